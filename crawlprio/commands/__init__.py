@@ -1,0 +1,1 @@
+"""The commands that crawlprio adds to `scrapy`; each is thin and imports the core."""

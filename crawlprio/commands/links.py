@@ -1,0 +1,100 @@
+"""The command `scrapy links`: links of a crawl store, for other programs.
+
+How each format is written is the business of `crawlprio.store`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from scrapy.commands import ScrapyCommand
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.store import Store
+from crawlprio.store.export import Exported, Row, Track, export_links
+
+SYNTAX = "export [--json FILE] STORE FILE"
+
+
+class Command(ScrapyCommand):
+    """`scrapy links export STORE FILE` writes the links that a crawl recorded."""
+
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        return SYNTAX
+
+    def short_desc(self) -> str:
+        return "Export the links of a crawl store"
+
+    def long_desc(self) -> str:
+        return (
+            "Write the links that a crawl recorded in STORE to FILE. The ending of FILE is the "
+            "format: .csv, .jsonl and .parquet (source URL, target URL, anchor text), .graphml, "
+            ".npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz (page ids). "
+            "A page visited more than once has the links of its last visit."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--json", metavar="FILE", help="write the counts to FILE as JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Set `exitcode` to 2, with one line on stderr, when the links cannot be written."""
+        try:
+            if len(args) != 3 or args[0] != "export":
+                given = " ".join(args) or "nothing"
+                raise CrawlprioError(f"links: found {given}; expected: scrapy links {SYNTAX}")
+            with Store.open(args[1], readonly=True) as store:
+                written = export_links(store, args[2], _progress(store))
+            _report(written, opts.json)
+        except CrawlprioError as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 2
+
+
+def _report(written: Exported, json_file: str | None) -> None:
+    """Say what was written, to people and, where asked, to programs."""
+    names = " and ".join(map(str, written.files))
+    print(
+        f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
+        f"{written.n_pages:,} pages in all"
+    )
+    if json_file is None:
+        return
+    counts = {
+        "files": [str(file) for file in written.files],
+        "pages": written.n_pages,
+        "visited": written.n_visited,
+        "links": written.n_links,
+    }
+    try:
+        Path(json_file).write_text(json.dumps(counts) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CrawlprioError(f"{json_file} cannot be written: {error.strerror}.") from None
+
+
+def _progress(store: Store) -> Track:
+    """A progress bar over the visited pages, on a terminal only."""
+
+    def track(rows: Iterator[Row]) -> Iterable[Row]:
+        from rich.console import Console
+        from rich.progress import track as tracked
+
+        console = Console(stderr=True)
+        return tracked(
+            rows,
+            "links",
+            total=store.n_visits,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    return track

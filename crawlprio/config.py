@@ -1,0 +1,167 @@
+"""What the settings of a crawl say, checked once at its start; the only reader of setting names.
+
+Every bad value is a `ConfigError` of one sentence: setting, value, what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.job import job_dir
+
+from crawlprio.errors import ConfigError
+from crawlprio.frontier import Politeness
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.topic import HotQueue, Topic
+
+
+@dataclass(frozen=True)
+class CrawlConfig:
+    """The settings of one crawl.
+
+    Parameters
+    ----------
+    ordering_name
+        ORDERING as it was given; the name that reports show.
+    ordering
+        the ordering itself, with ORDERING_OPTIONS.
+    topic
+        TOPIC; None without one.
+    topic_options
+        `distance`, `title` and `body` of the hot queue (TOPIC_OPTIONS).
+    politeness
+        the delay rules (DOWNLOAD_DELAY, CRAWLPRIO_*).
+    limit
+        fetches at once on a site (CONCURRENT_REQUESTS_PER_DOMAIN).
+    concurrency
+        fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
+    pages_per_visit
+        k (CRAWLPRIO_PAGES_PER_VISIT).
+    max_pages_per_site
+        pages of a site that are ever fetched (CRAWLPRIO_MAX_PAGES_PER_SITE); None: no limit.
+    slots
+        DOWNLOAD_SLOTS: own limit and delay of single sites, by host.
+    store_path
+        where the crawl store goes; None: nothing is recorded.
+    resumes
+        whether JOBDIR is set, so that an existing store is gone on with.
+    """
+
+    ordering_name: str
+    ordering: Ordering
+    topic: Topic | None
+    topic_options: dict[str, int]
+    politeness: Politeness
+    limit: int
+    concurrency: int
+    pages_per_visit: int
+    max_pages_per_site: int | None
+    slots: dict[str, dict[str, Any]]
+    store_path: Path | None
+    resumes: bool
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, ordering: str | None = None) -> CrawlConfig:
+        """Read and check all settings; `ordering` stands in for ORDERING where it is given.
+
+        Raises
+        ------
+        ConfigError
+            for the first bad value.
+        """
+        name = ordering or settings.get("ORDERING", "opic")
+        topic, topic_options = _topic(settings)
+        jobdir = job_dir(settings)
+        store = settings.get("CRAWLPRIO_STORE", "crawl.sqlite")
+        path = None if store in (None, "", "None", False) else Path(str(store))
+        if path is not None and jobdir is not None and not path.is_absolute():
+            path = Path(jobdir) / path
+        max_pages = settings.get("CRAWLPRIO_MAX_PAGES_PER_SITE")
+        return cls(
+            ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
+            ordering=make_ordering(name, _options(settings, "ORDERING_OPTIONS")),
+            topic=topic,
+            topic_options=topic_options,
+            politeness=Politeness(
+                delay=_number(settings, "DOWNLOAD_DELAY", 0.0),
+                small_site_delay=(
+                    None
+                    if settings.get("CRAWLPRIO_SMALL_SITE_DELAY") in (None, "", "None")
+                    else _number(settings, "CRAWLPRIO_SMALL_SITE_DELAY", 0.0)
+                ),
+                small_site_pages=_whole(settings, "CRAWLPRIO_SMALL_SITE_PAGES", 100),
+                adaptive=_number(settings, "CRAWLPRIO_ADAPTIVE_DELAY", 0.0),
+                max_adaptive=_number(settings, "CRAWLPRIO_MAX_ADAPTIVE_DELAY", 60.0),
+                max_crawl_delay=_number(settings, "CRAWLPRIO_MAX_CRAWL_DELAY", 300.0),
+                max_back_off=_number(settings, "CRAWLPRIO_MAX_BACK_OFF", 3600.0),
+            ),
+            limit=_whole(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", 8) or 2**30,
+            concurrency=_whole(settings, "CONCURRENT_REQUESTS", 16),
+            pages_per_visit=_whole(settings, "CRAWLPRIO_PAGES_PER_VISIT", 1, least=1),
+            max_pages_per_site=(
+                None
+                if max_pages in (None, "", "None")
+                else _whole(settings, "CRAWLPRIO_MAX_PAGES_PER_SITE", 25_000, least=1)
+            ),
+            slots=_options(settings, "DOWNLOAD_SLOTS"),
+            store_path=path,
+            resumes=jobdir is not None,
+        )
+
+    def hot_queue(self) -> HotQueue | None:
+        """Return a new hot queue for the topic, or None without one."""
+        return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
+
+
+def _topic(settings: BaseSettings) -> tuple[Topic | None, dict[str, int]]:
+    """TOPIC and TOPIC_OPTIONS, checked."""
+    options = _options(settings, "TOPIC_OPTIONS")
+    known = ("distance", "title", "body", "stem")
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"TOPIC_OPTIONS names {option!r}; known options: {', '.join(known)}.")
+    terms = settings.get("TOPIC")
+    if not terms:
+        return None, {}
+    topic = Topic(terms, stem=options.pop("stem", None))
+    HotQueue(topic, **options)
+    return topic, options
+
+
+def _options(settings: BaseSettings, name: str) -> dict[str, Any]:
+    """A setting that is a dict, or JSON of one on the command line."""
+    try:
+        return dict(settings.getdict(name))
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{name} is {settings.get(name)!r}; give a dict, as JSON on the command line: "
+            "'{\"option\": 1}'."
+        ) from None
+
+
+def _number(settings: BaseSettings, name: str, default: float) -> float:
+    """A setting in seconds or the like: a finite number of 0 or more."""
+    value = settings.get(name, default)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ConfigError(f"{name} is {value!r}; give a number of 0 or more.")
+    return number
+
+
+def _whole(settings: BaseSettings, name: str, default: int, *, least: int = 0) -> int:
+    """A setting that counts: a whole number of `least` or more."""
+    value = settings.get(name, default)
+    try:
+        number = int(value)
+        if number != float(value) or number < least:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{name} is {value!r}; give a whole number of {least} or more.") from None
+    return number

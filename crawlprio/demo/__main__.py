@@ -1,0 +1,95 @@
+"""`python -m crawlprio.demo`: serve the demo web, or a recorded one, on loopback.
+
+It must not know how the webs are made or served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from crawlprio.errors import ConfigError, CrawlprioError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until told to stop; return 0, or 2 with one sentence on stderr for bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        _serve(options)
+    except CrawlprioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from crawlprio.demo import server
+    from crawlprio.demo.fetches import FetchLog
+    from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
+    from crawlprio.demo.web import DemoWeb, Web
+
+    web: Web
+    if options.warc is not None:
+        web = WarcWeb(options.warc)
+    elif options.store is not None:
+        web = StoreWeb(options.store)
+    elif options.recording is not None:
+        web = open_web(options.recording)
+    else:
+        web = DemoWeb(options.pages, options.sites, options.seed)
+    try:
+        file = nullcontext() if options.log is None else options.log.open("w", buffering=1)
+    except OSError as error:
+        raise ConfigError(f"{options.log} cannot be written ({error.strerror}).") from error
+    with file as log:
+        port = server.listen(web, options.port, FetchLog(log))
+        sites = len(web.hosts)
+        print(f"serving {len(web)} pages of {sites} sites at http://127.0.0.1:{port}", flush=True)
+        server.serve(until_stdin_closes=options.until_stdin_closes)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m crawlprio.demo",
+        description="Serve a synthetic or recorded web as an HTTP proxy on 127.0.0.1. It answers "
+        "every request itself and connects nowhere. It ends on SIGTERM or SIGINT and when the "
+        "process that started it is gone.",
+    )
+    parser.add_argument("--port", type=_port, default=0, help="port; 0, the default, takes any")
+    parser.add_argument(
+        "--pages", type=int, default=20_000, help="pages of the demo web (%(default)s)"
+    )
+    parser.add_argument(
+        "--sites", type=int, default=200, help="sites of the demo web (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the demo web (%(default)s)")
+    recording = parser.add_mutually_exclusive_group()
+    recording.add_argument("--warc", type=Path, metavar="FILE", help="serve a WARC file instead")
+    recording.add_argument("--store", type=Path, metavar="FILE", help="serve a crawl store instead")
+    recording.add_argument("--recording", type=Path, metavar="FILE", help="serve either instead")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        metavar="FILE",
+        help="write each request as a line of JSON, times included",
+    )
+    parser.add_argument(
+        "--until-stdin-closes", action="store_true", help="end as well when standard input ends"
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    """A port number, as `argparse` wants it checked."""
+    if not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give 1 to 65535, or 0 for any")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

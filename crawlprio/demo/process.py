@@ -1,0 +1,168 @@
+"""The loopback server as a child process, started and stopped surely.
+
+Nothing here knows Scrapy, nor how the server answers.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from crawlprio.demo.fetches import CONTROL_HOST
+from crawlprio.errors import CrawlprioError
+
+
+class LoopbackServer:
+    """A child process serves a web on 127.0.0.1 while the context lasts; it outlives no parent.
+
+    Outside of `with`, `start` and `stop` do the same. The child also ends when this process does,
+    however that ends.
+
+    Parameters
+    ----------
+    pages, sites, seed
+        Size and seed of the demo web.
+    recording
+        A WARC file or a crawl store to serve instead.
+    log
+        File for one line of JSON a request.
+    port
+        0, the default, takes any free one.
+    startup_seconds
+        How long to wait for the server to be ready; large recordings take a while to index.
+
+    Attributes
+    ----------
+    port
+        The port it listens on, once started.
+    seeds
+        URLs to start a crawl from.
+    n_pages, hosts
+        What it serves.
+    """
+
+    def __init__(
+        self,
+        *,
+        pages: int = 20_000,
+        sites: int = 200,
+        seed: int = 0,
+        recording: str | Path | None = None,
+        log: str | Path | None = None,
+        port: int = 0,
+        startup_seconds: float = 120.0,
+    ) -> None:
+        self.port = port
+        self.seeds: list[str] = []
+        self.hosts: list[str] = []
+        self.n_pages = 0
+        self._startup_seconds = startup_seconds
+        self._arguments = ["--until-stdin-closes", "--port", str(port)]
+        if recording is None:
+            self._arguments += ["--pages", str(pages), "--sites", str(sites), "--seed", str(seed)]
+        else:
+            self._arguments += ["--recording", str(recording)]
+        if log is not None:
+            self._arguments += ["--log", str(log)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:PORT`, the value for `CRAWLPRIO_LOOPBACK`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> LoopbackServer:
+        """Start the server and return when it answers.
+
+        Raises
+        ------
+        CrawlprioError
+            With the server's own sentence, if it cannot start.
+        """
+        if self._process is not None:
+            return self
+        with tempfile.TemporaryFile() as complaints:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "crawlprio.demo", *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+            )
+            self._process = process
+            try:
+                line = self._ready_line(process)
+                if not line:
+                    process.wait()
+                    complaints.seek(0)
+                    said = complaints.read().decode(errors="replace").strip().splitlines()
+                    raise CrawlprioError(said[-1] if said else "The loopback server did not start.")
+                self.port = int(line.rpartition(":")[2])
+                served = self._control("/web")
+            except BaseException:
+                self.stop()
+                raise
+        self.seeds, self.hosts, self.n_pages = served["seeds"], served["hosts"], served["pages"]
+        return self
+
+    def stop(self) -> None:
+        """End the server and return when it is gone; a second call does nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.terminate()
+        process.stdin.close()
+        try:
+            process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def summary(self) -> dict[str, Any]:
+        """Return the totals of the fetches so far, as `FetchLog.summary` describes them."""
+        return self._control("/summary")
+
+    def __enter__(self) -> LoopbackServer:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _ready_line(self, process: subprocess.Popen[bytes]) -> str:
+        """The line that says where it serves; empty when the process ended instead."""
+        assert process.stdout is not None
+        overdue = threading.Timer(self._startup_seconds, process.kill)
+        overdue.start()
+        try:
+            return process.stdout.readline().decode().strip()
+        finally:
+            overdue.cancel()
+
+    def _control(self, path: str) -> dict[str, Any]:
+        """Read one of the server's own pages."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", f"http://{CONTROL_HOST}{path}")
+            shown: dict[str, Any] = json.load(connection.getresponse())
+        finally:
+            connection.close()
+        return shown

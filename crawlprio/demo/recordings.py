@@ -1,0 +1,315 @@
+"""Recorded webs, served as they were: those of WARC files and those of crawl stores.
+
+Only an index is kept in memory. Nothing here knows HTTP servers or Scrapy.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urljoin
+
+from warcio.archiveiterator import ArchiveIterator
+
+from crawlprio.demo.web import Answer
+from crawlprio.errors import StoreError
+from crawlprio.extraction import host_of, normalise_url
+from crawlprio.pages import Visit
+from crawlprio.store import Store
+from crawlprio.store.files import open_database
+from crawlprio.store.rows import VISIT_COLUMNS, row_visit
+
+logger = logging.getLogger(__name__)
+
+_OF_THE_CONNECTION = {
+    *("connection", "content-encoding", "content-length", "keep-alive", "proxy-authenticate"),
+    *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+}
+_HTML = "text/html; charset=utf-8"
+
+
+def page_key(url: str) -> str | None:
+    """Return what identifies a page of a recording: its URL without scheme or default port.
+
+    None where the URL is none of http or https.
+    """
+    normal = normalise_url(url)
+    if normal is None:
+        return None
+    host, slash, path = normal.partition("://")[2].partition("/")
+    return host.removesuffix(":80").removesuffix(":443") + slash + path
+
+
+class _Pages:
+    """The pages of a recording in the order recorded, found again by URL over http or https."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._urls: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._urls)
+
+    @property
+    def hosts(self) -> list[str]:
+        """Host names that have pages, in the order recorded."""
+        return list(dict.fromkeys(map(host_of, self._urls)))
+
+    def url(self, page: int) -> str:
+        """Return the URL of a page, as recorded."""
+        return self._urls[page]
+
+    def urls(self) -> list[str]:
+        """Return the URLs of all pages."""
+        return list(self._urls)
+
+    def page(self, url: str) -> int | None:
+        """Return the page at `url`, be it over http or https, or None."""
+        key = page_key(url)
+        return None if key is None else self._ids.get(key)
+
+    def _add(self, url: str) -> bool:
+        """Take in a page unless there is one with this URL."""
+        normal, key = normalise_url(url), page_key(url)
+        if normal is None or key is None or key in self._ids:
+            return False
+        self._ids[key] = len(self._urls)
+        self._urls.append(normal)
+        return True
+
+
+class WarcWeb(_Pages):
+    """The responses of a WARC file answer for their URLs, over http and https alike.
+
+    A page is the first response to its URL that does not redirect to the page itself (as
+    redirects from http to https do, which here are the same page). All else answers 404.
+
+    Parameters
+    ----------
+    path
+        A WARC file, plain or compressed record by record (`.warc.gz`). A file that is cut short or
+        damaged is served up to the record where that shows, with a warning in the log.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read or is no WARC file, or has no response over http or https.
+
+    Notes
+    -----
+    Indexing reads the file once: some 20,000 records a second. An answer reads one record.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self._offsets = array("q")
+        try:
+            self._file: BinaryIO = self.path.open("rb")
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}; check the name.") from None
+        try:
+            self._index()
+            if not len(self):
+                raise StoreError(f"{path} has no record of a response over http or https.")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; no answers after that."""
+        self._file.close()
+
+    @property
+    def seeds(self) -> list[str]:
+        """The home page of the host with most pages, or its first page where that is missing."""
+        (host, _), *_ = Counter(map(host_of, self._urls)).most_common(1)
+        home = self.page(f"http://{host}/")
+        first = next(url for url in self._urls if host_of(url) == host)
+        return [first if home is None else self._urls[home]]
+
+    def answer(self, url: str) -> Answer:
+        """Return the recorded response, decoded, without headers of the connection."""
+        page = self.page(url)
+        return _no_page(404) if page is None else self.response(page)
+
+    def response(self, page: int) -> Answer:
+        """Return the recorded response of a page. Cost: some 0.2 ms."""
+        self._file.seek(self._offsets[page])
+        record = next(iter(ArchiveIterator(self._file)))
+        headers = {
+            name: text
+            for name, text in record.http_headers.headers
+            if name.lower() not in _OF_THE_CONNECTION
+        }
+        return Answer(_status(record), headers, record.content_stream().read())
+
+    def _index(self) -> None:
+        """Note where each page's record starts, up to where the file breaks off."""
+        n_records = 0
+        records = ArchiveIterator(self._file)
+        try:
+            for record in records:
+                taken = self._take(record)
+                offset = records.get_record_offset()
+                if getattr(record.raw_stream, "limit", 0) > 0:
+                    raise EOFError("the record is shorter than it says")
+                n_records += 1
+                if taken:
+                    self._offsets.append(offset)
+        except Exception as error:  # warcio raises whatever its parsers trip over
+            if n_records == 0:
+                raise StoreError(
+                    f"{self.path} is not a WARC file, or broken in its first record; "
+                    "give a .warc or .warc.gz file."
+                ) from error
+            self._drop_after(len(self._offsets))
+            logger.warning(
+                "%s breaks off at record %d (%s); the %d pages before it are served.",
+                self.path,
+                n_records + 1,
+                " ".join(str(error).split())[:80],
+                len(self),
+            )
+
+    def _take(self, record: Any) -> bool:
+        """Take in a record as a page, if it is a response that is one."""
+        if record.rec_type != "response" or record.http_headers is None:
+            return False
+        url = (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
+        status = _status(record)
+        if not 100 <= status <= 599:
+            return False
+        location = record.http_headers.get_header("Location")
+        if 300 <= status < 400 and location and page_key(urljoin(url, location)) == page_key(url):
+            return False
+        return self._add(url)
+
+    def _drop_after(self, n_pages: int) -> None:
+        """Forget the page whose record turned out to be broken."""
+        for url in self._urls[n_pages:]:
+            key = page_key(url)
+            assert key is not None
+            del self._ids[key]
+        del self._urls[n_pages:]
+
+
+class StoreWeb(_Pages):
+    """The pages that a crawl fetched answer again, as far as its store knows them.
+
+    Their HTML is made from title, text, links and anchor texts; links that the crawl did not follow
+    are marked `nofollow`. A redirect answers 302, a page that failed its status or 404; so does
+    all else. Of a page fetched more than once the last visit counts.
+
+    Parameters
+    ----------
+    path
+        A crawl store; it may be that of a running crawl, which is served as it was when opened.
+
+    Raises
+    ------
+    StoreError
+        If the file is no crawl store, or holds no visit.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        with Store.open(self.path, readonly=True) as store:
+            table = store.load_pages()
+            self._seeds = table.urls(store.seeds())
+        self._addresses = table.urls(range(len(table)))
+        self._visits = array("q")
+        self._db = open_database(self.path, readonly=True)
+        last = "SELECT page, max(seq) FROM visits WHERE page >= 0 GROUP BY page ORDER BY min(seq)"
+        for page, seq in self._db.execute(last):
+            if page < len(self._addresses) and self._add(self._addresses[page]):
+                self._visits.append(seq)
+        if not len(self):
+            self._db.close()
+            raise StoreError(f"{path} holds no visit of a page; there is nothing to serve.")
+
+    def close(self) -> None:
+        """Close the store; no answers after that."""
+        self._db.close()
+
+    @property
+    def seeds(self) -> list[str]:
+        """The seeds of the crawl, or the first page that it fetched."""
+        return self._seeds or [self._urls[0]]
+
+    def answer(self, url: str) -> Answer:
+        """Return the page as the store describes it. Cost: one row of the store."""
+        page = self.page(url)
+        if page is None:
+            return _no_page(404)
+        visit = self.visit(page)
+        links = self.links(visit)
+        if 300 <= visit.status < 400 and links:
+            return Answer(302, {"Location": links[0]})
+        if visit.status != 200:
+            return _no_page(visit.status if 400 <= visit.status <= 599 else 404)
+        return Answer(200, {"Content-Type": _HTML}, _render(visit, links).encode())
+
+    def visit(self, page: int) -> Visit:
+        """Return the last visit of a page."""
+        query = f"SELECT {VISIT_COLUMNS} FROM visits WHERE seq = ?"
+        row = self._db.execute(query, (self._visits[page],)).fetchone()
+        return row_visit(row, len(self._addresses))
+
+    def links(self, visit: Visit) -> list[str]:
+        """Return the URLs of the links that a visit followed, in page order."""
+        return [self._addresses[target] for target in visit.targets.tolist()]
+
+
+def open_web(path: str | Path) -> WarcWeb | StoreWeb:
+    """Return the web recorded in a file, by what the file holds and not by its name.
+
+    Raises
+    ------
+    StoreError
+        If it is neither a WARC file nor a crawl store.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(16)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}; check the name.") from None
+    if head.startswith(b"SQLite format 3"):
+        return StoreWeb(path)
+    if head.startswith((b"WARC/", b"\x1f\x8b")):
+        return WarcWeb(path)
+    raise StoreError(f"{path} is neither a WARC file nor a crawl store; give one of these.")
+
+
+def _status(record: Any) -> int:
+    """The HTTP status of a record, 0 where it has none."""
+    code = record.http_headers.get_statuscode()
+    return int(code) if code.isascii() and code.isdigit() else 0
+
+
+def _no_page(status: int) -> Answer:
+    text = "<!DOCTYPE html>\n<title>No page</title>\n<p>The recording has no page here.</p>\n"
+    return Answer(status, {"Content-Type": _HTML}, text.encode())
+
+
+def _render(visit: Visit, links: Sequence[str]) -> str:
+    """The HTML of a visited page: title, text, links followed, links not followed."""
+    anchors = visit.anchors or [""] * len(links)
+    items = [_anchor(url, anchor) for url, anchor in zip(links, anchors, strict=True)]
+    items += [_anchor(url, anchor, ' rel="nofollow"') for url, anchor in visit.outside]
+    title = escape(visit.title)
+    return (
+        f'<!DOCTYPE html>\n<html>\n<head><meta charset="utf-8"><title>{title}</title></head>\n'
+        f"<body>\n<p>{escape(visit.text)}</p>\n<ul>\n{chr(10).join(items)}\n</ul>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _anchor(url: str, text: str, attributes: str = "") -> str:
+    return f'<li><a href="{escape(url)}"{attributes}>{escape(text)}</a></li>'

@@ -1,0 +1,161 @@
+"""The whole link graph of a served web, which a crawl of it can be judged by.
+
+Nothing here knows orderings, importance or Scrapy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+import zipfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urljoin
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+from crawlprio import extraction
+from crawlprio.demo import recordings
+from crawlprio.demo.recordings import StoreWeb, WarcWeb
+from crawlprio.demo.web import DemoWeb
+from crawlprio.extraction import host_of, normalise_url, parse_page
+
+logger = logging.getLogger(__name__)
+
+WholeGraph: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], list[str]]
+"""`indptr`, `indices`, `site`, `urls`: the links in rows, and each page's site and URL."""
+
+
+def whole_graph(web: DemoWeb | WarcWeb | StoreWeb) -> WholeGraph:
+    """Return the links between all pages of a web, as a crawl that reaches all of them records them.
+
+    Links are distinct, in page order, without links to the page itself; those to pages that the web
+    does not have are left out, as are nofollow ones. A redirect has one link, its target. Pages of
+    a recording are the same over http and https. Sites are numbered in order of their first page.
+
+    Cost: nothing for a demo web, one pass over the visits of a store. The pages of a WARC file are
+    parsed, some 7,000 a second; the result is kept in the user's cache folder (`crawlprio` in
+    `$XDG_CACHE_HOME`, else in `~/.cache`) for as long as the file does not change. A progress bar
+    shows on a terminal.
+    """
+    if isinstance(web, DemoWeb):
+        return web.indptr, web.indices, web.site, web.urls()
+    if isinstance(web, StoreWeb):
+        indptr, indices = _assemble(_store_rows(web), len(web))
+    else:
+        kept = _cache_file(web.path)
+        links = _read_cache(kept, len(web))
+        if links is None:
+            links = _assemble(_warc_rows(web), len(web))
+            _write_cache(kept, *links)
+        indptr, indices = links
+    return indptr, indices, _sites(web.urls()), web.urls()
+
+
+def _warc_rows(web: WarcWeb) -> Iterator[list[int]]:
+    """The links of each page, by parsing it."""
+    for page in range(len(web)):
+        answer = web.response(page)
+        url = web.url(page)
+        headers = {name.lower(): text for name, text in answer.headers.items()}
+        if 300 <= answer.status < 400:
+            yield _known(web, page, [normalise_url(urljoin(url, headers.get("location", "")))])
+            continue
+        content_type = headers.get("content-type", "")
+        if not 200 <= answer.status < 300 or (content_type and "html" not in content_type.lower()):
+            yield []
+            continue
+        parsed = parse_page(answer.body, url, content_type=content_type)
+        followed = () if parsed.nofollow else parsed.links
+        yield _known(web, page, [link.url for link in followed if not link.nofollow])
+
+
+def _store_rows(web: StoreWeb) -> Iterator[list[int]]:
+    """The links of each page, as its last visit recorded them."""
+    for page in range(len(web)):
+        visit = web.visit(page)
+        good = visit.status == 200 or 300 <= visit.status < 400
+        yield _known(web, page, web.links(visit) if good else ())
+
+
+def _known(web: WarcWeb | StoreWeb, page: int, urls: Iterable[str | None]) -> list[int]:
+    """The pages among URLs, distinct and without `page`, in order."""
+    found = dict.fromkeys(web.page(url) for url in urls if url is not None)
+    found.pop(page, None)
+    return [target for target in found if target is not None]
+
+
+def _assemble(
+    rows: Iterable[Sequence[int]], n_pages: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Put rows together, with a progress bar on a terminal."""
+    if sys.stderr.isatty():
+        rows = track(
+            rows,
+            "reading the whole graph",
+            total=n_pages,
+            console=Console(stderr=True),
+            transient=True,
+        )
+    indptr = np.zeros(n_pages + 1, dtype=np.int64)
+    flat = array("i")
+    for page, row in enumerate(rows):
+        flat.extend(row)
+        indptr[page + 1] = len(flat)
+    return indptr, np.array(flat, dtype=np.int32)
+
+
+def _sites(urls: Sequence[str]) -> NDArray[np.int32]:
+    """The site of each page, sites numbered as they appear."""
+    numbers: dict[str, int] = {}
+    sites = [numbers.setdefault(host_of(url), len(numbers)) for url in urls]
+    return np.array(sites, dtype=np.int32)
+
+
+def _cache_file(path: Path) -> Path:
+    """Where the graph of a file is kept: the name tells file, its state, and the code that read it."""
+    status = path.stat()
+    mark = hashlib.sha256()
+    for part in (path.resolve(), status.st_size, status.st_mtime_ns, version("selectolax")):
+        mark.update(f"{part}\n".encode())
+    for module in (extraction, recordings, sys.modules[__name__]):
+        mark.update(Path(str(module.__file__)).read_bytes())
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder) / "crawlprio" / f"graph-{mark.hexdigest()[:24]}.npz"
+
+
+def _read_cache(file: Path, n_pages: int) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+    """The links kept in a file, or None where there is no such file or it is damaged."""
+    try:
+        with np.load(file) as kept:
+            indptr, indices = kept["indptr"], kept["indices"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return (indptr, indices) if len(indptr) == n_pages + 1 else None
+
+
+def _write_cache(file: Path, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
+    """Keep the links, whole or not at all; a folder that may not be written only costs time."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(suffix=".npz", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as temporary:
+                np.savez(temporary, indptr=indptr, indices=indices)
+            os.replace(name, file)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        logger.info("The graph is not kept for next time: %s", error)

@@ -1,0 +1,388 @@
+"""The demo web: a synthetic web of any size made from a seed, and what every served web offers.
+
+Nothing here knows HTTP servers, Scrapy or crawls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.demo import synthesis
+from crawlprio.demo.vocabulary import TOPICS, VOCABULARY, sentences
+from crawlprio.errors import ConfigError
+
+_STATUS = {
+    synthesis.MOVED: 301,
+    synthesis.FOUND: 302,
+    synthesis.MISSING: 404,
+    synthesis.BROKEN: 500,
+}
+_SUBDOMAINS = ("www", "shop", "blog", "docs", "news")
+_N_SENTENCES = 64
+_HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a web says to one request.
+
+    Parameters
+    ----------
+    status
+        HTTP status.
+    headers
+        Header names and values, without those of the connection and without `Content-Length`.
+    body
+        The page, neither compressed nor chunked.
+    delay
+        Seconds that the server waits before it answers.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    delay: float = 0.0
+
+
+class Web(Protocol):
+    """Anything that the loopback server can serve.
+
+    `seeds` are URLs to start a crawl from, best first; `hosts` the host names it has pages on.
+    `len(web)` is its number of pages. `answer` is asked for any URL at all, and says 404 where it
+    has no page.
+    """
+
+    @property
+    def seeds(self) -> Sequence[str]: ...
+
+    @property
+    def hosts(self) -> Sequence[str]: ...
+
+    def __len__(self) -> int: ...
+
+    def answer(self, url: str) -> Answer: ...
+
+
+class DemoWeb:
+    """The same seed gives the same web, bit for bit, and its link graph is known exactly.
+
+    Sites have power-law sizes and a depth structure (home page, sections, pages); in-degrees
+    follow a power law with an exponent near 2.2; some 82 % of the links stay within their site.
+    Every page is reachable from the portal's home page, `seeds[0]`; without the sections that
+    robots.txt forbids, every other page still is. 8 % of the pages have no links, 4 % are copies
+    of another page, 2 % redirects (some in chains, two in a loop), 1.8 % answer 404 or 500, and
+    0.5 % are slow. One page is the entrance of a calendar without end, whose further months are
+    not pages of the graph. One site asks for a crawl delay. A tenth of the sites are on https.
+
+    Parameters
+    ----------
+    n_pages
+        Pages in all, 20,000 by default. One million take some 4 s and 150 MB.
+    n_sites
+        Hosts in all, at most `n_pages`; 200 by default.
+    seed
+        Not negative; 0 by default.
+    slow_seconds
+        Seconds that a slow page takes, 1 by default.
+
+    Attributes
+    ----------
+    indptr, indices
+        int64, int32: the links of each page as a crawler records them that follows everything:
+        distinct, none to the page itself, in the order of the HTML; a redirect has one link, its
+        target; an error page none; a duplicate those of its original.
+    site
+        int32, shape (n_pages,): the host of each page.
+    allowed
+        bool, shape (n_pages,): whether robots.txt lets it be fetched.
+    slow
+        bool, shape (n_pages,).
+    crawl_delays
+        Host and seconds, where robots.txt asks for a delay.
+
+    Raises
+    ------
+    ConfigError
+        If there are fewer pages than sites, or no site.
+    """
+
+    def __init__(
+        self, n_pages: int = 20_000, n_sites: int = 200, seed: int = 0, *, slow_seconds: float = 1.0
+    ) -> None:
+        if not 1 <= n_sites <= n_pages:
+            raise ConfigError(
+                f"A demo web of {n_pages} pages on {n_sites} sites cannot be made; "
+                "it needs at least one site and one page a site."
+            )
+        if n_pages >= 1 << 29 or seed < 0:
+            raise ConfigError(
+                f"A demo web of {n_pages} pages from seed {seed} cannot be made; pages are at "
+                "most 536,870,911 and the seed is 0 or more."
+            )
+        rng = np.random.default_rng(seed)
+        site_topics = rng.integers(len(TOPICS), size=n_sites)
+        made = synthesis.synthesise(n_pages, n_sites, site_topics, rng)
+        self.indptr, self.indices, self.site = made.indptr, made.indices, made.site
+        topics = np.where(
+            rng.random(n_pages) < 0.6,
+            site_topics[made.site],
+            rng.integers(len(TOPICS), size=n_pages),
+        )
+        topics[made.starts[:-1]] = site_topics
+        plain = made.kind == synthesis.PLAIN
+        self.slow: NDArray[np.bool_] = plain & (rng.random(n_pages) < 0.005)
+        self.allowed: NDArray[np.bool_] = ~(
+            made.private[made.site]
+            & (made.section - made.starts[made.site] == made.n_sections[made.site])
+        )
+        self._slow_seconds = slow_seconds
+        self._seed = seed
+        self._kinds = made.kind.data
+        self._sources = made.source.data
+        self._sites = made.site.data
+        self._sections = made.section.data
+        self._topics = topics[made.section].astype(np.uint8).data
+        self._starts: list[int] = made.starts.tolist()
+        self._n_sections: list[int] = made.n_sections.tolist()
+        self._private: list[bool] = made.private.tolist()
+        self.hosts, self._schemes = _names(n_sites, rng)
+        self._origins = [f"{s}://{h}" for s, h in zip(self._schemes, self.hosts, strict=True)]
+        self._site_ids = {host: site for site, host in enumerate(self.hosts)}
+        self._entrance = self._choose_entrance(plain)
+        self.crawl_delays: dict[str, float] = {}
+        if n_sites > 2:
+            self.crawl_delays[self.hosts[n_sites // 2]] = 2.0
+        self._sentences = [sentences(topic, _N_SENTENCES, seed) for topic in TOPICS]
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+    @property
+    def seeds(self) -> list[str]:
+        """The portal's home page, from which every page is reachable."""
+        return [self.url(0)]
+
+    def url(self, page: int) -> str:
+        """Return the URL of a page; it is in canonical form."""
+        return self._origins[self._sites[page]] + self._path(page)
+
+    def urls(self) -> list[str]:
+        """Return the URLs of all pages. Cost: some 1.5 µs a page."""
+        return [self.url(page) for page in range(len(self))]
+
+    def page(self, url: str) -> int | None:
+        """Return the page with this URL, or None. Cost: O(1), and no table of URLs is kept."""
+        scheme, host, path = _split(url)
+        site = self._site_ids.get(host)
+        if site is None or scheme != self._schemes[site]:
+            return None
+        return self._find(site, path)
+
+    def status(self, page: int) -> int:
+        """Return the HTTP status of a page: 200, 301, 302, 404 or 500."""
+        return _STATUS.get(self._kinds[page], 200)
+
+    def original(self, page: int) -> int:
+        """Return the page whose body this page has: the page itself unless it is a duplicate."""
+        return self._sources[page]
+
+    def topic(self, page: int) -> str:
+        """Return what a page is about, one of `vocabulary.TOPICS`."""
+        return TOPICS[self._topics[page]]
+
+    def title(self, page: int) -> str:
+        """Return the title of a page's body."""
+        page = self._sources[page]
+        topic = TOPICS[self._topics[page]]
+        index = page - self._starts[self._sites[page]]
+        if index == 0:
+            return f"{self.hosts[self._sites[page]]}: {topic} and more"
+        if self._sections[page] == page:
+            return f"All about {topic}, part {index}"
+        first, second = self._words(page)
+        return f"{first.capitalize()} and {second}: {topic} note {index}"
+
+    def answer(self, url: str) -> Answer:
+        """Return what the web says to a request for `url`. Cost: some 3 µs a link."""
+        scheme, host, path = _split(url)
+        site = self._site_ids.get(host)
+        if site is None:
+            return _plain_text(404, f"There is no host {host} in this web.\n")
+        if path == "/robots.txt":
+            return _plain_text(200, self._robots(site))
+        if scheme != self._schemes[site]:
+            return Answer(301, {"Location": self._origins[site] + path})
+        page = self._find(site, path)
+        if page is None:
+            month = self._month(site, path)
+            return _html(self._calendar(site, month)) if month else self._no_page(404)
+        status = self.status(page)
+        if status >= 400:
+            return self._no_page(status)
+        if status >= 300:
+            target = int(self.indices[self.indptr[page]])
+            return Answer(status, {"Location": self.url(target)})
+        delay = self._slow_seconds if self.slow[page] else 0.0
+        return _html(self._render(self._sources[page]), delay)
+
+    def _path(self, page: int) -> str:
+        site = self._sites[page]
+        index = page - self._starts[site]
+        if index == 0:
+            return "/"
+        if page == self._entrance:
+            return "/calendar?month=0"
+        section = self._sections[page]
+        number = section - self._starts[site]
+        if number == 0:
+            folder = "/"
+        elif self._private[site] and number == self._n_sections[site]:
+            folder = "/private/"
+        else:
+            folder = f"/{TOPICS[self._topics[page]]}-{number}/"
+        return folder if page == section else f"{folder}{self._words(page)[0]}-{index}.html"
+
+    def _find(self, site: int, path: str) -> int | None:
+        """The page at a path of a site: the number in the path says which it can only be."""
+        if path == "/":
+            return self._starts[site]
+        if path == "/private/":
+            index = self._n_sections[site]
+        elif path == "/calendar?month=0":
+            index = self._entrance - self._starts[site]
+        else:
+            digits = path.removesuffix("/").removesuffix(".html").rpartition("-")[2]
+            if not (digits.isascii() and digits.isdigit()) or len(digits) > 10:
+                return None
+            index = int(digits)
+        page = self._starts[site] + index
+        if index < 0 or page >= self._starts[site + 1] or self._path(page) != path:
+            return None
+        return page
+
+    def _words(self, page: int) -> tuple[str, str]:
+        """Two words of the page's topic, the same ones at every call."""
+        words = VOCABULARY[TOPICS[self._topics[page]]]
+        mixed = (page + self._seed) * 2654435761 & 0xFFFFFFFF
+        first = mixed >> 12 & 15
+        return words[first], words[(first + 1 + (mixed >> 17) % 15) & 15]
+
+    def _anchor(self, page: int) -> str:
+        """Anchor text of the links to a page."""
+        page = self._sources[page]
+        index = page - self._starts[self._sites[page]]
+        if index == 0:
+            return f"{TOPICS[self._topics[page]]} at {self.hosts[self._sites[page]]}"
+        if self._sections[page] == page:
+            return f"{TOPICS[self._topics[page]]} section"
+        first, second = self._words(page)
+        return f"{first} {second}" if page & 3 else f"{TOPICS[self._topics[page]]}: {first}"
+
+    def _render(self, page: int) -> str:
+        """The HTML of a page: some sentences on its topic, then its links in order."""
+        site = self._sites[page]
+        mixed = (page + self._seed) * 2246822519 & 0xFFFFFFFF
+        about = self._sentences[self._topics[page]]
+        text = [about[mixed >> shift & _N_SENTENCES - 1] for shift in (3, 9, 15, 21)]
+        text.append(self._sentences[mixed % len(TOPICS)][mixed >> 5 & _N_SENTENCES - 1])
+        items = []
+        for target in self.indices[self.indptr[page] : self.indptr[page + 1]].tolist():
+            there = self._sites[target]
+            origin = "" if there == site else self._origins[there]
+            items.append(
+                f'<li><a href="{origin}{self._path(target)}">{self._anchor(target)}</a></li>'
+            )
+        if page == self._entrance:
+            items.append('<li><a href="/calendar?month=1">next month</a></li>')
+        footer = f'<a href="mailto:editor@{self.hosts[site]}">Write to us</a>'
+        if self._kinds[page] == synthesis.PLAIN and page != self._starts[site]:
+            footer = f'<a href="/">Home</a> {footer}'
+        return _document(
+            self.title(page),
+            f'<p><a href="#links">Links</a></p>\n<p>{" ".join(text)}</p>\n'
+            f'<ul id="links">\n{chr(10).join(items)}\n</ul>\n<p>{footer}</p>',
+        )
+
+    def _choose_entrance(self, plain: NDArray[np.bool_]) -> int:
+        """A page of the second site that has room for it, -1 in a web too small for one."""
+        for site in range(1, len(self.hosts)):
+            first = self._starts[site] + self._n_sections[site] + 1
+            room = np.flatnonzero(
+                plain[first : self._starts[site + 1]] & self.allowed[first : self._starts[site + 1]]
+            )
+            if len(room) >= 20:
+                return first + int(room[len(room) // 2])
+        return -1
+
+    def _month(self, site: int, path: str) -> int:
+        """The month that a path of the calendar shows, 0 where it is not one."""
+        number = path.removeprefix("/calendar?month=")
+        if self._entrance < 0 or site != self._sites[self._entrance] or number == path:
+            return 0
+        return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+    def _calendar(self, site: int, month: int) -> str:
+        """The HTML of a month, which leads to the months before and after it."""
+        near = (("previous", month - 1), ("next", month + 1))
+        links = "\n".join(
+            f'<p><a href="/calendar?month={number}">{word} month</a></p>' for word, number in near
+        )
+        return _document(
+            f"Month {month}", f'<p>Nothing on.</p>\n{links}\n<p><a href="/">Home</a></p>'
+        )
+
+    def _robots(self, site: int) -> str:
+        """The robots.txt of a site."""
+        lines = ["User-agent: *", "Disallow: /private/" if self._private[site] else "Disallow:"]
+        if delay := self.crawl_delays.get(self.hosts[site]):
+            lines.append(f"Crawl-delay: {delay:g}")
+        return "\n".join(lines) + "\n"
+
+    def _no_page(self, status: int) -> Answer:
+        """An error page, without links."""
+        return _html(_document("No page", "<p>There is nothing to read here.</p>"), status=status)
+
+
+def _names(n_sites: int, rng: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Host names and schemes: most domains have one host, some up to five."""
+    joins = (rng.random(n_sites) < 0.2).tolist()
+    secure = (rng.random(n_sites) < 0.1).tolist()
+    secure[0] = joins[0] = False
+    hosts: list[str] = []
+    domain = nth = 0
+    for site in range(n_sites):
+        nth = nth + 1 if joins[site] and nth + 1 < len(_SUBDOMAINS) else 0
+        domain += nth == 0 and site > 0
+        hosts.append(f"{_SUBDOMAINS[nth]}.site{domain}.example")
+    return hosts, ["https" if s else "http" for s in secure]
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """Scheme, host without default port, path with query."""
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    if not slash and "?" in host:
+        host, _, query = host.partition("?")
+        path = f"?{query}"
+    host = host.lower().removesuffix(":443" if scheme == "https" else ":80")
+    return scheme, host, f"/{path}"
+
+
+def _document(title: str, body: str) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f"<title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _html(text: str, delay: float = 0.0, status: int = 200) -> Answer:
+    return Answer(status, {"Content-Type": _HTML}, text.encode(), delay)
+
+
+def _plain_text(status: int, text: str) -> Answer:
+    return Answer(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())

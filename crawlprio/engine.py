@@ -1,0 +1,107 @@
+"""All that crawlprio needs of Scrapy's engine beyond its public interface, in one place.
+
+Scrapy has no public way to wake the engine, to see which requests it is still busy with, to switch
+off the delays of its downloader, or to make the process exit with an error. A test fails first if
+one of these private names changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Set
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.asyncio import call_later
+
+from crawlprio.errors import CrawlprioError
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
+
+logger = logging.getLogger("crawlprio")
+
+
+class EngineAlarm:
+    """Wakes the engine at one future moment, so that a page is asked for when its site is ready.
+
+    Parameters
+    ----------
+    crawler
+        its engine must exist when the alarm is first set.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._timer: CallLaterResult | None = None
+        self._at = math.inf
+
+    def set(self, at: float) -> None:
+        """Wake the engine at `at` on the monotonic clock, unless it will be woken sooner."""
+        if at >= self._at or at == math.inf:
+            return
+        self.cancel()
+        self._at = at
+        self._timer = call_later(max(at - monotonic(), 0.0), self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._at = math.inf
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._at = math.inf
+        wake(self._crawler)
+
+
+def wake(crawler: Crawler) -> None:
+    """Let the engine ask the scheduler for requests soon."""
+    slot = crawler.engine._slot
+    if slot is not None and slot.closing is None:
+        slot.nextcall.schedule()
+
+
+def requests_in_progress(crawler: Crawler) -> Set[Request]:
+    """Return the requests that were handed out and are not done with, callback and items included."""
+    slot = crawler.engine._slot
+    return slot.inprogress if slot is not None else frozenset()
+
+
+def silence_downloader_delays(crawler: Crawler) -> None:
+    """Let the stock downloader add no delay or jitter of its own to those of crawlprio."""
+    downloader: Any = crawler.engine.downloader
+    downloader._delay = 0.0
+    downloader._jitter = 0.0
+    downloader.per_slot_settings = {
+        host: {**slot, "delay": 0.0, "jitter": 0.0}
+        for host, slot in downloader.per_slot_settings.items()
+    }
+
+
+def silence_slot_delay(crawler: Crawler, slot_key: str) -> None:
+    """Undo the delay that AutoThrottle gave a downloader slot."""
+    slot = crawler.engine.downloader.slots.get(slot_key)
+    if slot is not None:
+        slot.delay = 0.0
+
+
+def refuse_to_start(crawler: Crawler, error: CrawlprioError) -> CloseSpider:
+    """Log why a crawl cannot start; return the exception that a `spider_opened` handler raises.
+
+    Scrapy then closes the spider in good order. A crawler that ends without a spider counts as not
+    having started, so that the command exits with an error.
+    """
+    logger.error("%s", error)
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+    return CloseSpider("crawlprio_refused")

@@ -1,0 +1,274 @@
+"""The two-level frontier: it puts an ordering's keys, sites and their delays together.
+
+It knows page and site ids; URLs only through the page table it hands to the ordering; time is an
+argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.frontier import heaps
+from crawlprio.frontier.heaps import DONE, LEASED, UNKNOWN, WAITING
+from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.topic import HotQueue
+
+_LOWEST, _HIGHEST = -(2**30), 2**30 - 1
+
+
+class Frontier:
+    """All pages that wait, handed out one by one: most important first, no site too soon.
+
+    A page leaves by: larger request priority, then hot before not hot, then larger key, then order of
+    discovery. A site that has as many pages leased as it may, or whose time has not come, lets no
+    page out.
+
+    Memory: 32 bytes per page known and 64 per site in the heaps, 8 per page for the keys of the
+    ordering; all of it in arrays that double when they are full.
+
+    Parameters
+    ----------
+    ordering
+        gives the keys; the frontier opens it.
+    pages
+        the page table that the ids of visits belong to; pages are added to it by others.
+    limit
+        pages that a site may have leased at once; default 1, as in the papers.
+    delay
+        seconds from start to start on a site that may have several pages leased; with one lease the
+        caller of `end_fetch` says when the site is ready again.
+    pages_per_visit
+        pages fetched from a site before its delay applies (k); default 1.
+    hot_queue
+        puts pages on a topic in front; default none.
+    truth
+        PageRank of a page in the whole graph, for orderings that need it.
+    """
+
+    def __init__(
+        self,
+        ordering: Ordering,
+        pages: PageTable,
+        *,
+        limit: int = 1,
+        delay: float = 0.0,
+        pages_per_visit: int = 1,
+        hot_queue: HotQueue | None = None,
+        truth: Callable[[int], float] | None = None,
+    ) -> None:
+        self.ordering = ordering
+        self.pages = pages
+        self.hot_queue = hot_queue
+        self.recompute: Callable[[Callable[[], Keys]], None] = self._recompute_now
+        self._limit = limit
+        self._delay = delay
+        self._by_call = type(ordering).site_key is not Ordering.site_key
+        self._totals = np.zeros(1, dtype=heaps.TOTALS)
+        self._totals["pages_per_visit"] = pages_per_visit
+        self._totals["now"] = -math.inf
+        if isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages:
+            self._totals["site_rule"] = heaps.BY_WAITING_PAGES
+            self._by_call = False
+        elif self._by_call:
+            self._totals["site_rule"] = heaps.BY_CALL
+        self._pages = np.zeros(1024, dtype=heaps.PAGE)
+        self._sites = self._new_sites(64)
+        self._ready = np.empty(64, dtype=np.int32)
+        self._delayed = np.empty(64, dtype=np.int32)
+        self._n_pages = 0
+        self._n_sites = 0
+        self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)
+        ordering.open(pages, truth)
+
+    def __len__(self) -> int:
+        """Pages that wait."""
+        return int(self._totals["n_waiting"][0])
+
+    @property
+    def n_leased(self) -> int:
+        return int(self._totals["n_leased"][0])
+
+    @property
+    def n_sites_waiting(self) -> int:
+        """Sites with a page that could be handed out now or once their delay is over."""
+        return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
+
+    def state(self, page: int) -> int:
+        """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
+        return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
+
+    def observe(self, visit: Visit) -> None:
+        """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
+
+        The visit of a page says nothing about its lease: `release` ends that. O(links log n) unless the
+        ordering changes all keys.
+        """
+        n_pages = len(self.pages)
+        first = self.ordering.n_pages
+        changed = self.ordering.learn(visit, n_pages)
+        if n_pages > first or self.hot_queue:
+            tiers = (
+                self.hot_queue.sort_in(visit, first, n_pages, self.pages)
+                if self.hot_queue
+                else np.zeros(n_pages - first, dtype=np.int32)
+            )
+            self._grow()
+            heaps.push_new(*self._arrays, first, self.pages.sites, tiers, self.ordering.keys)
+        if visit.page >= 0 and self.state(visit.page) == WAITING:
+            heaps.remove(*self._arrays, visit.page, DONE)
+        self._take(changed)
+        if self._by_call:
+            self._ask_site_keys(np.append(visit.targets, np.arange(first, n_pages, dtype=np.int32)))
+        work = self.ordering.recomputation()
+        if work is not None:
+            self.recompute(work)
+
+    def add(self, page: int, priority: int = 0) -> None:
+        """Let one page wait, again if it was done, at a request priority.
+
+        A page that is new gets its first key from the next visit that is observed; until then it has
+        that of any new page. A page that waits already keeps the higher priority. O(log n).
+        """
+        self._grow()
+        tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
+        known = page < self.ordering.n_pages
+        key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
+        if self.state(page) == WAITING:
+            waiting = self._pages[page]
+            hot = int(waiting["tier"]) % 2
+            tier = max(tier, int(waiting["tier"]) - hot) + hot
+            heaps.rekey(*self._arrays, page, tier, float(waiting["key"]))
+            return
+        heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
+        if self._by_call:
+            self._ask_site_keys(np.array([page], dtype=np.int32))
+
+    def put_back(self, page: int) -> None:
+        """Let a leased page wait again as it did before it was leased. O(log n)."""
+        row = self._pages[page]
+        heaps.push(*self._arrays, page, int(row["site"]), int(row["tier"]), float(row["key"]))
+        if self._by_call:
+            self._ask_site_keys(np.array([page], dtype=np.int32))
+
+    def next_page(self, now: float) -> int:
+        """Lease the page to fetch next, or return `NO_PAGE` if no site is ready. O(log n).
+
+        Parameters
+        ----------
+        now
+            seconds on the clock that all calls share; it never goes back.
+        """
+        page = heaps.pop(*self._arrays, now)
+        if self._by_call and page >= 0:
+            self._ask_site_keys(np.array([page], dtype=np.int32))
+        return int(page)
+
+    def release(self, page: int) -> None:
+        """End a lease: the page is done and its site may lease another once its time has come."""
+        if self.state(page) == LEASED:
+            heaps.release(*self._arrays, page)
+
+    def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
+        """Note that a fetch on a site ended; the next may start at `ready_at`, never sooner than said.
+
+        Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends it early.
+        """
+        self._grow()
+        heaps.end_fetch(*self._arrays, site, ready_at, ends_visit)
+
+    def hold(self, site: int, n_fetches: int = 1) -> None:
+        """Count fetches that the frontier did not hand out (robots.txt, media) as leases of a site.
+
+        A negative number takes them back.
+        """
+        self._grow()
+        self._sites["n_leased"][site] += n_fetches
+        heaps.place_site(*self._arrays, site)
+
+    def site_limit(self, site: int) -> int:
+        """Return how many leases a site may have at once."""
+        self._grow()
+        return int(self._sites["limit"][site])
+
+    def site_ready_at(self, site: int) -> float:
+        """Return the time before which no fetch may start on a site; -inf if it has been let alone."""
+        self._grow()
+        return float(self._sites["ready_at"][site])
+
+    def delay_site(self, site: int, until: float) -> None:
+        """Let no fetch start on a site before `until`."""
+        self._grow()
+        self._sites["ready_at"][site] = max(until, self._sites["ready_at"][site])
+        heaps.place_site(*self._arrays, site)
+
+    def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
+        """Give one site its own limit of leases or its own delay from start to start."""
+        self._grow()
+        if limit is not None:
+            self._sites["limit"][site] = limit
+        if delay is not None:
+            self._sites["delay"][site] = delay
+        heaps.place_site(*self._arrays, site)
+
+    def ready_at(self) -> float:
+        """Return when the first waiting page can leave: 0 for now, inf if that takes a release."""
+        if self._totals["n_ready"][0]:
+            return 0.0
+        if self._totals["n_delayed"][0]:
+            return float(self._sites["ready_at"][self._delayed[0]])
+        return math.inf
+
+    def accept(self, result: Keys) -> None:
+        """Take over the result of a recomputation that was done elsewhere."""
+        self._take(self.ordering.accept(result))
+
+    def _recompute_now(self, work: Callable[[], Keys]) -> None:
+        self.accept(work())
+
+    def _take(self, changed: Changed) -> None:
+        """Bring the keys of waiting pages up to date with the ordering's."""
+        if changed is ALL_PAGES:
+            heaps.rekey_all(*self._arrays, self.ordering.n_pages, self._n_sites, self.ordering.keys)
+            if self._by_call:
+                self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
+        elif len(changed):
+            heaps.rekey_pages(*self._arrays, changed, self.ordering.keys)
+
+    def _ask_site_keys(self, changed: NDArray[np.integer]) -> None:
+        """Ask the ordering for the keys of the sites of these pages."""
+        for site in np.unique(self.pages.sites[changed]).tolist():
+            head = int(self._sites["head"][site])
+            if head >= 0:
+                self._sites["key"][site] = self.ordering.site_key(
+                    site, float(self._pages["key"][head]), int(self._sites["n_waiting"][site])
+                )
+                heaps.place_site(*self._arrays, site)
+
+    def _new_sites(self, n: int) -> NDArray[np.void]:
+        sites = np.zeros(n, dtype=heaps.SITE)
+        sites["head"] = NO_PAGE
+        sites["limit"] = self._limit
+        sites["delay"] = self._delay
+        sites["ready_at"] = -math.inf
+        return sites
+
+    def _grow(self) -> None:
+        """Make room for the pages and sites that the page table has got since."""
+        n_pages, n_sites = len(self.pages), self.pages.n_sites
+        if n_pages > len(self._pages):
+            room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=heaps.PAGE)
+            room[: len(self._pages)] = self._pages
+            self._pages = room
+        if n_sites > len(self._sites):
+            sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
+            sites[: len(self._sites)] = self._sites
+            self._sites = sites
+            self._ready = np.resize(self._ready, len(sites))
+            self._delayed = np.resize(self._delayed, len(sites))
+        self._n_sites = n_sites
+        self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)

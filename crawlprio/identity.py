@@ -1,0 +1,41 @@
+"""When two requests are the same page, as the project's request fingerprinter has it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
+from w3lib.url import canonicalize_url
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_CANONICAL = re.compile(
+    r"https?://[a-z0-9.-]+(?::\d+)?/[A-Za-z0-9/._~-]*(?:\?[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]*)?"
+)
+
+
+class Identities:
+    """Gives requests and links the text under which the page table knows their page.
+
+    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash;
+    any other request by its fingerprint. With another fingerprinter all are known by fingerprint.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._fingerprinter = crawler.request_fingerprinter
+        self._by_url = type(self._fingerprinter) is RequestFingerprinter
+
+    def of_url(self, url: str) -> str:
+        """Return the identity of the page that a plain link to `url` means."""
+        if not self._by_url:
+            return self.of_request(Request(url))
+        return url if _CANONICAL.fullmatch(url) else canonicalize_url(url)
+
+    def of_request(self, request: Request) -> str:
+        """Return the identity of the page that a request fetches."""
+        if self._by_url and request.method == "GET" and not request.body:
+            return self.of_url(request.url)
+        return "fingerprint:" + self._fingerprinter.fingerprint(request).hex()

@@ -1,0 +1,44 @@
+"""The item that a spider yields for each page; it must not know how links are ordered or stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LinkPairs:
+    """One fetched page and all it links to: the pairs (source, target), in page order.
+
+    Yield one per page. The scheduler takes the links from it in bulk, `LinkPairPipeline` records
+    it in the crawl store.
+
+    Parameters
+    ----------
+    source
+        URL of the page that was fetched.
+    targets
+        URLs of the links that the crawl may follow: distinct, in page order, without `source`.
+    anchors
+        Anchor text of each target, as long as `targets` (or empty where nobody asked for it).
+    outside
+        `(url, anchor text)` of the links that the crawl does not follow: out of scope, nofollow or
+        too deep. They are recorded and never fetched.
+    status
+        HTTP status of the answer.
+    title, text
+        Title and visible text of the page; `text` is filled only where a topic asks for it.
+    content_hash
+        64-bit signed hash of the body; 0 when not computed. Equal hashes mean identical pages.
+    n_bytes
+        Length of the body in bytes.
+    """
+
+    source: str
+    targets: list[str]
+    anchors: list[str] = field(default_factory=list)
+    outside: list[tuple[str, str]] = field(default_factory=list)
+    status: int = 200
+    title: str = ""
+    text: str = ""
+    content_hash: int = 0
+    n_bytes: int = 0

@@ -1,0 +1,10 @@
+"""Link graphs: who links to whom among pages, in memory and in files.
+
+Nothing here knows orderings, importance or Scrapy.
+"""
+
+from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.linkgraph.npz import write_npz
+from crawlprio.linkgraph.reading import read_graph
+
+__all__ = ["LinkGraph", "read_graph", "write_npz"]

@@ -1,0 +1,128 @@
+"""Link graphs as edge lists: two page ids a line, `#` comments (the form of SNAP's data sets).
+
+Nothing here knows other formats.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph.graph import MAX_PAGES, Indptr, LinkGraph
+from crawlprio.pages import PageIds
+
+SPARSEST = 1000
+FREE_IDS = 10_000_000
+"""A largest id beyond `FREE_IDS` + `SPARSEST` times the links is taken for a broken file."""
+
+TAB, NEWLINE, RETURN, SPACE, HASH, ZERO, NINE = (ord(c) for c in "\t\n\r #09")
+
+
+def read_edge_list(path: Path) -> LinkGraph:
+    """Read a text of links, `source target`, one a line, gzipped if its name ends in `.gz`.
+
+    Fields are parted by blanks; empty lines and all from `#` on are skipped. Pages are 0 up to the
+    largest id, so an id that no line names is a page without links. A row lists its targets in the
+    order of the lines.
+
+    Raises
+    ------
+    GraphError
+        With the line number, when a line is not two ids; when the file is cut short, or its ids
+        are far more than its links (they would fill memory with empty pages).
+
+    Notes
+    -----
+    Some 200 MB a second: one compiled pass over the bytes. The text and 8 bytes a link are held.
+    """
+    try:
+        text = path.read_bytes()
+        if path.name.lower().endswith(".gz"):
+            text = gzip.decompress(text)
+    except (OSError, EOFError, zlib.error) as error:
+        raise GraphError(f"{path} cannot be read ({error}); fetch or write it anew.") from error
+    characters = np.frombuffer(text, dtype=np.uint8)
+    sources, targets, bad_line = _parse(characters)
+    if bad_line >= 0:
+        number = text.count(b"\n", 0, bad_line) + 1
+        line = text[bad_line : bad_line + 80].split(b"\n")[0].decode("utf-8", "replace").strip()
+        raise GraphError(
+            f"{path}:{number}: expected two page ids from 0 to {MAX_PAGES - 1}; found {line!r}."
+        )
+    n_pages = int(max(sources.max(), targets.max())) + 1 if len(sources) else 0
+    if n_pages > FREE_IDS + SPARSEST * len(sources):
+        raise GraphError(
+            f"{path}: the largest page id is {n_pages - 1} but there are only {len(sources)} "
+            "links; number the pages from 0 without large gaps."
+        )
+    indptr, indices = _rows(sources, targets, n_pages)
+    return LinkGraph.cleaned(indptr, indices)
+
+
+@njit(cache=True, nogil=True)
+def _parse(text: NDArray[np.uint8]) -> tuple[PageIds, PageIds, int]:
+    """Return (sources, targets, -1), or the offset of the first line that is not two ids."""
+    end = len(text)
+    n_lines = 1
+    for k in range(end):
+        n_lines += text[k] == NEWLINE
+    sources = np.empty(n_lines, dtype=np.int32)
+    targets = np.empty(n_lines, dtype=np.int32)
+    n_links = 0
+    k = 0
+    while k < end:
+        line = k
+        n_fields = 0
+        source = 0
+        target = 0
+        while k < end and text[k] != NEWLINE:
+            c = text[k]
+            if c in (SPACE, TAB, RETURN):
+                k += 1
+            elif c == HASH:
+                while k < end and text[k] != NEWLINE:
+                    k += 1
+            elif ZERO <= c <= NINE and n_fields < 2:
+                number: Any = 0
+                while k < end and ZERO <= text[k] <= NINE:
+                    number = min(10 * number + (text[k] - ZERO), MAX_PAGES)
+                    k += 1
+                if number == MAX_PAGES:
+                    return sources[:0], targets[:0], line
+                source, target = target, number
+                n_fields += 1
+                if k < end and text[k] > SPACE and text[k] != HASH:
+                    return sources[:0], targets[:0], line
+            else:
+                return sources[:0], targets[:0], line
+        k += 1
+        if n_fields == 1:
+            return sources[:0], targets[:0], line
+        if n_fields == 2:
+            sources[n_links] = source
+            targets[n_links] = target
+            n_links += 1
+    return sources[:n_links].copy(), targets[:n_links].copy(), -1
+
+
+@njit(cache=True, nogil=True)
+def _rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Indptr, PageIds]:
+    """Gather the targets of each source, in the order given, by a counting sort."""
+    starts = np.zeros(n_pages + 2, dtype=np.int64)
+    for k in range(len(sources)):
+        starts[sources[k] + 2] += 1
+    for page in range(n_pages):
+        starts[page + 2] += starts[page + 1]
+    indices = np.empty(len(sources), dtype=np.int32)
+    for k in range(len(sources)):
+        row = sources[k] + 1
+        indices[starts[row]] = targets[k]
+        starts[row] += 1
+    return starts[: n_pages + 1].copy(), indices

@@ -1,0 +1,180 @@
+"""The spider middleware that turns each response into one visit; it must not know how pages are ordered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scrapy import Request, signals
+from scrapy.exceptions import CloseSpider
+from scrapy.http import HtmlResponse, Response
+
+from crawlprio import engine
+from crawlprio.errors import ConfigError
+from crawlprio.extraction import parse_page
+from crawlprio.items import LinkPairs
+from crawlprio.job import Job, failure_of
+from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.schedulers.dispatch import Dispatcher, Lease
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+JOURNALED = "_crawlprio_journaled"
+
+
+class LinksMiddleware:
+    """Reads one visit off what a callback yields, for the ordering and the crawl store.
+
+    A `LinkPairs` item says all; its links wait from then on, and the item goes on to the pipelines.
+    A spider that knows nothing of crawlprio yields requests: they are the links, in the order in which
+    they are yielded, with the anchor text of `meta["link_text"]` or else of the response. A callback
+    that fails still leaves the visit of its page, with the links that it had yielded.
+
+    It must be the outermost spider middleware, so that it sees what the engine will see.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._job: Job | None = None
+        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> LinksMiddleware:
+        return cls(crawler)
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass everything on, and observe the visit at the end or with the first `LinkPairs`."""
+        job = self._job
+        if job is None:
+            async for output in result:
+                yield output
+            return
+        request = response.request
+        assert request is not None
+        dispatcher = self._dispatcher()
+        lease = None if dispatcher is None else dispatcher.answered(request)
+        requests: list[Request] = []
+        pairs: LinkPairs | None = None
+        error = "callback did not end"
+        try:
+            async for output in result:
+                if isinstance(output, LinkPairs) and pairs is None:
+                    pairs = output
+                    visit = job.visit_of(self._page(request, lease), pairs)
+                    self._observe(dispatcher, lease, visit)
+                elif isinstance(output, Request):
+                    requests.append(output)
+                yield output
+            error = ""
+        except Exception as exception:
+            error = type(exception).__name__
+            raise
+        finally:
+            if pairs is None:
+                page = self._page(request, lease)
+                self._observe(dispatcher, lease, self._visit(page, response, requests, error))
+            if dispatcher is not None and lease is not None:
+                dispatcher.finish(request, lease)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """Observe the visit of a page whose callback failed before it yielded anything."""
+        request = response.request
+        if self._job is None or request is None:
+            return
+        dispatcher = self._dispatcher()
+        lease = None if dispatcher is None else dispatcher.answered(request)
+        if dispatcher is None or lease is None or lease.observed:
+            return
+        error = type(exception).__name__
+        self._observe(dispatcher, lease, self._visit(lease.page, response, [], error))
+        dispatcher.finish(request, lease)
+
+    def _observe(self, dispatcher: Dispatcher | None, lease: Lease | None, visit: Visit) -> None:
+        assert self._job is not None
+        if dispatcher is not None and lease is not None:
+            dispatcher.observe(lease, visit)
+        elif visit.page != NO_PAGE:
+            self._job.observe(self._job.timed(visit, time(), 0.0))
+
+    def _page(self, request: Request, lease: Lease | None) -> int:
+        """The page of a response, which is new where another scheduler runs."""
+        assert self._job is not None
+        if lease is not None:
+            return lease.page
+        page = self._job.page_of(request)
+        return self._job.add_page(request) if page == NO_PAGE else page
+
+    def _visit(self, page: int, response: Response, requests: list[Request], error: str) -> Visit:
+        """The visit of a page of a spider that yields requests."""
+        job = self._job
+        assert job is not None
+        found: dict[int, Request] = {}
+        for request in requests:
+            target = job.page_of(request)
+            if target == NO_PAGE and not job.orders:
+                target = job.add_page(request)
+            if target not in (NO_PAGE, page):
+                found.setdefault(target, request)
+        title, text, texts = "", "", {}
+        if job.wants_anchors and isinstance(response, HtmlResponse):
+            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+            parsed = parse_page(
+                response.body, response.url, content_type=content_type, want_text=job.wants_text
+            )
+            title, text = parsed.title, parsed.text
+            texts = {link.url: link.anchor for link in parsed.links}
+        return Visit(
+            page=page,
+            targets=np.array(list(found), dtype=np.int32) if found else NO_PAGES,
+            anchors=[
+                str(request.meta.get("link_text") or texts.get(request.url, "")).strip()
+                for request in found.values()
+            ],
+            status=response.status,
+            title=title,
+            text=text,
+            n_bytes=len(response.body),
+            content_hash=int.from_bytes(
+                hashlib.blake2b(response.body, digest_size=8).digest(), "big", signed=True
+            ),
+            error=error,
+        )
+
+    def _dispatcher(self) -> Dispatcher | None:
+        """What keeps the leases, where crawlprio's scheduler or queue is in use."""
+        return dispatcher_of(self._crawler)
+
+    def _spider_opened(self) -> CloseSpider | None:
+        failure = failure_of(self._crawler)
+        if failure is not None:
+            raise engine.refuse_to_start(self._crawler, failure)
+        methods = self._crawler.engine.scraper.spidermw.methods["process_spider_output"]
+        if self.process_spider_output not in methods:
+            raise engine.refuse_to_start(
+                self._crawler,
+                ConfigError(
+                    "Scrapy left out crawlprio's LinksMiddleware; list it in SPIDER_MIDDLEWARES."
+                ),
+            )
+        self._job = Job.of(self._crawler)
+        return None
+
+    def _spider_closed(self) -> None:
+        if self._job is not None:
+            self._job.close()
+
+
+def dispatcher_of(crawler: Crawler) -> Dispatcher | None:
+    """Return what keeps the leases of a crawl; None under a scheduler that is not crawlprio's."""
+    scheduler = crawler.engine.scheduler
+    found = getattr(scheduler, "dispatcher", None)
+    if found is None:
+        found = getattr(getattr(scheduler, "mqs", None), "dispatcher", None)
+    return found if isinstance(found, Dispatcher) else None

@@ -1,0 +1,213 @@
+"""The downloader middleware that keeps the delay of each site; the rules are the frontier's."""
+
+from __future__ import annotations
+
+import email.utils
+import logging
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.http import Response
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from crawlprio import engine
+from crawlprio.job import Job, failure_of
+from crawlprio.middlewares.links import dispatcher_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class PolitenessMiddleware:
+    """Lets no fetch start on a site sooner than promised, whoever asks for it.
+
+    Pages come from the scheduler when their site is ready; should it be busy after all (its robots.txt
+    was fetched in between) they go back to wait. What bypasses the scheduler (robots.txt, media,
+    `engine.download_async`) waits here. Every fetch counts, and the delays of the stock downloader are
+    switched off so that none is waited for twice.
+
+    It must be the innermost downloader middleware, so that nothing comes between it and the fetch.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._job: Job | None = None
+        self._fetching: dict[int, int] = {}
+        self._ended_at: dict[int, float] = {}
+        self._started: dict[Request, tuple[int, float, bool]] = {}
+        self._answers: dict[Request, tuple[int, float | None]] = {}
+        self._smallest_gap = float("inf")
+        self._waiters: dict[int, list[Deferred[None]]] = {}
+        connect = crawler.signals.connect
+        connect(self._spider_opened, signal=signals.spider_opened)
+        connect(self._response_downloaded, signal=signals.response_downloaded)
+        connect(self._fetch_ended, signal=signals.request_left_downloader)
+        connect(self._robots_parsed, signal=signals.robots_parsed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> PolitenessMiddleware:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> Request | None:
+        """Let a fetch start, make it wait, or give its page back to the frontier."""
+        job = self._job
+        if job is None:
+            return None
+        site = job.site_of(request)
+        dispatcher = dispatcher_of(self._crawler)
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        if lease is not None:
+            if not self._may_start(site, leased=True):
+                return request
+            lease.started_at = monotonic()
+        else:
+            job.frontier.hold(site)
+            try:
+                while not self._may_start(site, leased=False):
+                    await self._wait(site)
+            except BaseException:
+                job.frontier.hold(site, -1)
+                raise
+        self._start(request, site, leased=lease is not None)
+        return None
+
+    def _may_start(self, site: int, *, leased: bool) -> bool:
+        """Whether a fetch may start on a site now."""
+        job = self._job
+        assert job is not None
+        limit = job.frontier.site_limit(site)
+        if self._fetching.get(site, 0) >= limit:
+            return False
+        # With several leases the frontier has moved the site's time on when it let this page out.
+        return (leased and limit > 1) or job.frontier.site_ready_at(site) <= monotonic()
+
+    def _start(self, request: Request, site: int, *, leased: bool) -> None:
+        job = self._job
+        assert job is not None
+        now = monotonic()
+        self._fetching[site] = self._fetching.get(site, 0) + 1
+        self._started[request] = (site, now, leased)
+        if not leased and job.frontier.site_limit(site) > 1:
+            job.frontier.delay_site(site, now + self._delay(site))
+        if site in self._ended_at:
+            self._smallest_gap = min(self._smallest_gap, now - self._ended_at[site])
+            self._crawler.stats.set_value("crawlprio/smallest_gap_seconds", self._smallest_gap)
+        key = self._crawler.engine.downloader.get_slot_key(request)
+        engine.silence_slot_delay(self._crawler, key)
+
+    async def _wait(self, site: int) -> None:
+        """Wait until the site's time has come, or a fetch on it has ended."""
+        job = self._job
+        assert job is not None
+        waiter: Deferred[None] = Deferred()
+        self._waiters.setdefault(site, []).append(waiter)
+        timer = None
+        if self._fetching.get(site, 0) < job.frontier.site_limit(site):
+            seconds = max(job.frontier.site_ready_at(site) - monotonic(), 0.0)
+            timer = call_later(seconds, self._let_waiter_go, site, waiter)
+        try:
+            await maybe_deferred_to_future(waiter)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _let_waiter_go(self, site: int, waiter: Deferred[None]) -> None:
+        waiters = self._waiters.get(site, [])
+        if waiter in waiters:
+            waiters.remove(waiter)
+            waiter.callback(None)
+
+    def _response_downloaded(self, response: Response, request: Request) -> None:
+        if request in self._started:
+            self._answers[request] = (response.status, _retry_after(response))
+
+    def _fetch_ended(self, request: Request) -> None:
+        """Note the end of a fetch; from here the delay runs."""
+        started = self._started.pop(request, None)
+        if started is None or self._job is None:
+            return
+        site, started_at, leased = started
+        frontier = self._job.frontier
+        now = monotonic()
+        status, retry_after = self._answers.pop(request, (0, None))
+        pause = self._job.config.politeness.pause(
+            site,
+            elapsed=now - started_at,
+            status=status,
+            retry_after=retry_after,
+            n_pages=self._job.site_pages(site),
+        )
+        self._ended_at[site] = now
+        self._fetching[site] -= 1
+        refused = pause > self._delay(site)
+        if frontier.site_limit(site) == 1 or refused:
+            frontier.end_fetch(site, now + pause, ends_visit=not leased or refused)
+        if not leased:
+            frontier.hold(site, -1)
+        for waiter in self._waiters.pop(site, []):
+            waiter.callback(None)
+
+    def _delay(self, site: int) -> float:
+        assert self._job is not None
+        return self._job.config.politeness.site_delay(site, self._job.site_pages(site))
+
+    def _robots_parsed(self, robotparser: Any, request: Request) -> None:
+        """Obey the Crawl-delay of a site."""
+        job = self._job
+        if job is None or not job.config.politeness.max_crawl_delay:
+            return
+        agent = self._crawler.settings.get("ROBOTSTXT_USER_AGENT") or request.headers.get(
+            "User-Agent", self._crawler.settings["USER_AGENT"]
+        )
+        seconds = robotparser.crawl_delay(agent)
+        if seconds is None:
+            return
+        site = job.site_of(request)
+        obeyed = job.config.politeness.set_crawl_delay(site, float(seconds))
+        if obeyed < seconds:
+            logger.warning(
+                "%s asks for a crawl delay of %g s; %g s is the most that is obeyed "
+                "(CRAWLPRIO_MAX_CRAWL_DELAY).",
+                job.pages.host(site),
+                seconds,
+                obeyed,
+            )
+        job.frontier.set_site(site, delay=self._delay(site))
+        job.frontier.delay_site(site, self._ended_at.get(site, monotonic()) + self._delay(site))
+
+    def _spider_opened(self) -> None:
+        if failure_of(self._crawler) is not None:
+            return
+        self._job = Job.of(self._crawler)
+        settings = self._crawler.settings
+        engine.silence_downloader_delays(self._crawler)
+        if settings.getbool("AUTOTHROTTLE_ENABLED"):
+            logger.warning(
+                "AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays; use "
+                "CRAWLPRIO_ADAPTIVE_DELAY for one that follows the site's response time."
+            )
+        if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+            logger.warning(
+                "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts by host; use "
+                "CONCURRENT_REQUESTS_PER_DOMAIN."
+            )
+
+
+def _retry_after(response: Response) -> float | None:
+    """The seconds that an answer asks to wait, from Retry-After as seconds or as a date."""
+    value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
+    if not value:
+        return None
+    try:
+        return max(float(value), 0.0) if value.isdigit() else _seconds_until(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _seconds_until(date: str) -> float:
+    return max(email.utils.parsedate_to_datetime(date).timestamp() - time(), 0.0)

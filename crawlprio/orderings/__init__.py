@@ -1,0 +1,82 @@
+"""The orderings by name; it must not know how they are queued or who crawls."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from crawlprio.errors import ConfigError
+from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
+from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
+from crawlprio.orderings.location import Location
+
+__all__ = ["ALL_PAGES", "ORDERINGS", "Changed", "CompiledOrdering", "Ordering", "make_ordering"]
+
+ORDERINGS: dict[str, type[Ordering]] = {
+    "random": Random,
+    "breadth-first": BreadthFirst,
+    "depth-first": DepthFirst,
+    "backlink-count": BacklinkCount,
+    "opic": Opic,
+    "larger-sites-first": LargerSitesFirst,
+    "location": Location,
+}
+
+
+def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None = None) -> Ordering:
+    """Return the ordering of this name, or of this import path, with its options.
+
+    Raises
+    ------
+    ConfigError
+        if there is no such ordering, the path cannot be imported or is no `Ordering`, or an option
+        is unknown or out of bounds: one sentence that says what is allowed.
+    """
+    cls = _find(name)
+    known = [
+        parameter.name
+        for parameter in inspect.signature(cls).parameters.values()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if not isinstance(options or {}, Mapping):
+        raise ConfigError(
+            f"ORDERING_OPTIONS is {options!r}; give a dict of options by name, such as "
+            '{"seed": 1}.'
+        )
+    for option in options or {}:
+        if option not in known:
+            allowed = f"known options: {', '.join(known)}" if known else "it has no options"
+            raise ConfigError(f"ORDERING_OPTIONS names {option!r}, which {name} lacks; {allowed}.")
+    return cls(**(options or {}))
+
+
+def _find(name: str | type[Ordering]) -> type[Ordering]:
+    """The class that a name or import path means."""
+    if isinstance(name, type) and issubclass(name, Ordering):
+        return name
+    if not isinstance(name, str) or not name:
+        raise ConfigError(
+            f"ORDERING is {name!r}; give one of {', '.join(sorted(ORDERINGS))}, or an import path."
+        )
+    if name in ORDERINGS:
+        return ORDERINGS[name]
+    if "." not in name:
+        raise ConfigError(
+            f"ORDERING is {name!r}; known orderings: {', '.join(sorted(ORDERINGS))}; or give an "
+            "import path."
+        )
+    module_name, _, class_name = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"ORDERING is {name!r}, which cannot be imported ({error}); check the import path."
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Ordering)):
+        raise ConfigError(
+            f"ORDERING is {name!r}, which is no subclass of crawlprio.Ordering; make it one."
+        )
+    return found

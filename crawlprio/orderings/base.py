@@ -1,0 +1,232 @@
+"""What an ordering is: the policy that gives each waiting page a key from the visits seen so far.
+
+An ordering knows no clock, no queue and no Scrapy object; the same object serves the live crawl and
+the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import ClassVar, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError
+from crawlprio.orderings import kernels
+from crawlprio.pages import PageIds, Visit
+
+Keys = NDArray[np.float64]
+
+
+class _AllPages(Enum):
+    ALL_PAGES = "all pages"
+
+
+ALL_PAGES: Final = _AllPages.ALL_PAGES
+"""The answer of `observe` when any key may have changed."""
+
+Changed = PageIds | _AllPages
+
+NO_TABLE: Keys = np.zeros(1)
+
+
+class Pages(Protocol):
+    """What an ordering may ask about a page."""
+
+    def __len__(self) -> int: ...
+
+    def url(self, page: int) -> str: ...
+
+
+class Ordering:
+    """A policy that decides which waiting page is fetched next; subclass it and name the class in ORDERING.
+
+    The page with the largest key is fetched first; pages with equal keys leave in order of discovery.
+    A subclass overrides `observe`, and `discover` where new pages differ; some ten lines do. The
+    options of `ORDERING_OPTIONS` are the keyword arguments of its `__init__`.
+
+    Attributes
+    ----------
+    keys
+        float64, one per page id (with room to spare): larger is sooner. Any finite number.
+    pages
+        The page table: `pages.url(page)` is the URL of a page.
+    n_pages
+        Pages that have a key so far; ids from here on in a visit's targets are new.
+    needs_anchors
+        Set it in a class that reads `visit.anchors`.
+    needs_truth
+        Set it in a class that calls `truth(page)`, the PageRank of a page in the whole graph, which
+        is known in the simulator, a replay and the demo web only.
+
+    Notes
+    -----
+    `observe` is called once per fetched page, failed ones included, and once for the seeds
+    (`visit.page` is then `NO_PAGE`). It must depend on the visits alone: no clock, no randomness but
+    `uniform` of a seed, or the live order cannot be simulated.
+    """
+
+    initial_key: ClassVar[float] = 0.0
+    needs_anchors: ClassVar[bool] = False
+    needs_truth: ClassVar[bool] = False
+
+    keys: Keys
+    pages: Pages
+    n_pages: int
+    truth: Callable[[int], float]
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        """Start anew on an empty crawl. Called once before the first visit.
+
+        Raises
+        ------
+        ConfigError
+            if the ordering needs the whole graph and nothing knows it.
+        """
+        if self.needs_truth:
+            if truth is None:
+                raise ConfigError(
+                    f"Ordering {type(self).__name__} needs the PageRank of the whole graph, which "
+                    "only the simulator, a replay and the demo web know; choose another ordering."
+                )
+            self.truth = truth
+        self.pages = pages
+        self.keys = np.full(1024, self.initial_key)
+        self.n_pages = 0
+
+    def observe(self, visit: Visit) -> Changed:
+        """Learn from a visit; return the pages whose keys changed, or `ALL_PAGES`.
+
+        New targets have their first key already. The default learns nothing.
+        """
+        return visit.targets[:0]
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        """Give the new pages first, ..., last - 1 their keys; `visit` is the one that shows them.
+
+        Called before `observe` for the same visit. By default they have `initial_key`.
+        """
+
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        """Return the rank of a site among sites: by default the key of its first page.
+
+        Parameters
+        ----------
+        best_key
+            key of the waiting page of the site that comes first.
+        n_waiting
+            number of pages of the site that wait.
+        """
+        return best_key
+
+    def recomputation(self) -> Callable[[], Keys] | None:
+        """Return work that is due after the last visit, to be done on a snapshot in any thread."""
+        return None
+
+    def accept(self, result: Keys) -> Changed:
+        """Take over what a recomputation returned; visits may have come in between."""
+        raise TypeError(f"{type(self).__name__} has no recomputation")
+
+    def learn(self, visit: Visit, n_pages: int) -> Changed:
+        """Give keys to all pages up to `n_pages`, then observe. The frontier calls this."""
+        known = self.n_pages
+        if n_pages > known:
+            if n_pages > len(self.keys):
+                room = np.full(max(n_pages, 2 * len(self.keys)), self.initial_key)
+                room[:known] = self.keys[:known]
+                self.keys = room
+            self.n_pages = n_pages
+            self.discover(known, n_pages, visit)
+        return self.observe(visit)
+
+
+class CompiledOrdering(Ordering):
+    """An ordering made of two compiled rules, which the simulator runs in one compiled loop.
+
+    Attributes
+    ----------
+    first_key_rule, evidence_rule
+        One of the rules of `crawlprio.orderings.kernels` each.
+    seed_key
+        Key of the seeds; `initial_key` where a class does not say.
+    random_seed
+        Seed of the random rules.
+    table
+        Values for the rule `RANDOM_OF_TABLE`.
+    n_ranked
+        Pages below this id are not changed by the rule `SHARE_VALUE`.
+    by_waiting_pages
+        Whether sites rank by their number of waiting pages, not by their first page.
+    """
+
+    first_key_rule: int = kernels.CONSTANT
+    evidence_rule: int = kernels.NOTHING
+    by_waiting_pages: ClassVar[bool] = False
+    new_key: float = 0.0
+    seed_key: float = 0.0
+    random_seed: int = 0
+    table: Keys = NO_TABLE
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self.n_visits = 0
+        self.n_ranked = 0
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        seeds = visit.page < 0
+        n_links = len(visit.targets)
+        kernels.first_keys(
+            self.first_key_rule,
+            self.seed_key if seeds else self.new_key,
+            self.random_seed,
+            self.table,
+            first,
+            last,
+            0 if seeds else self.n_visits + 1,
+            0.0 if seeds or n_links == 0 else self.keys[visit.page] / n_links,
+            self.keys,
+        )
+
+    def observe(self, visit: Visit) -> Changed:
+        if visit.page >= 0:
+            self.n_visits += 1
+            kernels.apply_evidence(
+                self.evidence_rule, self.keys, visit.page, visit.targets, self.n_ranked
+            )
+        return visit.targets
+
+
+def checked_number(
+    ordering: str, option: str, value: object, *, least: float | None = None, whole: bool = False
+) -> float:
+    """Return an option as a number, or say in one sentence what is allowed."""
+    kind = "a whole number" if whole else "a number"
+    bound = "" if least is None else f" of {least:g} or more"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+        if not np.isfinite(number) or (whole and number != int(number)):
+            raise ValueError
+        if least is not None and number < least:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give {kind}{bound}."
+        ) from None
+    return number
+
+
+def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:
+    """Return an option that maps names to weights, or say in one sentence what is allowed."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight each, "
+            'such as {"com": 1.0}.'
+        )
+    return {
+        str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)
+        for name, weight in value.items()
+    }

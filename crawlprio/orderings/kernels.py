@@ -1,0 +1,98 @@
+"""Compiled rules that orderings are made of: the key of a new page, and what a visit does to keys.
+
+The live crawl calls them once per visit, the simulator from its compiled loop; they know arrays only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+CONSTANT, RANDOM, STEP, PARENT_SHARE, RANDOM_OF_TABLE = 0, 1, 2, 3, 4
+"""Rules for the key of a page when it is discovered."""
+
+NOTHING, COUNT_BACKLINKS, SPREAD_CASH, SHARE_VALUE = 0, 1, 2, 3
+"""Rules for what the links of a fetched page do to the keys of their targets."""
+
+
+@njit(cache=True)
+def uniform(seed: int, index: int) -> float:
+    """Number `index` of the SplitMix64 sequence that starts at `seed`, as a float in [0, 1).
+
+    Source: Steele, Lea & Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
+    """
+    x = np.uint64(seed) + np.uint64(index + 1) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True)
+def first_key(
+    rule: int,
+    constant: float,
+    seed: int,
+    table: NDArray[np.float64],
+    page: int,
+    step: int,
+    parent_share: float,
+) -> float:
+    """Key of a page when it is discovered, in visit number `step` (0: a seed)."""
+    if rule == RANDOM:
+        return uniform(seed, page)
+    if rule == STEP:
+        return float(step)
+    if rule == PARENT_SHARE:
+        return parent_share
+    if rule == RANDOM_OF_TABLE:
+        return table[int(uniform(seed, page) * len(table))]
+    return constant
+
+
+@njit(cache=True)
+def first_keys(
+    rule: int,
+    constant: float,
+    seed: int,
+    table: NDArray[np.float64],
+    first: int,
+    last: int,
+    step: int,
+    parent_share: float,
+    keys: NDArray[np.float64],
+) -> None:
+    """Write the keys of the pages first, ..., last - 1, all discovered in the same visit."""
+    for page in range(first, last):
+        keys[page] = first_key(rule, constant, seed, table, page, step, parent_share)
+
+
+@njit(cache=True)
+def apply_evidence(
+    rule: int,
+    keys: NDArray[np.float64],
+    page: int,
+    targets: NDArray[np.int32],
+    n_ranked: int,
+) -> None:
+    """Let the links of fetched page `page` change the keys of their targets.
+
+    `SPREAD_CASH`: the page's key is split evenly and gone. `SHARE_VALUE`: targets from id `n_ranked`
+    on gain the page's key divided by its number of links; the page keeps its own.
+    """
+    if len(targets) == 0 or page < 0:
+        return
+    if rule == COUNT_BACKLINKS:
+        for target in targets:
+            keys[target] += 1.0
+    elif rule == SPREAD_CASH:
+        share = keys[page] / len(targets)
+        keys[page] = 0.0
+        for target in targets:
+            keys[target] += share
+    elif rule == SHARE_VALUE:
+        share = keys[page] / len(targets)
+        for target in targets:
+            if target >= n_ranked:
+                keys[target] += share

@@ -1,0 +1,177 @@
+"""What a crawl says of itself: a progress line while it runs, a table and a picture at its end."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from scrapy import signals
+from scrapy.utils.asyncio import create_looping_call
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.job import Job, failure_of
+from crawlprio.orderings import make_ordering
+from crawlprio.virtual import VirtualWeb
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+COMPARED = ("breadth-first", "random")
+"""The orderings that a crawl of a known web is held against."""
+
+
+class CrawlReport:
+    """Shows progress on a terminal, and at the end what was fetched and how well it was chosen.
+
+    Where the whole graph is known (demo web, replay) the share of all PageRank that was fetched stands
+    beside what breadth-first and random would have got with as many pages, and the curves are drawn.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._started_at = 0.0
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._ticker = create_looping_call(self._tick)
+        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> CrawlReport:
+        return cls(crawler)
+
+    def _spider_opened(self) -> None:
+        self._started_at = monotonic()
+        if failure_of(self._crawler) is not None:
+            return
+        if not (self._crawler.settings.getbool("CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
+            return
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("crawling")
+        self._progress.start()
+        self._ticker.start(0.5)
+
+    def _tick(self) -> None:
+        assert self._progress is not None
+        assert self._task is not None
+        job = Job.of(self._crawler)
+        rate = job.n_visits / max(monotonic() - self._started_at, 1e-9)
+        self._progress.update(
+            self._task,
+            description=(
+                f"{job.n_visits:,} pages fetched, {len(job.frontier):,} waiting on "
+                f"{job.pages.n_sites:,} sites, {rate:.0f} pages/s"
+            ),
+        )
+
+    def _spider_closed(self, reason: str) -> None:
+        elapsed = monotonic() - self._started_at
+        if self._progress is not None:
+            self._ticker.stop()
+            self._progress.stop()
+        virtual = VirtualWeb.of(self._crawler)
+        try:
+            if failure_of(self._crawler) is None:
+                self._report(elapsed, reason, virtual)
+        finally:
+            if virtual is not None:
+                virtual.stop()
+
+    def _report(self, elapsed: float, reason: str, virtual: VirtualWeb | None) -> None:
+        job = Job.of(self._crawler)
+        rows = self._rows(job, elapsed, reason)
+        for name, value in rows:
+            self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
+        logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
+        console = Console()
+        if not console.is_terminal and not self._crawler.settings.getbool("CRAWLPRIO_PRINT", True):
+            return
+        table = Table(title="The crawl", show_header=False)
+        for name, value in rows:
+            table.add_row(name, value)
+        console.print(table)
+        if virtual is not None:
+            try:
+                self._judge(job, virtual, console)
+            except (CrawlprioError, OSError) as error:
+                logger.error("The crawl cannot be judged: %s", error)
+
+    def _rows(self, job: Job, elapsed: float, reason: str) -> list[tuple[str, str]]:
+        """The figures of the end table."""
+        stats = self._crawler.stats
+        gap = stats.get_value("crawlprio/smallest_gap_seconds", math.inf)
+        rows = [
+            ("ordering", job.config.ordering_name),
+            ("ended because", reason),
+            ("pages fetched", f"{job.n_visits:,}"),
+            ("unique pages", f"{job.n_unique:,}"),
+            ("failed", f"{job.n_failed:,}"),
+            ("sites", f"{job.n_sites_visited:,} fetched from, {job.pages.n_sites:,} known"),
+            ("pages known", f"{len(job.pages):,}"),
+            ("links", f"{job.n_links:,}"),
+            ("pages per second", f"{job.n_visits / max(elapsed, 1e-9):.1f}"),
+            ("smallest gap on a site", "-" if gap == math.inf else f"{gap:.3f} s"),
+        ]
+        if job.config.topic is not None and job.frontier.hot_queue is not None:
+            rows.append(("pages on the topic", f"{job.frontier.hot_queue.n_hot:,}"))
+        if job.store is not None:
+            rows.append(("recorded in", str(job.store.path)))
+        return rows
+
+    def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
+        """Hold the crawl against other orderings with as many pages, as figures and as a picture."""
+        from crawlprio.evaluation import cumulative_pagerank, curve, reachable
+        from crawlprio.evaluation.plots import plot_cumulative
+        from crawlprio.simulator import crawl_order
+
+        graph, ranks = virtual.graph, virtual.ranks
+        seeds = [page for page in map(virtual.page, job.seed_urls) if page >= 0]
+        if not seeds:
+            logger.error(
+                "None of the seeds is in the %s, so the crawl cannot be judged.", virtual.name
+            )
+            return
+        within = reachable(graph, seeds)
+        fetched = [virtual.page(url) for url in job.fetched_urls()]
+        orders = {job.config.ordering_name: [page for page in dict.fromkeys(fetched) if page >= 0]}
+        budget = len(orders[job.config.ordering_name])
+        for name in COMPARED:
+            if name not in orders:
+                orders[name] = crawl_order(
+                    graph, seeds, make_ordering(name), budget=budget
+                ).tolist()
+        n_reachable = int(np.count_nonzero(within))
+        best = np.argsort(-np.where(within, ranks, -1.0), kind="stable")[:budget]
+        orders["upper-bound"] = best.tolist()
+        table = Table(title=f"Of all PageRank of the {virtual.name}, with {budget:,} pages fetched")
+        table.add_column("ordering")
+        table.add_column("share of PageRank", justify="right")
+        curves = {}
+        for name, order in orders.items():
+            shares = cumulative_pagerank(np.array(order, dtype=np.int32), ranks, within)
+            table.add_row(
+                f"{name} (this crawl)" if name == job.config.ordering_name else name,
+                f"{shares[-1]:.1%}" if len(shares) else "-",
+            )
+            curves[name] = [(at * len(order) / n_reachable, share) for at, share in curve(shares)]
+        console.print(table)
+        plot = self._crawler.settings.get("CRAWLPRIO_PLOT")
+        if plot and plot != "None":
+            title = f"{job.config.ordering_name} on the {virtual.name}: {budget:,} of {n_reachable:,} pages"
+            plot_cumulative(curves, plot, title=title)
+            console.print(f"Picture of the curves: {plot}")

@@ -1,0 +1,279 @@
+"""Where a crawl starts, and which links it follows.
+
+Nothing here knows Scrapy, pages that were fetched or the order in which they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from tldextract import TLDExtract
+
+from crawlprio.errors import ConfigError
+from crawlprio.extraction import MAX_URL_LENGTH, host_of, normalise_url
+
+FOLLOW = ("domain", "site", "web")
+"""What `follow` may be."""
+
+_ARCHIVES = """
+    7z apk bat bin bz2 cab deb dmg exe gz iso jar lz lzma msi rar rpm tar tgz war xz zip zst
+"""
+_IMAGES_AND_FONTS = """
+    ai avif bmp cdr dxf eps eot gif heic ico jp2 jpeg jpg otf pbm pgm png pnm ppm ps psd svg tif
+    tiff ttf webp woff woff2 xbm xpm
+"""
+_SOUND_AND_VIDEO = """
+    3gp aac aif aiff asf asx au avi flac flv m3u m4a m4v mid midi mkv mov mp2 mp3 mp4 mpeg mpg oga
+    ogg ogv opus qt ra ram rm swf wav webm wma wmv
+"""
+_DOCUMENTS = """
+    bib csv djvu doc docm docx dot dvi epub key mobi odp ods odt pdf pps ppsx ppt pptm pptx rtf tex
+    tsv txt xls xlsm xlsx
+"""
+_SOURCES_AND_RECORDS = """
+    atom cc class cpp css dat hdf ics java js json mat mjs npz pickle pkl py rb rdf rss sav sh sql
+    sqlite vcf wasm xsd xsl yaml yml
+"""
+NEVER_HTML = frozenset(
+    (_ARCHIVES + _IMAGES_AND_FONTS + _SOUND_AND_VIDEO + _DOCUMENTS + _SOURCES_AND_RECORDS).split()
+)
+"""Extensions, without dot and in lower case, of files that are no HTML; never followed."""
+
+_MADE_ON_DEMAND = """
+    asp aspx cfm cfml cgi do fcgi jhtml jsp jspx mvc nsf php php3 php4 php5 php7 phtml pl
+"""
+DYNAMIC = frozenset(_MADE_ON_DEMAND.split())
+"""Extensions of pages that are made on demand; so is every URL with a question mark."""
+
+_CGI_BIN = "/cgi-bin/"
+_MAX_HOSTS_CACHED = 100_000
+
+
+class Scope:
+    """Which links a crawl follows: by host, by expression, by kind of file and by depth.
+
+    Parameters
+    ----------
+    seeds
+        URLs at which the crawl starts.
+    follow
+        `"site"` (the default): pages on the hosts of the seeds, with or without `www.` in front;
+        `"domain"`: pages of the registered domains of the seeds, by the public suffix list as it
+        comes with tldextract, private suffixes (`github.io`) included; a host without a registered
+        domain, such as an IP address, counts as its own; `"web"`: pages anywhere.
+    allow, deny
+        Regular expressions: a URL is followed only if `allow` is found in it, and not if `deny`
+        is. Empty or None: no condition.
+    hosts
+        If given, only pages on these hosts are followed, under any `follow`.
+    heuristics
+        Whether to leave out what is generated without end, by the rules below; default True.
+    skip_cgi_bin
+        Leave out URLs with `/cgi-bin/` (Cho, Garcia-Molina & Page, Efficient crawling through URL
+        ordering, WWW7, 1998, section 4); default True.
+    max_static_depth, max_dynamic_depth
+        Greatest depth, in links from a seed, of static and of dynamic pages; default 15 and 5
+        (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 3). Dynamic
+        is a URL with a question mark or an extension in `DYNAMIC`: the paper's list of extensions
+        is not printed, this one is ours. None: no bound.
+
+    Raises
+    ------
+    ConfigError
+        for an unknown `follow`, a bad regular expression, depth or seed.
+
+    Notes
+    -----
+    Seeds themselves are fetched whatever the scope says. Files whose extension is in `NEVER_HTML`
+    are never followed: only HTML has links.
+    """
+
+    def __init__(
+        self,
+        seeds: Iterable[str],
+        follow: str = "site",
+        allow: str | None = None,
+        deny: str | None = None,
+        hosts: Iterable[str] | None = None,
+        heuristics: bool = True,
+        skip_cgi_bin: bool = True,
+        max_static_depth: int | None = 15,
+        max_dynamic_depth: int | None = 5,
+    ) -> None:
+        if follow not in FOLLOW:
+            raise ConfigError(f"follow is {follow!r}; known values: {', '.join(FOLLOW)}.")
+        self.follow = follow
+        self._allow = _expression("allow", allow)
+        self._deny = _expression("deny", deny)
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+        _check_depth("max_static_depth", max_static_depth)
+        _check_depth("max_dynamic_depth", max_dynamic_depth)
+        self._skips_cgi_bin = heuristics and skip_cgi_bin
+        self._max_static = max_static_depth if heuristics else None
+        self._max_dynamic = max_dynamic_depth if heuristics else None
+        self._homes: set[str] = set()
+        self._judged: dict[str, bool] = {}
+        for seed in seeds:
+            self.add_seed(seed)
+
+    def add_seed(self, url: str) -> bool:
+        """Take the site or domain of one more seed into the scope; return whether it is new.
+
+        Raises
+        ------
+        ConfigError
+            if `url` is not an absolute http(s) URL.
+        """
+        home = self._home(host_of(_check_seed(url, "seeds: ")))
+        if home in self._homes:
+            return False
+        self._homes.add(home)
+        self._judged.clear()
+        return True
+
+    def allows(self, url: str, depth: int) -> bool:
+        """Return whether a page is followed.
+
+        Parameters
+        ----------
+        url
+            Its URL, as `normalise_url` writes it.
+        depth
+            Links followed from a seed to this page: 1 for the links of a seed.
+
+        Notes
+        -----
+        Cost: some 0.7 µs, and 3 µs once for each host under `follow="domain"`.
+        """
+        host = host_of(url)
+        allowed = self._judged.get(host)
+        if allowed is None:
+            allowed = self._judge(host)
+        if not allowed:
+            return False
+        path, question, _ = url.partition("?")
+        name = path[path.rindex("/") + 1 :]
+        dynamic = bool(question)
+        if "." in name:
+            extension = name.partition(";")[0].rpartition(".")[2].lower()
+            if extension in NEVER_HTML:
+                return False
+            dynamic = dynamic or extension in DYNAMIC
+        deepest = self._max_dynamic if dynamic else self._max_static
+        if deepest is not None and depth > deepest:
+            return False
+        if self._skips_cgi_bin and _CGI_BIN in url:
+            return False
+        if self._allow is not None and self._allow.search(url) is None:
+            return False
+        return self._deny is None or self._deny.search(url) is None
+
+    def _judge(self, host: str) -> bool:
+        """Say whether pages of a host are followed, and remember it."""
+        allowed = (self._hosts is None or host in self._hosts) and (
+            self.follow == "web" or self._home(host) in self._homes
+        )
+        if len(self._judged) >= _MAX_HOSTS_CACHED:
+            self._judged.clear()
+        self._judged[host] = allowed
+        return allowed
+
+    def _home(self, host: str) -> str:
+        """Return what a host is part of: its site or its domain."""
+        if self.follow == "domain":
+            return _suffixes()(host).top_domain_under_public_suffix or host
+        return host.removeprefix("www.")
+
+
+def read_seeds(spec: str) -> list[str]:
+    """Return the seeds that a spider argument names: `URL[,URL...]` or `@FILE`.
+
+    A file, in UTF-8, holds one URL a line; empty lines and lines that begin with `#` do not count.
+    A comma inside a URL of a list is written `%2C`.
+
+    Returns
+    -------
+    list of str
+        Distinct, in the order given, each as `normalise_url` writes it.
+
+    Raises
+    ------
+    ConfigError
+        for a URL that is no absolute http(s) URL, a file that cannot be read, or no seed at all.
+    """
+    spec = spec.strip()
+    if spec.startswith("@"):
+        return _read_seed_file(Path(spec[1:]))
+    seeds = [_check_seed(part, "seeds: ") for part in spec.split(",") if part.strip()]
+    if not seeds:
+        raise ConfigError("seeds is empty; give URL[,URL...] or @FILE.")
+    return list(dict.fromkeys(seeds))
+
+
+def _read_seed_file(path: Path) -> list[str]:
+    """Return the seeds in a file."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(f"seeds: {str(path)!r} cannot be read ({reason}).") from None
+    seeds = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode("utf-8-sig").strip()
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path}:{number}: not UTF-8; give one URL a line.") from None
+        if text and not text.startswith("#"):
+            seeds.append(_check_seed(text, f"{path}:{number}: "))
+    if not seeds:
+        raise ConfigError(f"{path}:{len(lines) or 1}: no URL in the file; give one a line.")
+    return list(dict.fromkeys(seeds))
+
+
+def _check_seed(url: str, where: str) -> str:
+    """Return a seed in normal form, or say what to write."""
+    url = url.strip()
+    normal = normalise_url(url)
+    if normal is not None:
+        return normal
+    if len(url) > MAX_URL_LENGTH:
+        raise ConfigError(
+            f"{where}{url[:40]!r}... has {len(url)} characters; at most {MAX_URL_LENGTH} are "
+            "allowed."
+        )
+    scheme, colon, _ = url.partition("://")
+    if not colon and normalise_url(f"https://{url}") is not None:
+        raise ConfigError(f"{where}{url!r} has no scheme; write 'https://{url}' or 'http://{url}'.")
+    if colon and scheme.lower() not in ("http", "https"):
+        raise ConfigError(f"{where}{url!r} is not http or https; only those are crawled.")
+    raise ConfigError(f"{where}{url!r} is not a URL; write it as 'https://example.org/'.")
+
+
+def _expression(name: str, source: str | None) -> re.Pattern[str] | None:
+    """Return a compiled regular expression, or None for no condition."""
+    if not source:
+        return None
+    try:
+        return re.compile(source)
+    except re.error as error:
+        place = "" if error.pos is None else f" at position {error.pos}"
+        raise ConfigError(
+            f"{name} is {source!r}, which is not a regular expression: {error.msg}{place}."
+        ) from None
+
+
+def _check_depth(name: str, depth: int | None) -> None:
+    """Refuse a depth that is not a whole number of 0 or more."""
+    if depth is not None and (not isinstance(depth, int) or depth < 0):
+        raise ConfigError(
+            f"{name} is {depth!r}; give a whole number of 0 or more, or None for no bound."
+        )
+
+
+@cache
+def _suffixes() -> TLDExtract:
+    """Return the public suffix list that comes with tldextract; never fetches or caches one."""
+    return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

@@ -1,0 +1,55 @@
+"""Settings of the bundled Scrapy project: polite by default, and fast in what it leaves out.
+
+Every setting of crawlprio is here with its default and unit; the names without CRAWLPRIO_ that
+Scrapy knows mean what they always do.
+"""
+
+from crawlprio import __version__
+
+BOT_NAME = "crawlprio"
+SPIDER_MODULES = ["crawlprio.spiders"]
+ADDONS = {"crawlprio.Addon": 500}
+
+# What comes first.
+ORDERING = "opic"  # a name, or the import path of an Ordering
+ORDERING_OPTIONS: dict[str, object] = {}  # keyword arguments of the ordering
+TOPIC = ""  # words, commas between terms: turns the hot queue on
+TOPIC_OPTIONS: dict[str, object] = {}  # distance=3 links, title=1 and body=10 words, stem=None
+
+# Politeness. Seconds unless said otherwise.
+USER_AGENT = f"crawlprio/{__version__} (a Scrapy crawler)"
+ROBOTSTXT_OBEY = True
+DOWNLOAD_DELAY = 1  # from the end of a fetch to the next start on the site, at least
+CONCURRENT_REQUESTS_PER_DOMAIN = 1  # fetches at once on a site
+CRAWLPRIO_ADAPTIVE_DELAY = 0  # wait at least this many times the last fetch's duration
+CRAWLPRIO_MAX_ADAPTIVE_DELAY = 60  # but for that reason no longer than this
+CRAWLPRIO_MAX_CRAWL_DELAY = (
+    300  # the most that robots.txt can ask for; 0: Crawl-delay is not obeyed
+)
+CRAWLPRIO_MAX_BACK_OFF = 3600  # the most that Retry-After, or refusals in a row, can ask for
+CRAWLPRIO_SMALL_SITE_DELAY = None  # delay of sites with few pages; None: as for others
+CRAWLPRIO_SMALL_SITE_PAGES = 100  # pages below which a site is small
+CRAWLPRIO_PAGES_PER_VISIT = 1  # pages fetched from a site before its delay applies
+
+# What is followed.
+CRAWLPRIO_MAX_PAGES_PER_SITE = 25_000  # pages; None: no limit
+CRAWLPRIO_HEURISTICS = True  # no /cgi-bin/, HTML only, and the two depths below
+CRAWLPRIO_MAX_STATIC_DEPTH = 15  # links from a seed
+CRAWLPRIO_MAX_DYNAMIC_DEPTH = 5  # links from a seed, for URLs with a query or a script's ending
+
+# What is recorded and shown.
+CRAWLPRIO_STORE = "crawl.sqlite"  # inside JOBDIR when that is set; None: nothing is recorded
+CRAWLPRIO_PLOT = "crawl.png"  # picture of the curves, where the whole graph is known; None: none
+CRAWLPRIO_PROGRESS = True  # a progress line on a terminal
+LOG_LEVEL = "INFO"
+
+# The spider yields one item per page and makes no requests, so these would do nothing but cost time.
+CONCURRENT_REQUESTS = 16
+CONCURRENT_ITEMS = 2
+COOKIES_ENABLED = False
+REFERER_ENABLED = False
+TELNETCONSOLE_ENABLED = False
+LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"
+REDIRECT_PRIORITY_ADJUST = 0
+RETRY_PRIORITY_ADJUST = 0
+METAREFRESH_ENABLED = False

@@ -1,0 +1,1 @@
+"""Spiders that crawlprio brings along; the only one is `site`."""

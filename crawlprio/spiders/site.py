@@ -1,0 +1,279 @@
+"""The `site` spider: one `LinkPairs` item for each page; it must not know how pages are ordered."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+
+from crawlprio.errors import ConfigError
+from crawlprio.extraction import ParsedPage, normalise_url, parse_page
+from crawlprio.items import LinkPairs
+from crawlprio.scope import Scope, read_seeds
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger("crawlprio")
+
+_HTML = ("text/html", "application/xhtml+xml")
+_ARGUMENTS = ("seeds", "url", "follow", "allow", "deny")
+_ROBOTS_RULES_WITH_VALUE = (
+    "unavailable_after",
+    "max-snippet",
+    "max-image-preview",
+    "max-video-preview",
+)
+
+
+class SiteSpider(Spider):
+    """Crawls sites, domains or the web, and yields one `LinkPairs` for each page.
+
+    Under crawlprio's scheduler the links go to the frontier in bulk. Under any other the spider
+    also yields a request for each link that is followed, so that it crawls the same pages.
+
+    Parameters
+    ----------
+    seeds
+        `URL[,URL...]` or `@FILE`, as `crawlprio.scope.read_seeds` takes them; `url` is the same.
+        Without seeds the spider has `needs_demo` set, and `use_web` is to be called before `start`.
+    follow
+        `site` (the default), `domain` or `web` (the default after `use_web`).
+    allow, deny
+        Regular expressions that a URL must match, or must not, to be followed.
+
+    Attributes
+    ----------
+    seeds : list of str
+        URLs at which the crawl starts, in order.
+    needs_demo : bool
+        Whether nobody has said yet where to start.
+    scope : Scope
+        What is followed; its heuristics are set by CRAWLPRIO_HEURISTICS, CRAWLPRIO_MAX_STATIC_DEPTH
+        and CRAWLPRIO_MAX_DYNAMIC_DEPTH.
+    wants_text : bool
+        Whether items carry the visible text of pages; default False.
+
+    Raises
+    ------
+    ConfigError
+        for an argument that is unknown or has a value that is not allowed.
+
+    Notes
+    -----
+    Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
+    all robots), and links deeper than DEPTH_LIMIT are recorded as `outside` and not followed. A
+    seed that redirects to another site brings that site into the scope.
+    """
+
+    name = "site"
+    wants_text = False
+
+    def __init__(
+        self,
+        seeds: str | None = None,
+        url: str | None = None,
+        follow: str | None = None,
+        allow: str | None = None,
+        deny: str | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__()
+        if others:
+            raise ConfigError(
+                f"{next(iter(others))!r} is not an argument of the spider 'site'; "
+                f"known arguments: {', '.join(_ARGUMENTS)}."
+            )
+        if seeds is not None and url is not None:
+            raise ConfigError("seeds and url are both given, and mean the same; give one of them.")
+        spec = url if seeds is None else seeds
+        self.seeds = [] if spec is None else read_seeds(spec)
+        self.needs_demo = spec is None
+        self._follow = follow
+        self._allow = allow
+        self._deny = deny
+        self._rules: dict[str, Any] = {}
+        self._depth_limit = 0
+        self._yields_requests = False
+        self.scope = self._make_scope("site", None)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Make the spider, with the heuristics that the settings ask for."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider._rules = _heuristics(crawler.settings)
+        spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+        spider.scope = spider._make_scope("site", None)
+        return spider
+
+    def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
+        """Crawl a web that consists of `hosts`, from these seeds; to be called before `start`.
+
+        `follow` is then `web` by default.
+        """
+        self.seeds = [normalise_url(seed) or seed for seed in seeds]
+        self.needs_demo = False
+        self.scope = self._make_scope("web", hosts)
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Give the seeds to the scheduler, all at once and in order."""
+        for url in self._sites_from_redirects():
+            self.scope.add_seed(url)
+        scheduler = self.crawler.engine.scheduler if self.crawler.engine is not None else None
+        add_seeds = getattr(scheduler, "add_seeds", None)
+        if add_seeds is not None:
+            add_seeds(self.seeds)
+            return
+        self._yields_requests = True
+        for url in self.seeds:
+            yield Request(url)
+
+    def parse(self, response: Response, **_: Any) -> Iterator[LinkPairs | Request]:
+        """Yield the links of one page as one item."""
+        source = self._source(response)
+        depth = response.meta.get("depth", 0) if response.request is not None else 0
+        if depth == 0:
+            self._take_in_redirect(response)
+        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        body = response.body
+        page = ParsedPage()
+        if _is_html(response, content_type):
+            page = parse_page(
+                body, response.url, content_type=content_type, want_text=self.wants_text
+            )
+        pairs = LinkPairs(
+            source=source,
+            targets=[],
+            status=response.status,
+            title=page.title,
+            text=page.text,
+            content_hash=int.from_bytes(
+                hashlib.blake2b(body, digest_size=8).digest(), "big", signed=True
+            ),
+            n_bytes=len(body),
+        )
+        self._sort_links(page, pairs, depth + 1, page.nofollow or _says_nofollow(response))
+        yield pairs
+        if self._yields_requests:
+            for url in pairs.targets:
+                yield Request(url)
+
+    def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
+        """Put each link of a page where it belongs: to the targets, or outside."""
+        if nofollow or 0 < self._depth_limit < depth:
+            pairs.outside = [
+                (link.url, link.anchor) for link in page.links if link.url != pairs.source
+            ]
+            return
+        allows = self.scope.allows
+        source, targets, anchors, outside = (
+            pairs.source,
+            pairs.targets,
+            pairs.anchors,
+            pairs.outside,
+        )
+        for url, anchor, link_nofollow in page.links:
+            if url == source:
+                continue
+            if link_nofollow or not allows(url, depth):
+                outside.append((url, anchor))
+            else:
+                targets.append(url)
+                anchors.append(anchor)
+
+    def _source(self, response: Response) -> str:
+        """Return the URL under which a page was asked for."""
+        request = response.request
+        if request is None or "redirect_urls" in request.meta:
+            url = response.url
+        else:
+            url = request.url
+        return normalise_url(url) or url
+
+    def _take_in_redirect(self, response: Response) -> None:
+        """Let the site that a seed redirects to belong to the scope."""
+        request = response.request
+        if request is None or self.scope.follow == "web" or "redirect_urls" not in request.meta:
+            return
+        asked = normalise_url(request.meta["redirect_urls"][0])
+        arrived = normalise_url(response.url)
+        if asked in self.seeds and arrived is not None and self.scope.add_seed(arrived):
+            self._sites_from_redirects().append(arrived)
+            logger.info("Seed %s redirects to %s, which is followed too.", asked, arrived)
+
+    def _sites_from_redirects(self) -> list[str]:
+        """Return where seeds redirected, kept from run to run where there is a JOBDIR."""
+        state: dict[str, Any] = getattr(self, "state", {})
+        sites: list[str] = state.setdefault("crawlprio_redirected_seeds", [])
+        return sites
+
+    def _make_scope(self, follow: str, hosts: Iterable[str] | None) -> Scope:
+        """Return the scope that arguments and settings ask for."""
+        return Scope(
+            self.seeds,
+            self._follow or follow,
+            allow=self._allow,
+            deny=self._deny,
+            hosts=hosts,
+            **self._rules,
+        )
+
+
+def _is_html(response: Response, content_type: str) -> bool:
+    """Say whether a response is HTML: by its content type, or Scrapy's guess if it has none."""
+    if content_type:
+        return content_type.partition(";")[0].strip().lower() in _HTML
+    return isinstance(response, HtmlResponse)
+
+
+def _says_nofollow(response: Response) -> bool:
+    """Say whether an X-Robots-Tag header tells all robots not to follow links."""
+    for header in response.headers.getlist("X-Robots-Tag"):
+        is_for_all = True
+        for rule in header.decode("latin-1").lower().split(","):
+            name, colon, rest = (part.strip() for part in rule.partition(":"))
+            if colon and name not in _ROBOTS_RULES_WITH_VALUE:
+                is_for_all = name == "*"
+                name = rest
+            if is_for_all and name in ("nofollow", "none"):
+                return True
+    return False
+
+
+def _heuristics(settings: BaseSettings) -> dict[str, Any]:
+    """Return the heuristics of a scope as the settings have them."""
+    try:
+        heuristics = settings.getbool("CRAWLPRIO_HEURISTICS", True)
+    except ValueError:
+        _refuse(settings, "CRAWLPRIO_HEURISTICS", "True or False")
+    return {
+        "heuristics": heuristics,
+        "max_static_depth": _depth(settings, "CRAWLPRIO_MAX_STATIC_DEPTH", 15),
+        "max_dynamic_depth": _depth(settings, "CRAWLPRIO_MAX_DYNAMIC_DEPTH", 5),
+    }
+
+
+def _depth(settings: BaseSettings, name: str, default: int) -> int | None:
+    """Return a setting that bounds depth; None means no bound."""
+    value = settings.get(name, default)
+    if value in (None, "", "None"):
+        return None
+    try:
+        depth = int(value)
+    except (TypeError, ValueError):
+        depth = -1
+    if depth < 0 or (isinstance(value, float) and value != depth):
+        _refuse(settings, name, "a whole number of 0 or more, or None for no bound")
+    return depth
+
+
+def _refuse(settings: BaseSettings, name: str, allowed: str) -> NoReturn:
+    """Raise the error of a bad setting."""
+    raise ConfigError(f"{name} is {settings.get(name)!r}; give {allowed}.")

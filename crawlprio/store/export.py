@@ -1,0 +1,227 @@
+"""Writes the links of a crawl store to files that other programs read.
+
+It must not know how a store keeps its links, nor commands and terminals.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from crawlprio.errors import GraphError, StoreError
+from crawlprio.linkgraph import write_npz
+from crawlprio.pages import PageTable
+from crawlprio.store.store import Store
+
+Row = tuple[int, list[int], list[str]]
+Track = Callable[[Iterator[Row]], Iterable[Row]]
+
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+_BATCH = 100_000
+"""Links in one row group of a Parquet file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written: `files`, first the one asked for; all pages; pages visited; links."""
+
+    files: tuple[Path, ...]
+    n_pages: int
+    n_visited: int
+    n_links: int
+
+
+def export_links(store: Store, path: str | Path, track: Track = iter) -> Exported:
+    """Write the links of the store to `path`, in the format that its ending names.
+
+    `.csv`, `.jsonl`, `.parquet`: source URL, target URL and anchor text of each link. `.graphml`:
+    pages with URL and site, links with anchor text. `.npz`: `indptr`, `indices`, `site`, with the
+    URLs in `NAME.urls.gz` beside it. `.txt.gz`: page ids, two a line, under a `#` header.
+
+    A page visited more than once has the links of its last visit. Sources come in the order of
+    those visits (in `.npz`: of pages), their links in page order. `path` is replaced once all is
+    written, and left alone on failure. One page's links at a time are in memory, and the table of
+    pages; for `.npz` all links as ids.
+
+    Parameters
+    ----------
+    store
+        May be one that a crawl is writing to: all is of one moment.
+    track
+        Given the rows, one per visited page, returns them as they are: a progress bar.
+
+    Raises
+    ------
+    StoreError
+        The ending is not known, pyarrow is missing for `.parquet`, the file cannot be written, or
+        the store is damaged.
+    """
+    path = Path(path)
+    suffix = next((s for s in _WRITERS if path.name.lower().endswith(s)), None)
+    if suffix is None:
+        known = ", ".join(_WRITERS)
+        raise StoreError(f"{path}: the ending names the format and must be one of {known}.")
+    if path.exists() and path.samefile(store.path):
+        raise StoreError(f"{path}: this is the crawl store itself; name another file.")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path}: there is no folder {path.parent}; make it first.")
+    if path.is_dir():
+        raise StoreError(f"{path}: this is a folder; name a file.")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".links-", dir=path.parent) as folder:
+            unfinished = Path(folder, path.name)
+            with store.snapshot():
+                counts = _Counts(store, track)
+                _WRITERS[suffix](counts, unfinished)
+            # The file asked for comes last: once it is there, so is what belongs to it.
+            files = sorted(Path(folder).iterdir(), key=lambda file: file == unfinished)
+            for file in files:
+                os.replace(file, path.with_name(file.name))
+    except GraphError as error:
+        raise StoreError(str(error).replace(str(unfinished), str(path))) from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
+    names = tuple(path.with_name(file.name) for file in reversed(files))
+    return Exported(names, store.n_pages, counts.n_visited, counts.n_links)
+
+
+class _Counts:
+    """The rows of a store, counted as they go by."""
+
+    def __init__(self, store: Store, track: Track) -> None:
+        self.store = store
+        self.n_visited = self.n_links = 0
+        self._track = track
+
+    def rows(self) -> Iterator[Row]:
+        for row in self._track(self.store.link_rows()):
+            self.n_visited += 1
+            self.n_links += len(row[1])
+            yield row
+
+    def links(self, pages: PageTable) -> Iterator[tuple[str, str, str]]:
+        """Source URL, target URL and anchor text of each link."""
+        for page, targets, anchors in self.rows():
+            source = pages.url(page)
+            for url, anchor in zip(
+                pages.urls(targets), anchors or [""] * len(targets), strict=True
+            ):
+                yield source, url, anchor
+
+
+def _write_csv(counts: _Counts, path: Path) -> None:
+    """A header and one record per link, as RFC 4180 has it."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("source", "target", "anchor"))
+        writer.writerows(counts.links(counts.store.load_pages()))
+
+
+def _write_jsonl(counts: _Counts, path: Path) -> None:
+    """One object per link and line."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for source, target, anchor in counts.links(counts.store.load_pages()):
+            file.write(encode({"source": source, "target": target, "anchor": anchor}) + "\n")
+
+
+def _write_parquet(counts: _Counts, path: Path) -> None:
+    """Three columns of strings, in row groups."""
+    try:
+        # By name: type checkers need not have it.
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise StoreError(
+            f"{path.name}: .parquet needs pyarrow, which is not installed; "
+            "run `pip install crawlprio[parquet]`, or choose .csv."
+        ) from None
+    names = ("source", "target", "anchor")
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+    with parquet.ParquetWriter(path, schema) as writer:
+        batch: list[tuple[str, str, str]] = []
+
+        def flush() -> None:
+            columns = [list(column) for column in zip(*batch, strict=True)] or [[], [], []]
+            writer.write_table(pyarrow.table(columns, schema=schema))
+            batch.clear()
+
+        for link in counts.links(counts.store.load_pages()):
+            batch.append(link)
+            if len(batch) == _BATCH:
+                flush()
+        flush()
+
+
+def _write_npz(counts: _Counts, path: Path) -> None:
+    """The arrays, and the URLs in a file beside them."""
+    for _ in counts.rows():
+        pass
+    write_npz(counts.store.link_graph(), path)
+
+
+def _write_graphml(counts: _Counts, path: Path) -> None:
+    """A directed graph whose nodes are page ids."""
+    pages = counts.store.load_pages()
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+            '<key id="url" for="node" attr.name="url" attr.type="string"/>\n'
+            '<key id="site" for="node" attr.name="site" attr.type="string"/>\n'
+            '<key id="anchor" for="edge" attr.name="anchor" attr.type="string"/>\n'
+            '<graph edgedefault="directed">\n'
+        )
+        for page, site in enumerate(pages.sites.tolist()):
+            url, host = _xml(pages.url(page)), _xml(pages.host(site))
+            file.write(
+                f'<node id="{page}"><data key="url">{url}</data>'
+                f'<data key="site">{host}</data></node>\n'
+            )
+        for page, targets, anchors in counts.rows():
+            for target, anchor in zip(targets, anchors or [""] * len(targets), strict=True):
+                text = f'<data key="anchor">{_xml(anchor)}</data>' if anchor else ""
+                file.write(f'<edge source="{page}" target="{target}">{text}</edge>\n')
+        file.write("</graph>\n</graphml>\n")
+
+
+def _write_edge_list(counts: _Counts, path: Path) -> None:
+    """The form of SNAP's data sets, as crawlprio and others read it."""
+    with _gzipped(path) as file:
+        n_pages = counts.store.n_pages
+        file.write(f"# Directed graph: links of a crawl of {n_pages} pages\n".encode())
+        file.write(b"# FromNodeId\tToNodeId\n")
+        for page, targets, _ in counts.rows():
+            file.write("".join([f"{page}\t{target}\n" for target in targets]).encode())
+
+
+def _xml(text: str) -> str:
+    """Text for an XML element, without the characters that XML 1.0 cannot hold."""
+    return escape(_NOT_IN_XML.sub("\ufffd", text), {"\r": "&#13;"})
+
+
+@contextmanager
+def _gzipped(path: Path) -> Iterator[gzip.GzipFile]:
+    """A gzip file that is the same for the same content."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as file:
+        yield file
+
+
+_WRITERS: dict[str, Callable[[_Counts, Path], None]] = {
+    ".csv": _write_csv,
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
+    ".graphml": _write_graphml,
+    ".txt.gz": _write_edge_list,
+}

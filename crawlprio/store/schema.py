@@ -1,0 +1,73 @@
+"""The schema of a crawl store, and the check that a file has it.
+
+It must not know visits or page tables; `docs/store.md` describes it to those who query it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from importlib.metadata import version
+from pathlib import Path
+
+from crawlprio.errors import StoreError
+
+SCHEMA_VERSION = 1
+"""What `meta` says under `schema_version`; a store of another version is refused."""
+
+OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid")
+"""Keys of `meta` that the store writes itself."""
+
+# json_extract by position keeps SQLite's parsed copy of the anchors from one link to the next, and
+# costs nothing where a query leaves anchors out; a join of two json_each parses them per link.
+# The + keeps the index on page for queries that name a page: the rest read visits in order.
+_SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE sites(id INTEGER PRIMARY KEY, host TEXT NOT NULL UNIQUE);
+CREATE TABLE pages(
+    id INTEGER PRIMARY KEY, url TEXT NOT NULL, key TEXT, site INTEGER NOT NULL,
+    depth INTEGER NOT NULL, seed INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE aliases(id INTEGER PRIMARY KEY, key TEXT NOT NULL, page INTEGER NOT NULL);
+CREATE TABLE visits(
+    seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, status INTEGER NOT NULL,
+    fetched_at REAL NOT NULL, elapsed REAL NOT NULL, n_bytes INTEGER NOT NULL,
+    content_hash INTEGER NOT NULL, targets TEXT NOT NULL, anchors TEXT, outside TEXT,
+    title TEXT NOT NULL, text BLOB, error TEXT NOT NULL);
+CREATE INDEX visits_page ON visits(page);
+CREATE VIEW links(source, target, anchor) AS
+    SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
+    FROM visits v, json_each(v.targets) t WHERE +v.page >= 0;
+CREATE VIEW link_urls(source_url, target_url, anchor) AS
+    SELECT s.url, t.url, l.anchor FROM links l
+    CROSS JOIN pages s ON s.id = l.source CROSS JOIN pages t ON t.id = l.target;
+CREATE VIEW outside_links(source, url, anchor) AS
+    SELECT v.page, json_extract(o.value, '$[0]'), json_extract(o.value, '$[1]')
+    FROM visits v, json_each(v.outside) o WHERE +v.page >= 0;
+"""
+
+
+def create_schema(db: sqlite3.Connection) -> None:
+    """Give an empty database the schema, in one transaction, and switch it to WAL mode."""
+    db.execute("PRAGMA journal_mode = WAL")
+    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA}")
+    own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
+    db.executemany("INSERT INTO meta VALUES(?, ?)", own.items())
+    db.execute("INSERT INTO meta VALUES('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))")
+    db.execute("COMMIT")
+
+
+def check_version(path: Path, db: sqlite3.Connection) -> None:
+    """Refuse a database that is not a crawl store of this schema version."""
+    try:
+        found = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    except sqlite3.OperationalError as error:
+        if "no such" not in str(error):
+            raise
+        found = {}
+    if "schema_version" not in found:
+        raise StoreError(f"{path}: an SQLite database, but not a crawl store; check the name.")
+    if found["schema_version"] != str(SCHEMA_VERSION):
+        writer = found.get("crawlprio_version", "of unknown version")
+        raise StoreError(
+            f"{path}: schema version {found['schema_version']}, written by crawlprio {writer}; "
+            f"crawlprio {version('crawlprio')} reads version {SCHEMA_VERSION}: use the former."
+        )

@@ -1,0 +1,166 @@
+"""What a topic is, and the hot queue that a topic puts in front of any ordering.
+
+It reads visits and URLs alone; it knows no queue and no Scrapy object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import snowballstemmer
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError
+from crawlprio.orderings.base import Pages
+from crawlprio.pages import PageIds, Visit
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Topic:
+    """Words and phrases that say what a crawl is about, matched by word and case-folded.
+
+    Parameters
+    ----------
+    terms
+        Terms as a list, or as one text with commas between terms. A term of several words matches
+        them in a row. At least one word in all.
+    stem
+        Stemmer to reduce words with before they are compared, as a Snowball language ("english");
+        None (the default) compares whole words.
+
+    Raises
+    ------
+    ConfigError
+        if there is no word in the terms, or no such stemmer.
+    """
+
+    def __init__(self, terms: str | Sequence[str], *, stem: str | None = None) -> None:
+        self._stemmer = None
+        if stem:
+            if stem not in snowballstemmer.algorithms():
+                raise ConfigError(
+                    f"The topic's stemmer is {stem!r}; known stemmers: "
+                    f"{', '.join(snowballstemmer.algorithms())}."
+                )
+            self._stemmer = snowballstemmer.stemmer(stem)
+        self.terms = terms.split(",") if isinstance(terms, str) else [str(term) for term in terms]
+        phrases = [tuple(self.words(term)) for term in self.terms]
+        self._words = {phrase[0] for phrase in phrases if len(phrase) == 1}
+        self._phrases = list(dict.fromkeys(phrase for phrase in phrases if len(phrase) > 1))
+        if not self._words and not self._phrases:
+            raise ConfigError(
+                f"TOPIC is {terms!r}, which holds no word; give words, with commas between terms."
+            )
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text as they are compared."""
+        words = _WORD.findall(text.casefold())
+        return words if self._stemmer is None else self._stemmer.stemWords(words)
+
+    def count(self, text: str) -> int:
+        """Return how often the terms occur in a text. O(words x phrases)."""
+        if not text:
+            return 0
+        words = self.words(text)
+        found = sum(word in self._words for word in words)
+        for phrase in self._phrases:
+            length = len(phrase)
+            found += sum(
+                words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
+                for at in range(len(words) - length + 1)
+            )
+        return found
+
+
+class HotQueue:
+    """Which pages go to the hot queue, which is served before all others whatever the ordering.
+
+    A page is put into one of the two queues once, when it is discovered: into the hot queue if a
+    topic word is in the anchor text or URL that shows it, or if it is fewer than `distance` links
+    from a hot page. Seeds go to the other queue. A fetched page is hot if its title or body holds
+    enough topic words.
+
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 4
+    (`distance` 0) and Fig. 5 (`distance` 3); Algorithms 5.2 and 5.3 of the extended version. The loop
+    condition there must read "or", not "and".
+
+    Parameters
+    ----------
+    topic
+        what to look for.
+    distance
+        links from a hot page below which a page goes to the hot queue; default 3; 0 looks at anchor
+        text and URL only.
+    title, body
+        topic words in title (default 1) or body (default 10) that make a page hot.
+
+    Notes
+    -----
+    With `distance`, the links of all fetched pages are kept, 4 bytes each, since a hot page found
+    later may shorten distances. Each shortening costs one step, and distances only fall to 0.
+    """
+
+    def __init__(self, topic: Topic, *, distance: int = 3, title: int = 1, body: int = 10) -> None:
+        for option, value in (("distance", distance), ("title", title), ("body", body)):
+            least = 0 if option == "distance" else 1
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(
+                    f"TOPIC_OPTIONS: {option} is {value!r}; give a whole number of {least} or more."
+                )
+        self.topic = topic
+        self._distance = distance
+        self._title = title
+        self._body = body
+        self._far = max(distance, 1)
+        self._distances = bytearray()
+        self._links: dict[int, PageIds] = {}
+        self.n_hot = 0
+
+    def is_hot(self, visit: Visit) -> bool:
+        """Whether a fetched page is about the topic."""
+        return (
+            self.topic.count(visit.title) >= self._title
+            or self.topic.count(visit.text) >= self._body
+        )
+
+    def sort_in(self, visit: Visit, first: int, last: int, pages: Pages) -> NDArray[np.int32]:
+        """Learn from a visit; return for its new pages first, ..., last - 1 whether they are hot (1, 0)."""
+        tiers = np.zeros(last - first, dtype=np.int32)
+        distances = self._distances
+        far = min(self._far, 255)
+        distances.extend(bytes([far]) * (last - len(distances)))
+        if visit.page < 0:
+            return tiers
+        if self.is_hot(visit):
+            self.n_hot += 1
+            distances[visit.page] = 0
+        next_distance = distances[visit.page] + 1
+        for at, target in enumerate(visit.targets.tolist()):
+            if next_distance < distances[target]:
+                self._shorten(target, next_distance)
+            if target >= first:
+                anchor = visit.anchors[at] if visit.anchors else ""
+                tiers[target - first] = (
+                    distances[target] < self._distance
+                    or self.topic.count(anchor) > 0
+                    or self.topic.count(pages.url(target)) > 0
+                )
+        if self._distance:
+            self._links[visit.page] = visit.targets
+        return tiers
+
+    def _shorten(self, page: int, distance: int) -> None:
+        """Note a shorter distance, and what it means for the pages behind fetched ones."""
+        distances = self._distances
+        distances[page] = distance
+        reached = deque([page])
+        while reached:
+            source = reached.popleft()
+            for target in self._links.get(source, ()):
+                if distances[source] + 1 < distances[target]:
+                    distances[target] = distances[source] + 1
+                    reached.append(target)

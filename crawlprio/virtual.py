@@ -1,0 +1,128 @@
+"""Virtual crawls: the real engine on the demo web or a recording, served on loopback.
+
+It starts the server, points Scrapy's download handlers at it, and knows the whole link graph, so that
+a crawl of it can be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.recordings import open_web, page_key
+from crawlprio.demo.truth import whole_graph
+from crawlprio.demo.web import DemoWeb, Web
+from crawlprio.errors import ConfigError
+from crawlprio.importance.pagerank import pagerank, round_significant
+from crawlprio.linkgraph import LinkGraph
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_HANDLER = "crawlprio.demo.handler.LoopbackHandler"
+
+_webs: WeakKeyDictionary[Crawler, VirtualWeb] = WeakKeyDictionary()
+
+
+class VirtualWeb:
+    """The web that a crawl runs on when it is not the real one: served on loopback, known as a whole.
+
+    Attributes
+    ----------
+    name
+        what reports call it.
+    seeds, hosts
+        where a crawl of it starts by default, and the hosts that exist.
+    server
+        the process that serves it.
+    """
+
+    def __init__(self, name: str, web: Web, server: LoopbackServer) -> None:
+        self.name = name
+        self.seeds: Sequence[str] = list(server.seeds)
+        self.hosts: Sequence[str] = list(server.hosts)
+        self.server = server
+        self._web = web
+
+    @classmethod
+    def start(cls, crawler: Crawler, recording: str | None) -> VirtualWeb:
+        """Serve a recording, or the demo web, and let all requests of a crawler go there.
+
+        To be called while the crawler's settings can still be changed.
+
+        Raises
+        ------
+        CrawlprioError
+            if the recording cannot be read, or the port is in use.
+        """
+        settings = crawler.settings
+        port = _count(crawler, "CRAWLPRIO_DEMO_PORT", 0, 65_535, 0)
+        if recording is None:
+            pages = _count(crawler, "CRAWLPRIO_DEMO_PAGES", 10, 100_000_000, 20_000)
+            sites = _count(crawler, "CRAWLPRIO_DEMO_SITES", 1, pages, min(200, pages // 10 or 1))
+            seed = _count(crawler, "CRAWLPRIO_DEMO_SEED", 0, 2**31, 0)
+            server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port)
+            web: Web = DemoWeb(pages, sites, seed)
+            name = "demo web"
+        else:
+            web = open_web(recording)
+            server = LoopbackServer(recording=recording, port=port)
+            name = recording
+        server.start()
+        handlers = {**settings.getdict("DOWNLOAD_HANDLERS"), "http": _HANDLER, "https": _HANDLER}
+        settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
+        settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
+        settings.set("DOWNLOAD_DELAY", 0.02, "spider")
+        virtual = _webs[crawler] = cls(name, web, server)
+        return virtual
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> VirtualWeb | None:
+        """Return the virtual web of a crawler; None if it crawls the real one."""
+        return _webs.get(crawler)
+
+    @cached_property
+    def graph(self) -> LinkGraph:
+        """All pages and links of the web, with URLs."""
+        indptr, indices, site, urls = whole_graph(self._web)
+        return LinkGraph(indptr, indices, site, urls)
+
+    @cached_property
+    def ranks(self) -> NDArray[np.float64]:
+        """PageRank of each page of the graph, to 8 significant digits so that equal ranks tie."""
+        return round_significant(pagerank(self.graph.indptr, self.graph.indices, tolerance=1e-13))
+
+    @cached_property
+    def _pages(self) -> dict[str, int]:
+        urls = self.graph.urls or ()
+        return {page_key(url) or url: page for page, url in enumerate(urls)}
+
+    def page(self, url: str) -> int:
+        """Return the page of the graph that a URL means, http or https; -1 if it is not in it."""
+        return self._pages.get(page_key(url) or url, -1)
+
+    def rank(self, url: str) -> float:
+        """Return the PageRank of the page with a URL; 0 if the graph does not have it."""
+        page = self.page(url)
+        return float(self.ranks[page]) if page >= 0 else 0.0
+
+    def stop(self) -> None:
+        self.server.stop()
+
+
+def _count(crawler: Crawler, name: str, least: int, most: int, default: int) -> int:
+    """A setting that counts, within bounds."""
+    value = crawler.settings.get(name, default)
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if not least <= number <= most:
+        raise ConfigError(f"{name} is {value!r}; give a whole number from {least} to {most}.")
+    return number

@@ -1,0 +1,58 @@
+"""What every ordering of the oracle has; it must not know how pages get into a queue."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .web import Record
+
+Keys = dict[int, float]
+TWO_64 = 2**64
+
+
+@cache
+def splitmix(index: int, seed: int = 0) -> float:
+    """Return output number index + 1 of SplitMix64, as a fraction in [0, 1)."""
+    x = (seed + (index + 1) * 0x9E3779B97F4A7C15) % TWO_64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % TWO_64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % TWO_64
+    x = x ^ (x >> 31)
+    return (x >> 11) * 2.0**-53
+
+
+class Ordering:
+    """A policy over a record: `observe` after each visit, `keys` of the waiting pages at any time.
+
+    Larger is sooner. `keys` may name fetched pages too.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def observe(self, page: int) -> None:
+        """Take note that `page`, whose links are recorded, was fetched."""
+
+    def keys(self) -> Keys:
+        raise NotImplementedError
+
+    def reorder(self, queue: list[int]) -> list[int]:
+        """Sort a queue, given in order of discovery, stably by key (Cho et al., Fig. 2)."""
+        keys = self.keys()
+        return sorted(queue, key=lambda u: -keys[u])
+
+
+class Fixed(Ordering):
+    """A page's key is settled when it is discovered."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self.settled: Keys = {}
+
+    def score(self, page: int) -> float:
+        raise NotImplementedError
+
+    def keys(self) -> Keys:
+        for u in self.record.discovered:
+            if u not in self.settled:
+                self.settled[u] = self.score(u)
+        return self.settled

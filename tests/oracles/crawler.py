@@ -1,0 +1,108 @@
+"""The crawling loop of Cho, Garcia-Molina and Page (WWW7, 1998); it must not know any ordering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .base import Ordering
+from .orderings import ORDERINGS
+from .text import occurrences
+from .web import Record, Web
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The topic of a hot queue; each of `words` is a word or a phrase of consecutive words."""
+
+    words: Sequence[str]
+    title: int = 1
+    body: int = 10
+    distance: int = 3
+    stem: bool = False
+
+    def is_named_in(self, text: str) -> bool:
+        """Say whether an anchor text or URL contains the topic."""
+        return occurrences(text, self.words, self.stem) > 0
+
+    def is_hot(self, title: str, body: str) -> bool:
+        """Say whether a fetched page is on the topic."""
+        return (
+            occurrences(title, self.words, self.stem) >= self.title
+            or occurrences(body, self.words, self.stem) >= self.body
+        )
+
+
+def dequeue2(record: Record, ordering: Ordering) -> int:
+    """Take the first page of the hot queue, or if that is empty of the URL queue."""
+    queue = record.hot_queue or record.url_queue
+    page = ordering.reorder(queue)[0]
+    queue.remove(page)
+    return page
+
+
+def belongs_in_hot_queue(record: Record, topic: Topic, source: int, page: int) -> bool:
+    """Judge a page that `source` has just led to: Fig. 5, and where distance is 0 Fig. 4."""
+    web = record.web
+    if topic.is_named_in(web.anchors.get((source, page), "")):
+        return True
+    if topic.is_named_in(web.urls.get(page, "")):
+        return True
+    return record.distance_from_hotpage(page) < topic.distance
+
+
+def crawling(
+    web: Web,
+    seeds: Sequence[int],
+    ordering: str,
+    budget: int | None = None,
+    topic: Topic | Sequence[str] | None = None,
+    **options: Any,
+) -> Iterator[tuple[Record, Ordering]]:
+    """Yield the record and the ordering, ever the same two objects, after each visit.
+
+    Fig. 1 (Algorithm 5.1); with a topic Fig. 4 (5.2) or Fig. 5 (5.3), whose loop condition must
+    read "or". The queues stay in order of discovery and are sorted anew for each page.
+    """
+    if topic is not None and not isinstance(topic, Topic):
+        topic = Topic([topic] if isinstance(topic, str) else topic)
+    distinct_seeds = list(dict.fromkeys(seeds))
+    record = Record(web, distinct_seeds)
+    for seed in distinct_seeds:
+        record.discover(seed, record.url_queue)
+    policy = ORDERINGS[ordering](record, **options)
+
+    while record.hot_queue or record.url_queue:
+        if budget is not None and len(record.crawled_pages) >= budget:
+            return
+        page = dequeue2(record, policy)
+        record.crawled_pages.append(page)
+        if topic and topic.is_hot(web.titles.get(page, ""), web.bodies.get(page, "")):
+            record.hot.add(page)
+        for u in web.links_of(page):
+            record.record_link(page, u)
+            if u not in record.found_after:
+                hot = topic is not None and belongs_in_hot_queue(record, topic, page, u)
+                record.discover(u, record.hot_queue if hot else record.url_queue)
+                record.parent[u] = page
+        policy.observe(page)
+        yield record, policy
+
+
+def crawl(
+    web: Web,
+    seeds: Sequence[int],
+    ordering: str,
+    budget: int | None = None,
+    topic: Topic | Sequence[str] | None = None,
+    **options: Any,
+) -> list[int]:
+    """Return the pages in the order in which the ordering fetches them.
+
+    `options` are those of the ordering; a topic puts a hot queue in front of it.
+    """
+    order: list[int] = []
+    for record, _ in crawling(web, seeds, ordering, budget, topic, **options):
+        order.append(record.crawled_pages[-1])
+    return order

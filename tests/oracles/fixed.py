@@ -1,0 +1,112 @@
+"""Orderings whose key for a page is settled at its discovery; none reads links seen later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from .base import Fixed, splitmix
+from .rank import true_pagerank
+from .text import words as words_of
+from .web import Record
+
+
+class BreadthFirst(Fixed):
+    """Order of discovery: Cho et al. 1998, Fig. 2 (1), "do nothing"."""
+
+    def score(self, page: int) -> float:
+        return 0.0
+
+
+class DepthFirst(Fixed):
+    """Pages found last come first, those of one page in page order."""
+
+    def score(self, page: int) -> float:
+        return float(self.record.found_after[page])
+
+
+class Random(Fixed):
+    """The baseline of Baeza-Yates et al. 2005, section 4, from SplitMix64 by order of discovery."""
+
+    def __init__(self, record: Record, seed: int = 0) -> None:
+        super().__init__(record)
+        self.seed = seed
+
+    def score(self, page: int) -> float:
+        return splitmix(self.record.discovered.index(page), self.seed)
+
+
+class Omniscient(Fixed):
+    """True PageRank: Castillo et al. 2004, section V, *Optimal*; Baeza-Yates et al., 4.3."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self.truth = true_pagerank(record.web)
+
+    def score(self, page: int) -> float:
+        return self.truth[page]
+
+
+class HistoricalPageRank(Fixed):
+    """PageRank of an earlier crawl: Baeza-Yates et al. 2005, section 4.2, with its four ways."""
+
+    def __init__(
+        self, record: Record, scores: Mapping[int, float], new: str = "zero", seed: int = 0
+    ) -> None:
+        super().__init__(record)
+        self.scores = dict(scores)
+        self.seed = seed
+        self.new = new
+        self.truth = true_pagerank(record.web) if new == "omniscient" else {}
+
+    def score(self, page: int) -> float:
+        if page in self.scores:
+            return self.scores[page]
+        match self.new:
+            case "zero":
+                return 0.0
+            case "random":
+                return self.drawn(page)
+            case "parent":
+                return self.from_parent(page)
+            case "omniscient":
+                return self.truth[page]
+        raise ValueError(self.new)
+
+    def drawn(self, page: int) -> float:
+        """Draw one of the earlier scores."""
+        earlier = list(self.scores.values())
+        u = splitmix(self.record.discovered.index(page), self.seed)
+        return earlier[int(u * len(earlier))]
+
+    def from_parent(self, page: int) -> float:
+        """Take the share that the parent, in which the link was first found, gives each link."""
+        if page not in self.record.parent:
+            return 0.0
+        parent = self.record.parent[page]
+        return self.settled[parent] / self.record.web.out_degree(parent)
+
+
+class Location(Fixed):
+    """A function of the URL alone: Cho et al. 1998, section 2, item 6, IL(P)."""
+
+    def __init__(
+        self,
+        record: Record,
+        slashes: float = 1.0,
+        tlds: Mapping[str, float] | None = None,
+        words: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(record)
+        self.slashes = slashes
+        self.tlds = {"com": 1.0} if tlds is None else dict(tlds)
+        self.words = {"home": 1.0} if words is None else dict(words)
+
+    def score(self, page: int) -> float:
+        url = self.record.web.urls.get(page, "")
+        parts = urlsplit(url)
+        tld = (parts.hostname or "").split(".")[-1]
+        found = words_of(url)
+        bonus = sum(weight for word, weight in self.words.items() if word.casefold() in found)
+        n_slashes = max(parts.path.count("/") - 1, 0)
+        return -self.slashes * n_slashes + self.tlds.get(tld, 0.0) + bonus

@@ -1,0 +1,160 @@
+"""Orderings whose keys follow the links seen; none knows how pages get into a queue."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from .base import Keys, Ordering
+from .rank import partial_pagerank
+from .text import occurrences
+from .web import Record
+
+
+class BacklinkCount(Ordering):
+    """Number of terms (-, u) in links: Cho et al. 1998, Fig. 2 (2), IB'(P)."""
+
+    def keys(self) -> Keys:
+        backlinks = self.record.backlinks
+        return {u: float(len(set(backlinks[u]))) for u in self.record.waiting()}
+
+
+class Opic(Ordering):
+    """A fetched page splits its cash among its links: Baeza-Yates et al. 2005, section 4.1."""
+
+    def __init__(
+        self,
+        record: Record,
+        seed_cash: float = 1.0,
+        pass_on: float | None = None,
+        pass_on_budget: int = 2000,
+    ) -> None:
+        super().__init__(record)
+        self.pass_on = pass_on
+        self.pass_on_budget = pass_on_budget
+        self.cash: Keys = dict.fromkeys(record.seeds, seed_cash)
+        self.fetched: dict[int, list[int]] = {}
+        self.fifo: deque[int] = deque()
+
+    def spread(self, page: int) -> int:
+        """Give all cash of a page to its links, in row order; return how many there are."""
+        links = self.fetched[page]
+        if links:
+            share = self.cash[page] / len(links)
+            self.cash[page] = 0.0
+            for v in links:
+                self.cash[v] += share
+                if self.is_rich(v) and v not in self.fifo:
+                    self.fifo.append(v)
+        return len(links)
+
+    def is_rich(self, page: int) -> bool:
+        """Say whether a fetched page with links has cash above `pass_on` for each of them."""
+        if self.pass_on is None or page not in self.fetched:
+            return False
+        o = len(self.fetched[page])
+        return o > 0 and self.cash[page] > self.pass_on * o
+
+    def observe(self, page: int) -> None:
+        self.fetched[page] = self.record.web.links_of(page)
+        for v in self.fetched[page]:
+            self.cash.setdefault(v, 1.0)
+        served = self.spread(page)
+        while self.fifo and served <= self.pass_on_budget:
+            served += self.spread(self.fifo.popleft())
+        self.fifo.clear()
+
+    def keys(self) -> Keys:
+        return self.cash
+
+
+class LargerSitesFirst(Ordering):
+    """Site with most waiting pages first: Castillo et al. 2004, section V, *Length*."""
+
+    def keys(self) -> Keys:
+        return dict.fromkeys(self.record.discovered, 0.0)
+
+    def reorder(self, queue: list[int]) -> list[int]:
+        """Sort the queue by size of site, counting both queues, then by discovery.
+
+        The first of all is so the first page, in this queue, of the site that comes first. What
+        follows it is sorted anew before it is used.
+        """
+        site = self.record.web.site
+        n_waiting = Counter(site.get(u, 0) for u in self.record.waiting())
+        return sorted(queue, key=lambda u: -n_waiting[site.get(u, 0)])
+
+
+class PartialPageRank(Ordering):
+    """PageRank every K visits, the parents' shares in between: Castillo et al. 2004, *Partial*."""
+
+    def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
+        super().__init__(record)
+        self.every = every
+        self.damping = damping
+        self.value: Keys = dict.fromkeys(record.seeds, 1.0 / len(record.seeds))
+        self.settled = set(record.seeds)
+
+    def observe(self, page: int) -> None:
+        if len(self.record.crawled_pages) % self.every == 0:
+            self.value = partial_pagerank(self.record, self.damping)
+            self.settled = set(self.value)
+            return
+        links = self.record.web.links_of(page)
+        for v in links:
+            if v not in self.settled:
+                self.value[v] = self.value.get(v, 0.0) + self.value[page] / len(links)
+
+    def keys(self) -> Keys:
+        return self.value
+
+
+class PageRank(PartialPageRank):
+    """PageRank of all seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
+
+    def __init__(self, record: Record, every: int = 1, damping: float = 0.85) -> None:
+        super().__init__(record, every, damping)
+
+
+class BatchPageRank(Ordering):
+    """Batches of the K best by PageRank: Castillo et al. 2004, *Batch*; Baeza-Yates et al., 4.1."""
+
+    def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
+        super().__init__(record)
+        self.every = every
+        self.damping = damping
+        self.n_visits = 0
+        self.value: Keys = dict.fromkeys(record.seeds, 0.0)
+
+    def observe(self, page: int) -> None:
+        self.n_visits += 1
+        exhausted = not any(u in self.value for u in self.record.waiting())
+        if self.n_visits == self.every or exhausted:
+            self.value = partial_pagerank(self.record, self.damping)
+            self.n_visits = 0
+
+    def keys(self) -> Keys:
+        return {u: self.value.get(u, -1.0) for u in self.record.waiting()}
+
+
+class AnchorSimilarity(Ordering):
+    """Best anchor text among the links seen so far: Cho et al. 1998, section 4, IS(A)."""
+
+    def __init__(self, record: Record, words: Sequence[str]) -> None:
+        super().__init__(record)
+        self.words = tuple(words)
+
+    def keys(self) -> Keys:
+        anchors = self.record.web.anchors
+        return {
+            u: float(
+                max(
+                    (
+                        occurrences(anchors.get((v, u), ""), self.words)
+                        for v in self.record.backlinks[u]
+                    ),
+                    default=0,
+                )
+            )
+            for u in self.record.waiting()
+        }

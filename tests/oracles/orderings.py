@@ -1,0 +1,66 @@
+"""All orderings of the oracle by name, and the one made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .base import Keys, Ordering
+from .fixed import BreadthFirst, DepthFirst, HistoricalPageRank, Location, Omniscient, Random
+from .link_based import (
+    AnchorSimilarity,
+    BacklinkCount,
+    BatchPageRank,
+    LargerSitesFirst,
+    Opic,
+    PageRank,
+    PartialPageRank,
+)
+from .web import Record
+
+
+class Combined(Ordering):
+    """A weighted sum of other orderings' keys: Cho et al. 1998, section 2 (combined metrics)."""
+
+    def __init__(
+        self,
+        record: Record,
+        weights: Mapping[str, float],
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(record)
+        of_members = options or {}
+        self.members = [
+            (weight, ORDERINGS[name](record, **of_members.get(name, {})))
+            for name, weight in weights.items()
+        ]
+
+    def observe(self, page: int) -> None:
+        for _, member in self.members:
+            member.observe(page)
+
+    def keys(self) -> Keys:
+        total = dict.fromkeys(self.record.waiting(), 0.0)
+        for weight, member in self.members:
+            keys = member.keys()
+            for u in total:
+                total[u] += weight * keys[u]
+        return total
+
+
+ORDERINGS: dict[str, type[Ordering]] = {
+    "random": Random,
+    "breadth-first": BreadthFirst,
+    "depth-first": DepthFirst,
+    "backlink-count": BacklinkCount,
+    "opic": Opic,
+    "larger-sites-first": LargerSitesFirst,
+    "omniscient": Omniscient,
+    "pagerank": PageRank,
+    "partial-pagerank": PartialPageRank,
+    "batch-pagerank": BatchPageRank,
+    "historical-pagerank": HistoricalPageRank,
+    "anchor-similarity": AnchorSimilarity,
+    "location": Location,
+    "combined": Combined,
+}

@@ -1,0 +1,400 @@
+"""What parse_page finds in a page, and the form that normalise_url gives a URL."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.utils.httpobj import urlparse_cached
+
+from crawlprio.extraction import (
+    MAX_ANCHOR_LENGTH,
+    MAX_URL_LENGTH,
+    Link,
+    host_of,
+    normalise_url,
+    parse_page,
+)
+
+PAGE = "http://example.org/dir/page.html?q=1"
+
+
+def urls(body: str | bytes, page: str = PAGE, content_type: str = "") -> list[str]:
+    raw = body.encode() if isinstance(body, str) else body
+    return [link.url for link in parse_page(raw, page, content_type=content_type).links]
+
+
+def links(body: str) -> list[Link]:
+    return parse_page(body.encode(), PAGE).links
+
+
+def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
+    body = """
+        <a href="b">B</a> <a href='/a'>A</a> <map><area href=../c alt="C"></map>
+        <a href="//other.example/d">D</a> <a href="?q=2">E</a> <link href="no"> <a name="no">no</a>
+    """
+    assert links(body) == [
+        Link("http://example.org/dir/b", "B", False),
+        Link("http://example.org/a", "A", False),
+        Link("http://example.org/c", "C", False),
+        Link("http://other.example/d", "D", False),
+        Link("http://example.org/dir/page.html?q=2", "E", False),
+    ]
+
+
+def test_a_url_is_listed_once_with_its_first_anchor_that_says_something() -> None:
+    body = '<a href="/x"> </a><a href="/y">y</a><a href="/x#part">two</a><a href="/x">three</a>'
+    assert links(body) == [
+        Link("http://example.org/x", "two", False),
+        Link("http://example.org/y", "y", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "href", ["", "#top", "page.html?q=1", "HTTP://EXAMPLE.org:80/dir/page.html?q=1#x"]
+)
+def test_links_to_the_page_itself_are_left_out(href: str) -> None:
+    assert urls(f'<a href="{href}">self</a><a href="/x">x</a>') == ["http://example.org/x"]
+
+
+def test_the_first_base_counts_wherever_it_stands() -> None:
+    body = '<a href="x">x</a><base target="_top"><base href="/first/"><base href="/second/">'
+    assert urls(body) == ["http://example.org/first/x"]
+
+
+@pytest.mark.parametrize("base", ["http://[", "javascript:alert(1)", "data:text/html,x"])
+def test_a_base_that_is_no_base_is_passed_over(base: str) -> None:
+    assert urls(f'<base href="{base}"><a href="x">') == ["http://example.org/dir/x"]
+
+
+def test_nofollow_is_a_token_of_rel_in_any_case() -> None:
+    body = """<a href=1 rel="External NoFollow">1</a><a href=2 rel="nofollowing">2</a>
+              <a href=3 rel="ugc sponsored">3</a><a href=4 rel>4</a>"""
+    assert [link.nofollow for link in links(body)] == [True, False, False, False]
+
+
+def test_a_url_is_nofollow_only_if_all_its_links_are() -> None:
+    body = "<a href=1 rel=nofollow>1</a><a href=1>1</a>" + 2 * "<a href=2 rel=nofollow></a>"
+    assert [link.nofollow for link in links(body)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("inside", "anchor"),
+    [
+        (" two \n <b>wo</b>rds ", "two words"),
+        ("<img><img alt=' a  picture '>", "a picture"),
+        ("word<img alt=picture>", "word"),
+        ("<span> </span>", "from title"),
+        ("<img alt=''>", "from title"),
+    ],
+)
+def test_anchor_is_the_text_else_the_picture_else_the_title(inside: str, anchor: str) -> None:
+    assert links(f'<a href=x title=" from title">{inside}</a>')[0].anchor == anchor
+
+
+def test_anchors_are_the_same_on_pages_with_many_links() -> None:
+    inside = ["plain", "<b>bo</b>ld", "<img alt=picture>", ""]
+    few = "".join(f"<a href={i} title=t>{text}</a>" for i, text in enumerate(inside))
+    many = few + "".join(f"<a href=more{i}>m</a>" for i in range(200))
+    assert links(many)[:4] == links(few)
+    assert [link.anchor for link in links(few)] == ["plain", "bold", "picture", "t"]
+
+
+def test_anchors_and_titles_are_cut() -> None:
+    page = parse_page(f"<title>{'t ' * 999}</title><a href=x>{'é' * 9999}</a>".encode(), PAGE)
+    assert page.links[0].anchor == "é" * MAX_ANCHOR_LENGTH
+    assert page.title == ("t " * 999)[: MAX_ANCHOR_LENGTH - 1]
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "javascript:void(0)",
+        "mailto:a@b.example",
+        "tel:1",
+        "ftp://h.example/",
+        "data:,x",
+        "about:blank",
+        "http://",
+        "http://[",
+        "http://h.example:99999/",
+        "http://a b/",
+        "http://exa&#0;mple.com/",
+    ],
+)
+def test_what_is_not_http_or_not_a_url_is_not_a_link(href: str) -> None:
+    page = parse_page(f'<a href="{href}">x</a>'.encode(), PAGE)
+    assert (page.links, page.n_dropped) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("href", "url"),
+    [
+        (" \n x y ", "http://example.org/dir/x%20y"),
+        ("x\ny\tz", "http://example.org/dir/xyz"),
+        ("http://bücher.example/ü", "http://xn--bcher-kva.example/%C3%BC"),
+        ("https://h.example:443/", "https://h.example/"),
+        ("http://h.example:8080", "http://h.example:8080/"),
+        ("http://user:secret@h.example/", "http://h.example/"),
+        ("/a/../b/./c", "http://example.org/b/c"),
+        ("\\\\h.example\\x", "http://h.example/x"),
+        ("/x?", "http://example.org/x"),
+        ("/x??", "http://example.org/x??"),
+        ("/x?a&amp;b", "http://example.org/x?a&b"),
+        ("/[a]|b?{c}`", "http://example.org/%5Ba%5D%7Cb?%7Bc%7D%60"),
+        ("http://[::1]:80/[", "http://[::1]/%5B"),
+    ],
+)
+def test_links_have_one_form(href: str, url: str) -> None:
+    assert urls(f'<a href="{href}">x</a>') == [url]
+
+
+def test_urls_that_are_too_long_are_dropped_and_counted() -> None:
+    fits = "x" * (MAX_URL_LENGTH - len("http://example.org/"))
+    far = "z" * 10**6
+    hrefs = [f"/{fits}", f"/{fits}y", "/" + "é" * 500, far, f"HTTP://h/{far}", f"javascript:{far}"]
+    page = parse_page("".join(f"<a href='{href}'></a>" for href in hrefs).encode(), PAGE)
+    assert [len(link.url) for link in page.links] == [MAX_URL_LENGTH]
+    assert page.n_dropped == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("<a href='ü?ü'>ü</a>".encode("latin-1"), "text/html; charset=ISO-8859-1"),
+        ("<meta charset=latin1><a href='ü?ü'>ü</a>".encode("latin-1"), ""),
+        ("<meta charset=latin1><a href='ü?&uuml;'>ü</a>".encode("latin-1"), ""),
+        ("<a href='ü?ü'>ü</a>".encode("latin-1"), ""),
+        (b"<meta charset=latin1><a href='&uuml;?&uuml;'>&uuml;</a>", ""),
+    ],
+)
+def test_path_is_utf_8_and_query_is_in_the_encoding_of_the_page(
+    body: bytes, content_type: str
+) -> None:
+    page = parse_page(body, PAGE, content_type=content_type)
+    assert page.links == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<meta charset=latin1><a href='?ü'>ü</a>".encode("utf-8-sig"),
+        codecs.BOM_UTF16_LE + "<a href='?ü'>ü</a>".encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + "<meta charset=latin1><a href='?ü'>ü</a>".encode("utf-16-be"),
+        "<meta charset=utf-16><a href='?ü'>ü</a>".encode(),
+        "<meta charset=punycode><a href='?ü'>ü</a>".encode(),
+        "<meta charset=nonsense><a href='?ü'>ü</a>".encode(),
+        "<a href='?ü'>ü</a>".encode(),
+    ],
+)
+def test_unicode_pages_are_read_and_their_queries_are_utf_8(body: bytes) -> None:
+    assert parse_page(body, "http://h.example/").links == [
+        Link("http://h.example/?%C3%BC", "ü", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "query"),
+    [
+        ("shift_jis", "表", "%95\\"),
+        ("gb2312", "中", "%D6%D0"),
+        ("windows-1252", "中", "%26%2320013%3B"),
+        ("iso-8859-2", "ü中ł", "%FC%26%2320013%3B%B3"),
+    ],
+)
+def test_queries_follow_the_url_standard_in_legacy_encodings(
+    encoding: str, text: str, query: str
+) -> None:
+    escaped = "".join(f"&#{ord(char)};" for char in text)
+    found = urls(f"<meta charset={encoding}><a href='/?{escaped}#{escaped}'>x</a>")
+    assert found == [f"http://example.org/?{query}".replace("\\", "%5C")]
+
+
+def test_robots_meta_is_read_in_any_case() -> None:
+    cases = {
+        "": (False, False),
+        "<meta name=robots content='index, follow'>": (False, False),
+        "<META NAME=ROBOTS CONTENT='NoIndex,NoFollow'>": (True, True),
+        "<meta name=' Robots ' content=none>": (True, True),
+        "<meta name=robots content=noindex><meta name=robots content=nofollow>": (True, True),
+        "<meta name=robots content='noindex'>": (False, True),
+        "<meta name=otherbot content=none>": (False, False),
+        "<meta name=robots><meta name>": (False, False),
+    }
+    pages = [parse_page(body.encode(), PAGE) for body in cases]
+    assert [(page.nofollow, page.noindex) for page in pages] == list(cases.values())
+
+
+def test_title_is_the_first_that_is_not_empty() -> None:
+    body = b"<title> \n A  title\n</title><body><svg><title>no</title></svg>"
+    assert parse_page(body, PAGE).title == "A title"
+
+
+def test_text_is_what_one_sees_and_only_on_request() -> None:
+    body = b"""<html><head><title>title</title><style>style</style></head><body><h1>One</h1>two
+        t<b>h<i>re</i></b><a href=x>e</a><wbr><a name=x></a>!<p>four<p>five<script>script</script>
+        <noscript><noscript>no<a href=y>script</a></noscript></noscript><!-- comment -->
+        <template>template</template><ul><li>six<li>seven</ul></body></html>"""
+    page = parse_page(body, PAGE, want_text=True)
+    assert page.text == "One two three! four five six seven"
+    assert [link.url for link in page.links] == [
+        "http://example.org/dir/x",
+        "http://example.org/dir/y",
+    ]
+    assert parse_page(body, PAGE).text == ""
+    assert parse_page(body, PAGE).links == page.links
+
+
+def test_links_in_the_xlink_namespace_are_links() -> None:
+    assert urls("<svg><a xlink:href='x'>x</a></svg>") == ["http://example.org/dir/x"]
+
+
+@pytest.mark.parametrize("page", ["", "nonsense", "about:blank", "file:///x", "http://[", "\udc80"])
+def test_without_a_page_url_absolute_links_are_found(page: str) -> None:
+    assert urls("<a href=/x></a><a href=http://h.example/>h</a>", page) == ["http://h.example/"]
+
+
+def test_nested_links_cost_linear_time_and_a_hundred_thousand_links_are_all_found() -> None:
+    nested = b"<svg>" + b"".join(b"<a href=/%d>" % i for i in range(20_000)) + b"deep"
+    assert len(parse_page(nested, PAGE).links) == 20_000
+    flat = b"".join(b"<a href=/%d>x</a>" % i for i in range(100_000))
+    assert urls(flat) == [f"http://example.org/{i}" for i in range(100_000)]
+
+
+def test_broken_markup_yields_the_links_that_linkextractor_finds() -> None:
+    body = b"""<table><a href=1>one<td><a href="2>">two</a></b></table><a href='3'<p>three
+        <A HREF = 4 >four</A <a href=5>five</a><div <a href=6>six</a><p><a href=7>seven"""
+    response = HtmlResponse(PAGE, body=body)
+    theirs = [link.url for link in LinkExtractor(deny_extensions=[]).extract_links(response)]
+    assert [normalise_url(url) for url in theirs] == urls(body)
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        b"<a href=",
+        b"<a href='//h\xff/?\xe9#'",
+        b"<area href=x>",
+        b"<base href=",
+        b"<base href=//b/>",
+        b"<title>",
+        b"<svg>",
+        b"<math>",
+        b"<template>",
+        b"<noscript>",
+        b"<script>",
+        b"<style>",
+        b"<b>",
+        b"</b>",
+        b"<p>",
+        b"<table>",
+        b"<td>",
+        b"<select>",
+        b"<frameset>",
+        b"<object>",
+        b"<plaintext>",
+        b"<a xlink:href=y>",
+        b"<meta name=robots content=",
+        b"<meta charset=utf-16>",
+        b"</a>",
+        b"<img alt=",
+        b"<meta charset=idna>",
+        b"<meta charset=hex>",
+        b"<meta charset=iso-2022-jp>",
+        b"\x1b$B",
+        b"\0",
+        b">",
+        b"'",
+        b"http://",
+        b"http://[",
+        b"javascript:",
+        b"%",
+        b"&#xD800;",
+        b"&#0;",
+        b"<!--",
+        b"-->",
+        b"\xff\xfe",
+        b"\xfe\xff",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"?",
+        b"@",
+        b"\\",
+        b" ",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    body=st.lists(st.one_of(FRAGMENTS, st.binary(max_size=12)), max_size=40).map(b"".join),
+    page=st.one_of(st.just(PAGE), st.text(max_size=20)),
+    content_type=st.one_of(
+        st.sampled_from(
+            ["", "text/html; charset=utf-16", "text/html; charset=utf-7", "charset=idna"]
+        ),
+        st.text(max_size=30),
+    ),
+)
+@example(body=b"", page="", content_type="")
+def test_any_bytes_are_a_page_whose_links_have_the_normal_form(
+    body: bytes, page: str, content_type: str
+) -> None:
+    parsed = parse_page(body, page, content_type=content_type, want_text=True)
+    found = [link.url for link in parsed.links]
+    assert found == list(dict.fromkeys(found))
+    assert found == [normalise_url(url) for url in found]
+    assert normalise_url(page) not in found
+    assert all(len(link.anchor) <= MAX_ANCHOR_LENGTH for link in parsed.links)
+    assert [parsed.title, parsed.text] == [
+        " ".join(text.split()) for text in (parsed.title, parsed.text)
+    ]
+    assert parse_page(body, page, content_type=content_type).links == parsed.links
+
+
+URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[]|\\`^{}:@ .;'\""))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rest=URL_CHARACTERS,
+    host=st.sampled_from(["h.example", "H.example:81", "[::1]:8", "1.2", "ü.de"]),
+)
+@example(rest="/?", host="h.example")
+@example(rest="/a?b?c?", host="h.example")
+@example(rest="@x:y/", host="u")
+def test_the_normal_form_is_stable_and_survives_a_scrapy_request(rest: str, host: str) -> None:
+    url = normalise_url(f"http://{host}/{rest}")
+    assert url is not None
+    assert normalise_url(url) == url
+    assert Request(url).url == url
+    assert url.isascii()
+    assert host_of(url) == urlparse_cached(Request(url)).hostname
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/x",
+        "x.example",
+        "ftp://h.example/",
+        "http://",
+        "http://[",
+        "http://a b/",
+        "\udc80",
+        "javascript:x",
+        "http://h.example/" + "x" * MAX_URL_LENGTH,
+    ],
+)
+def test_what_is_no_absolute_http_url_has_no_normal_form(url: str) -> None:
+    assert normalise_url(url) is None
+
+
+def test_host_has_no_port() -> None:
+    urls = ["http://h.example/", "http://h.example:8080/x:y", "http://[::1]:80/", "https://[::1]/"]
+    assert [host_of(url) for url in urls] == ["h.example", "h.example", "::1", "::1"]

@@ -1,0 +1,262 @@
+"""Link graphs in memory, and the forms in which they are kept in files."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+
+TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
+
+
+def slow_cleaned(rows: list[list[int]]) -> list[list[int]]:
+    """Rows without self-links and repeats, the first of each staying, in order."""
+    return [list(dict.fromkeys(t for t in row if t != page)) for page, row in enumerate(rows)]
+
+
+def random_rows(seed: int, n_pages: int = 40) -> list[list[int]]:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    return [[rng.randrange(n_pages) for _ in range(rng.randrange(12))] for _ in range(n_pages)]
+
+
+def as_arrays(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    indptr = np.cumsum([0, *map(len, rows)])
+    return indptr, np.array([t for row in rows for t in row], dtype=np.int32)
+
+
+def rows_of(graph: LinkGraph) -> list[list[int]]:
+    return [graph.out_links(page).tolist() for page in range(graph.n_pages)]
+
+
+def test_rows_keep_the_order_they_are_given_in() -> None:
+    assert rows_of(TRIANGLE) == [[2, 1], [0], []]
+    assert (TRIANGLE.n_pages, TRIANGLE.n_links, TRIANGLE.n_sites) == (3, 3, 1)
+    assert TRIANGLE.site.tolist() == [0, 0, 0]
+
+
+def test_arrays_take_the_stated_types() -> None:
+    assert TRIANGLE.indptr.dtype == np.int64
+    assert TRIANGLE.indices.dtype == np.int32
+    assert TRIANGLE.site.dtype == np.int32
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_links_are_the_pages_whose_rows_name_the_page(seed: int) -> None:
+    rows = slow_cleaned(random_rows(seed))
+    graph = LinkGraph(*as_arrays(rows))
+    expected = [[s for s, row in enumerate(rows) if page in row] for page in range(len(rows))]
+    assert [graph.in_links(page).tolist() for page in range(len(rows))] == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cleaning_keeps_the_first_of_duplicates_and_counts_what_it_drops(seed: int) -> None:
+    rows = random_rows(seed)
+    graph = LinkGraph.cleaned(*as_arrays(rows))
+    assert rows_of(graph) == slow_cleaned(rows)
+    assert graph.n_dropped == sum(map(len, rows)) - graph.n_links > 0
+
+
+def test_a_page_is_found_by_its_url() -> None:
+    graph = LinkGraph(np.array([0, 0, 0]), np.array([], dtype=int), urls=["http://a/", "http://b/"])
+    assert graph.find("http://b/") == 1
+    assert graph.find("http://c/") == NO_PAGE
+    assert TRIANGLE.find("http://a/") == NO_PAGE
+
+
+def test_sites_are_counted_by_host_names_where_they_are_known() -> None:
+    graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), np.array([1]), hosts=["a", "b"])
+    assert graph.n_sites == 2
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "site", "complaint"),
+    [
+        ([], [], [], "indptr is empty"),
+        ([0, 2, 1, 2], [0, 1], [], "indptr falls from 2 to 1 at page 1"),
+        ([1, 2], [0, 0], [], "indptr runs from 1 to 2"),
+        ([0, 3], [0, 0], [], "it must run from 0 to the number of links, 2"),
+        ([0, 1, 1], [2], [], "link 0 leads to page 2; page ids must be 0 to 1"),
+        ([0, 1, 1], [-1], [], "link 0 leads to page -1"),
+        ([0, 0, 0], [], [0], "site has 1 elements; it must have one per page, 2"),
+        ([0, 0], [], [-1], "page 0 is on site -1"),
+        ([0.0, 1.0], [0], [], "indptr holds float64; it must hold integers"),
+        ([[0, 1]], [0], [], "indptr has 2 dimensions"),
+        ([0, 1], [2**40], [], "they must fit int32"),
+    ],
+)
+def test_arrays_that_are_no_graph_are_refused_with_the_place(
+    indptr: list[int], indices: list[int], site: list[int], complaint: str
+) -> None:
+    with pytest.raises(GraphError, match=complaint):
+        LinkGraph(
+            np.array(indptr) if indptr else np.empty(0, dtype=np.int64),
+            np.array(indices, dtype=np.int64),
+            np.array(site, dtype=np.int64),
+        )
+
+
+def test_there_must_be_a_url_for_each_page_and_a_host_for_each_site() -> None:
+    with pytest.raises(GraphError, match="there are 1 URLs for 3 pages"):
+        LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, urls=["http://a/"])
+    with pytest.raises(GraphError, match="there are 1 hosts and a page on site 1"):
+        LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 0]), hosts=["a"])
+
+
+def test_an_npz_comes_back_with_its_urls_and_sites(tmp_path: Path) -> None:
+    urls = ["http://a/", "http://b/ü", "http://b/c"]
+    graph = LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 1]), urls)
+    write_npz(graph, tmp_path / "web.npz")
+    again = read_graph(tmp_path / "web.npz")
+    assert rows_of(again) == [[2, 1], [0], []]
+    assert again.site.tolist() == [0, 1, 1]
+    assert again.urls == urls
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["web.npz", "web.urls.gz"]
+
+
+def test_an_npz_needs_neither_sites_nor_urls(tmp_path: Path) -> None:
+    np.savez(tmp_path / "web.npz", indptr=[0, 2, 3, 3], indices=[2, 1, 0])
+    graph = read_graph(str(tmp_path / "web.npz"))
+    assert rows_of(graph) == [[2, 1], [0], []]
+    assert (graph.site.tolist(), graph.urls) == ([0, 0, 0], None)
+
+
+def test_repeats_in_an_npz_are_dropped_and_counted(tmp_path: Path) -> None:
+    np.savez(tmp_path / "web.npz", indptr=[0, 4, 5], indices=[1, 0, 1, 1, 0])
+    graph = read_graph(tmp_path / "web.npz")
+    assert (rows_of(graph), graph.n_dropped) == ([[1], [0]], 3)
+
+
+def test_a_url_with_a_line_break_is_not_written(tmp_path: Path) -> None:
+    graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), urls=["http://a/\nb"])
+    with pytest.raises(GraphError, match="a URL holds a line break"):
+        write_npz(graph, tmp_path / "web.npz")
+
+
+def test_a_broken_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "web.npz"
+    write_npz(TRIANGLE, path)
+    whole = path.read_bytes()
+    for length in (0, 1, 20, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(GraphError, match=r"web\.npz cannot be read as \.npz"):
+            read_graph(path)
+    np.savez(path, indices=[0])
+    with pytest.raises(GraphError, match="holds indices; it must hold indptr and indices"):
+        read_graph(path)
+    np.savez(path, indptr=[0, 1], indices=[5])
+    with pytest.raises(GraphError, match=r"web\.npz: link 0 leads to page 5"):
+        read_graph(path)
+    np.savez(path, indptr=np.array([None, 1]), indices=[5])
+    with pytest.raises(GraphError, match="cannot be read"):
+        read_graph(path)
+
+
+def test_a_file_of_urls_must_fit_and_be_whole(tmp_path: Path) -> None:
+    write_npz(TRIANGLE, tmp_path / "web.npz")
+    urls = tmp_path / "web.urls.gz"
+    urls.write_bytes(gzip.compress(b"http://a/\nhttp://b/\n"))
+    with pytest.raises(GraphError, match="there are 2 URLs for 3 pages"):
+        read_graph(tmp_path / "web.npz")
+    urls.write_bytes(urls.read_bytes()[:-4])
+    with pytest.raises(GraphError, match=r"web\.urls\.gz cannot be read as gzipped"):
+        read_graph(tmp_path / "web.npz")
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+def test_an_edge_list_may_have_comments_blanks_gaps_and_any_line_ends(
+    tmp_path: Path, suffix: str
+) -> None:
+    text = b"# FromNodeId\tToNodeId\n\n0 1\r\n  3\t0  # home\r3 5\n \t\n#0 4\n0\t 3\n0 1\n3 3"
+    text = text.replace(b"\r3", b"\r\n3")
+    path = tmp_path / f"web{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    graph = read_graph(path)
+    assert rows_of(graph) == [[1, 3], [], [], [0, 5], [], []]
+    assert graph.n_dropped == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(
+    tmp_path: Path, seed: int
+) -> None:
+    links = [(s, t) for s, row in enumerate(random_rows(seed)) for t in row]
+    random.Random(seed).shuffle(links)
+    (tmp_path / "web.txt").write_text("".join(f"{s} {t}\n" for s, t in links))
+    rows: list[list[int]] = [[] for _ in range(1 + max(max(link) for link in links))]
+    for source, target in links:
+        rows[source].append(target)
+    assert rows_of(read_graph(tmp_path / "web.txt")) == slow_cleaned(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "found"),
+    [
+        ("0 1\n1\n", 2, "1"),
+        ("0 1\n1 2 3\n", 2, "1 2 3"),
+        ("\n#\n-1 2", 3, "-1 2"),
+        ("0 1\nx 2", 2, "x 2"),
+        ("0 1.5\n", 1, "0 1.5"),
+        ("0,1\n", 1, "0,1"),
+        ("0 1\n1 99999999999\n2 3", 2, "1 99999999999"),
+        ("0 1\n5 0x", 2, "5 0x"),
+    ],
+)
+def test_a_line_that_is_not_two_ids_is_named(
+    tmp_path: Path, text: str, line: int, found: str
+) -> None:
+    path = tmp_path / "web.txt"
+    path.write_text(text)
+    with pytest.raises(GraphError) as error:
+        read_graph(path)
+    assert str(error.value) == (
+        f"{path}:{line}: expected two page ids from 0 to 2147483646; found '{found}'."
+    )
+
+
+def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "web.txt").write_text("0 2000000000\n")
+    with pytest.raises(GraphError, match="the largest page id is 2000000000 but there are only 1"):
+        read_graph(tmp_path / "web.txt")
+
+
+def test_an_empty_edge_list_is_an_empty_graph(tmp_path: Path) -> None:
+    (tmp_path / "web.txt").write_text("# nothing\n")
+    assert read_graph(tmp_path / "web.txt").n_pages == 0
+
+
+def test_a_gzipped_edge_list_cut_short_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "web.txt.gz").write_bytes(gzip.compress(b"0 1\n" * 100)[:-3])
+    with pytest.raises(GraphError, match=r"web\.txt\.gz cannot be read"):
+        read_graph(tmp_path / "web.txt.gz")
+
+
+def test_a_missing_or_unknown_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"web\.npz: there is no such file"):
+        read_graph(tmp_path / "web.npz")
+    (tmp_path / "web.csv").write_text("0,1\n")
+    with pytest.raises(GraphError, match=r"web\.csv is not a graph of a known form"):
+        read_graph(tmp_path / "web.csv")
+    with pytest.raises(GraphError, match="cannot be read"):
+        read_graph(tmp_path)
+
+
+def test_a_crawl_store_is_a_graph_whatever_its_name(tmp_path: Path) -> None:
+    from crawlprio.store import Store
+
+    pages = PageTable()
+    for url in ("http://a/", "http://b/"):
+        pages.add(url, url, pages.site(url[7:-1]))
+    with Store.create(tmp_path / "crawl") as store:
+        store.record(Visit(page=0, targets=np.array([1], dtype=np.int32), anchors=["b"]), pages)
+    graph = read_graph(tmp_path / "crawl")
+    assert rows_of(graph) == [[1], []]
+    assert graph.find("http://b/") == 1
+    assert graph.site.tolist() == [0, 1]

@@ -1,0 +1,303 @@
+"""Reading WebGraph files, against an encoder written here from the format's description."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import read_graph
+from crawlprio.linkgraph.bitcodes import CODE_NAMES, as_words, read_number
+
+DEFAULT_CODES = {
+    "OUTDEGREES": "GAMMA",
+    "REFERENCES": "UNARY",
+    "BLOCK_COUNT": "GAMMA",
+    "BLOCKS": "GAMMA",
+    "INTERVALS": "GAMMA",
+    "RESIDUALS": "ZETA",
+}
+
+
+def unary(x: int) -> str:
+    return "0" * x + "1"
+
+
+def gamma(x: int) -> str:
+    binary = f"{x + 1:b}"
+    return unary(len(binary) - 1) + binary[1:]
+
+
+def delta(x: int) -> str:
+    binary = f"{x + 1:b}"
+    return gamma(len(binary) - 1) + binary[1:]
+
+
+def zeta(x: int, k: int) -> str:
+    """Unary class h, then x + 1 - 2^(hk) in minimal binary over [0, 2^(hk + k) - 2^(hk))."""
+    h = ((x + 1).bit_length() - 1) // k
+    rest, size = x + 1 - 2 ** (h * k), 2 ** (h * k + k) - 2 ** (h * k)
+    n_bits = h * k + k
+    short = 2**n_bits - size
+    if rest < short:
+        return unary(h) + (f"{rest:0{n_bits - 1}b}" if n_bits > 1 else "")
+    return unary(h) + f"{rest + short:0{n_bits}b}"
+
+
+def nibble(x: int) -> str:
+    groups = [x & 7]
+    while x := x >> 3:
+        groups.insert(0, x & 7)
+    return "".join(f"{i == len(groups) - 1:b}{group:03b}" for i, group in enumerate(groups))
+
+
+def code(name: str, x: int, k: int) -> str:
+    if name == "ZETA":
+        return zeta(x, k)
+    return {"UNARY": unary, "GAMMA": gamma, "DELTA": delta, "NIBBLE": nibble}[name](x)
+
+
+def natural(x: int) -> int:
+    return 2 * x if x >= 0 else -2 * x - 1
+
+
+def encode_row(
+    page: int,
+    row: Sequence[int],
+    reference: Sequence[int],
+    back: int,
+    codes: dict[str, str],
+    window: int,
+    least_interval: int,
+    k: int,
+) -> str:
+    """One successor list, with the list `back` pages before as its reference (0: none)."""
+
+    def put(component: str, x: int) -> str:
+        return code(codes[component], x, k)
+
+    bits = put("OUTDEGREES", len(row))
+    if not row:
+        return bits
+    extra = list(row)
+    if window:
+        bits += put("REFERENCES", back)
+        if back:
+            runs: list[int] = []
+            copying = True
+            length = 0
+            for target in reference:
+                if (target in row) == copying:
+                    length += 1
+                else:
+                    runs.append(length)
+                    copying, length = not copying, 1
+            bits += put("BLOCK_COUNT", len(runs))
+            for i, run in enumerate(runs):
+                bits += put("BLOCKS", run - (i > 0))
+            extra = [target for target in row if target not in reference]
+    if not extra:
+        return bits
+    residuals = list(extra)
+    if least_interval:
+        intervals: list[list[int]] = []
+        for target in extra:
+            if intervals and target == sum(intervals[-1]):
+                intervals[-1][1] += 1
+            else:
+                intervals.append([target, 1])
+        intervals = [i for i in intervals if i[1] >= least_interval]
+        bits += put("INTERVALS", len(intervals))
+        before = None
+        for left, length in intervals:
+            gap = natural(left - page) if before is None else left - before - 1
+            bits += put("INTERVALS", gap) + put("INTERVALS", length - least_interval)
+            before = left + length
+        residuals = [t for t in extra if not any(a <= t < a + n for a, n in intervals)]
+    before = None
+    for target in residuals:
+        gap = natural(target - page) if before is None else target - before - 1
+        bits += put("RESIDUALS", gap)
+        before = target
+    return bits
+
+
+def write_webgraph(
+    path: Path,
+    rows: Sequence[Sequence[int]],
+    *,
+    window: int = 7,
+    least_interval: int = 4,
+    k: int = 3,
+    codes: dict[str, str] | None = None,
+    flags: str = "",
+) -> None:
+    """Write `path` and its properties, each list by way of whichever reference is shortest."""
+    codes = DEFAULT_CODES | (codes or {})
+    stream = ""
+    for page, row in enumerate(rows):
+        choices = [
+            encode_row(page, row, rows[page - back], back, codes, window, least_interval, k)
+            for back in range(min(window, page) + 1)
+        ]
+        stream += min(choices, key=len)
+    stream += "0" * (-len(stream) % 8)
+    path.write_bytes(int("1" + stream, 2).to_bytes(len(stream) // 8 + 1, "big")[1:])
+    path.with_suffix(".properties").write_text(
+        "#BVGraph properties\n"
+        "graphclass=it.unimi.dsi.webgraph.BVGraph\n"
+        f"nodes={len(rows)}\narcs={sum(map(len, rows))}\n"
+        f"windowsize={window}\nminintervallength={least_interval}\nmaxrefcount=3\nzetak={k}\n"
+        f"compressionflags={flags}\nversion=0\n"
+    )
+
+
+def random_rows(seed: int, n_pages: int) -> list[list[int]]:
+    """Rows with runs, near copies of rows before, far targets, and dangling pages."""
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows: list[list[int]] = []
+    for page in range(n_pages):
+        row: set[int] = set()
+        if rng.random() < 0.8:
+            row.update(rng.sample(range(n_pages), rng.randrange(min(n_pages, 8))))
+            if rows and rng.random() < 0.6:
+                row.update(t for t in rows[-rng.randint(1, min(9, page))] if rng.random() < 0.8)
+            for _ in range(rng.randrange(3)):
+                left = rng.randrange(n_pages)
+                row.update(range(left, min(n_pages, left + rng.randrange(12))))
+        row.discard(page)
+        rows.append(sorted(row))
+    return rows
+
+
+def rows_of(path: Path) -> list[list[int]]:
+    graph = read_graph(path)
+    return [graph.out_links(page).tolist() for page in range(graph.n_pages)]
+
+
+@pytest.mark.parametrize("name", CODE_NAMES)
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_every_code_reads_back_the_numbers_written_with_it(name: str, k: int) -> None:
+    numbers = [*range(40), 63, 64, 65, 127, 255, 511, 512, 1000, 1023]
+    if name != "UNARY":
+        numbers += [2**16 - 1, 2**16, 10**6, 2**31 - 2]
+    bits = "".join(code(name, x, k) for x in numbers)
+    padded = bits + "0" * (-len(bits) % 8)
+    words = as_words(int("1" + padded, 2).to_bytes(len(padded) // 8 + 1, "big")[1:])
+    position, found = 0, []
+    for _ in numbers:
+        number, position = read_number(words, position, CODE_NAMES.index(name), k)
+        found.append(number)
+    assert found == numbers
+    assert position == len(bits)
+
+
+def test_codes_are_those_printed_in_the_literature() -> None:
+    # Boldi & Vigna 2004 (codes paper), table of the first numbers: gamma, delta, zeta_2, zeta_3.
+    assert [gamma(x) for x in range(4)] == ["1", "010", "011", "00100"]
+    assert [delta(x) for x in range(4)] == ["1", "0100", "0101", "01100"]
+    assert [zeta(x, 1) for x in range(4)] == [gamma(x) for x in range(4)]
+    assert [zeta(x, 2) for x in range(5)] == ["10", "110", "111", "01000", "01001"]
+    assert [zeta(x, 3) for x in range(5)] == ["100", "1010", "1011", "1100", "1101"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("window", "least_interval"), [(7, 4), (0, 0), (1, 2), (3, 0), (0, 3)])
+def test_rows_come_back_as_they_were_encoded(
+    tmp_path: Path, seed: int, window: int, least_interval: int
+) -> None:
+    rows = random_rows(seed, 150)
+    write_webgraph(tmp_path / "g.graph", rows, window=window, least_interval=least_interval)
+    assert rows_of(tmp_path / "g.graph") == rows
+
+
+def test_compression_flags_choose_the_code_of_each_component(tmp_path: Path) -> None:
+    rows = random_rows(11, 120)
+    codes = {
+        "OUTDEGREES": "DELTA",
+        "REFERENCES": "GAMMA",
+        "BLOCK_COUNT": "UNARY",
+        "BLOCKS": "DELTA",
+        "RESIDUALS": "NIBBLE",
+    }
+    flags = " | ".join(f"{component}_{name}" for component, name in codes.items())
+    write_webgraph(tmp_path / "g.graph", rows, codes=codes, flags=flags)
+    assert rows_of(tmp_path / "g.graph") == rows
+
+
+def test_self_links_are_left_out_and_counted(tmp_path: Path) -> None:
+    write_webgraph(tmp_path / "g.graph", [[0, 1], [1], [0, 1, 2]])
+    graph = read_graph(tmp_path / "g.graph")
+    assert graph.indices.tolist() == [1, 0, 1]
+    assert graph.n_dropped == 3
+
+
+def test_a_graph_without_pages_is_read(tmp_path: Path) -> None:
+    write_webgraph(tmp_path / "g.graph", [])
+    assert read_graph(tmp_path / "g.graph").n_pages == 0
+
+
+def test_a_stream_cut_anywhere_is_refused_or_lost_only_padding(tmp_path: Path) -> None:
+    rows = random_rows(5, 40)
+    path = tmp_path / "g.graph"
+    write_webgraph(path, rows)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(GraphError):
+            read_graph(path)
+
+
+def test_a_damaged_stream_never_gives_a_page_out_of_range(tmp_path: Path) -> None:
+    path = tmp_path / "g.graph"
+    write_webgraph(path, random_rows(6, 60))
+    whole = bytearray(path.read_bytes())
+    seed = 7
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    n_refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            graph = read_graph(path)
+        except GraphError:
+            n_refused += 1
+        else:
+            assert np.all((graph.indices >= 0) & (graph.indices < 60))
+    assert n_refused > 100
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("nodes=x", "nodes is 'x'; it must be a whole number"),
+        ("nodes=99999999999", "nodes is '99999999999'"),
+        ("graphclass=it.unimi.dsi.webgraph.EFGraph", "only BVGraph is read"),
+        ("endianness=little", "endianness is little; only big is read"),
+        ("compressionflags=RESIDUALS_GOLOMB", "compressionflags has RESIDUALS_GOLOMB"),
+        ("arcs=3", "make no sense"),
+        ("arcs=7", "holds 5 links; g.properties says 7"),
+    ],
+)
+def test_properties_that_cannot_be_right_are_named(
+    tmp_path: Path, line: str, complaint: str
+) -> None:
+    write_webgraph(tmp_path / "g.graph", [[1, 2], [0, 2], [0]])
+    with (tmp_path / "g.properties").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(GraphError, match=complaint):
+        read_graph(tmp_path / "g.graph")
+
+
+def test_missing_properties_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "g.graph").write_bytes(b"\0")
+    with pytest.raises(GraphError, match=r"g\.properties cannot be read .*needs it beside it"):
+        read_graph(tmp_path / "g.graph")

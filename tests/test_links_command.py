@@ -1,0 +1,229 @@
+"""`scrapy links export` writes what the crawl recorded, in each format, or says why not."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import sys
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+from scrapy import cmdline
+
+from crawlprio.commands.links import Command
+from crawlprio.errors import StoreError
+from crawlprio.linkgraph import read_graph
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store import Store
+from crawlprio.store.export import export_links
+
+URLS = [
+    "http://a.example/",
+    "http://a.example/two?x=1&y=<2>",
+    "http://b.example/ümlaut",
+    "http://b.example/never-visited",
+]
+LINKS = [
+    (URLS[0], URLS[2], 'said "so", &\nleft'),
+    (URLS[0], URLS[1], ""),
+    (URLS[2], URLS[3], "größer"),
+    (URLS[2], URLS[0], "home"),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A crawl in which page 2 was visited twice and page 3 never."""
+    pages = PageTable()
+    for url in URLS:
+        pages.add(url, url, pages.site(url.split("/")[2]))
+
+    def visit(page: int, targets: list[int], *anchors: str) -> Visit:
+        return Visit(page, np.array(targets, dtype=np.int32), anchors=anchors)
+
+    with Store.create(tmp_path / "crawl.sqlite") as recorder:
+        recorder.record(visit(NO_PAGE, [0]), pages)
+        recorder.record(visit(2, [1], "outdated"), pages)
+        recorder.record(visit(0, [2, 1], LINKS[0][2], ""), pages)
+        recorder.record(visit(2, [3, 0], "größer", "home"), pages)
+        recorder.record(visit(1, []), pages)
+    return tmp_path / "crawl.sqlite"
+
+
+def scrapy_links(*args: str) -> int:
+    """Run the command by scrapy's own command line, which need not find other commands."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"links": Command()})
+        cmdline.execute(["scrapy", "links", *args])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def export(store: Path, name: str) -> Path:
+    with Store.open(store, readonly=True) as opened:
+        written = export_links(opened, store.with_name(name))
+    assert (written.n_pages, written.n_visited, written.n_links) == (4, 3, 4)
+    return written.files[0]
+
+
+def test_csv_has_a_header_and_one_record_per_link(store: Path) -> None:
+    with export(store, "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = [tuple(row) for row in csv.reader(file)]
+    assert rows == [("source", "target", "anchor"), *LINKS]
+
+
+def test_jsonl_has_one_object_per_link(store: Path) -> None:
+    lines = export(store, "out.jsonl").read_text(encoding="utf-8").splitlines()
+    keys = ("source", "target", "anchor")
+    assert [json.loads(line) for line in lines] == [
+        dict(zip(keys, link, strict=True)) for link in LINKS
+    ]
+
+
+def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store: Path) -> None:
+    path = export(store, "out.npz")
+    assert path.with_name("out.urls.gz").exists()
+    graph, original = read_graph(path), read_graph(store)
+    assert graph.indptr.tolist() == original.indptr.tolist() == [0, 2, 2, 4, 4]
+    assert graph.indices.tolist() == original.indices.tolist() == [2, 1, 3, 0]
+    assert graph.site.tolist() == original.site.tolist() == [0, 0, 1, 1]
+    assert list(graph.urls or ()) == list(original.urls or ()) == URLS
+
+
+def test_an_edge_list_reads_back_as_the_graph_of_the_store(store: Path) -> None:
+    path = export(store, "out.txt.gz")
+    assert gzip.decompress(path.read_bytes()).startswith(b"# Directed graph")
+    graph = read_graph(path)
+    assert graph.indptr.tolist() == [0, 2, 2, 4, 4]
+    assert graph.indices.tolist() == [2, 1, 3, 0]
+
+
+def test_graphml_reads_back_with_urls_sites_and_anchors(store: Path) -> None:
+    graph = networkx.read_graphml(export(store, "out.graphml"), node_type=int)
+    assert graph.is_directed()
+    assert [graph.nodes[page]["url"] for page in range(4)] == URLS
+    assert [graph.nodes[page]["site"] for page in (0, 3)] == ["a.example", "b.example"]
+    assert [(s, t, d.get("anchor", "")) for s, t, d in graph.edges(data=True)] == [
+        (0, 2, LINKS[0][2]),
+        (0, 1, ""),
+        (2, 3, "größer"),
+        (2, 0, "home"),
+    ]
+
+
+def test_graphml_stays_readable_whatever_an_anchor_holds(tmp_path: Path) -> None:
+    pages = PageTable()
+    for url in URLS:
+        pages.add(url, url, pages.site("h"))
+    anchor = "".join(map(chr, range(1, 32))) + "\ufffe]]>&<"
+    with Store.create(tmp_path / "crawl.sqlite") as opened:
+        opened.record(Visit(0, np.array([1], dtype=np.int32), anchors=[anchor]), pages)
+        path = export_links(opened, tmp_path / "out.graphml").files[0]
+    kept = "".join(c if c in "\t\n\r" or " " <= c <= "\ufffd" else "\ufffd" for c in anchor)
+    assert networkx.read_graphml(path).edges["0", "1"]["anchor"] == kept
+
+
+def test_parquet_has_a_row_per_link(store: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = parquet.read_table(export(store, "out.parquet")).to_pydict()
+    assert list(zip(*(columns[n] for n in ("source", "target", "anchor")), strict=True)) == LINKS
+
+
+def test_without_pyarrow_parquet_names_the_extra_to_install(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(StoreError, match=r"pip install crawlprio\[parquet\]"):
+        export(store, "out.parquet")
+    assert os.listdir(store.parent) == ["crawl.sqlite"]
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.txt.gz", "out.graphml", "out.csv"])
+def test_the_same_store_gives_the_same_bytes(store: Path, name: str) -> None:
+    first = export(store, name).read_bytes()
+    assert export(store, name).read_bytes() == first
+
+
+def test_an_export_beside_a_running_crawl_is_of_one_moment(store: Path) -> None:
+    with Store.open(store) as crawl, Store.open(store, readonly=True) as opened:
+        pages = crawl.load_pages()
+
+        def recording(rows):  # type: ignore[no-untyped-def]
+            for row in rows:
+                new = pages.add(f"http://new.example/{len(pages)}", "http://new.example/", 0)
+                crawl.record(Visit(3, np.array([new], dtype=np.int32)), pages)
+                yield row
+
+        written = export_links(opened, store.with_name("out.csv"), recording)
+        assert (written.n_pages, written.n_visited, written.n_links) == (4, 3, 4)
+
+
+def test_a_failed_export_leaves_the_earlier_file_and_nothing_else(store: Path) -> None:
+    out = store.with_name("out.csv")
+    out.write_text("earlier")
+
+    def failing(rows):  # type: ignore[no-untyped-def]
+        yield next(rows)
+        raise OSError(28, "No space left on device")
+
+    with (
+        Store.open(store, readonly=True) as opened,
+        pytest.raises(StoreError, match=r"out\.csv cannot be written: No space left"),
+    ):
+        export_links(opened, out, failing)
+    assert out.read_text() == "earlier"
+    assert sorted(os.listdir(store.parent)) == ["crawl.sqlite", "out.csv"]
+
+
+def test_the_command_writes_the_file_and_the_counts(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(store.parent)
+    assert scrapy_links("export", "crawl.sqlite", "out.npz", "--json", "counts.json") == 0
+    assert capsys.readouterr() == (
+        "out.npz and out.urls.gz: 4 links of 3 visited pages, 4 pages in all\n",
+        "",
+    )
+    assert json.loads(store.with_name("counts.json").read_text()) == {
+        "files": ["out.npz", "out.urls.gz"],
+        "pages": 4,
+        "visited": 3,
+        "links": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["crawl.sqlite"], "links: found crawl.sqlite; expected: scrapy links export"),
+        (["export", "none.sqlite", "out.csv"], "none.sqlite: there is no such crawl store"),
+        (["export", "crawl.sqlite", "out.xls"], "out.xls: the ending names the format"),
+        (["export", "crawl.sqlite", "none/out.csv"], "none/out.csv: there is no folder none"),
+        (["export", "crawl.sqlite", "folder.csv"], "folder.csv: this is a folder"),
+        (["export", "not.sqlite", "out.csv"], "not.sqlite: not a crawl store"),
+        (["export", "same.csv", "same.csv"], "same.csv: this is the crawl store itself"),
+        (
+            ["export", "crawl.sqlite", "out.csv", "--json", "none/counts.json"],
+            "none/counts.json cannot be written",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    store: Path,
+    args: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store.with_name("folder.csv").mkdir()
+    store.with_name("not.sqlite").write_bytes(b"something else" * 100)
+    store.with_name("same.csv").write_bytes(store.read_bytes())
+    monkeypatch.chdir(store.parent)
+    assert scrapy_links(*args) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(sentence)
+    assert printed.count("\n") == 1

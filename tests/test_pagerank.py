@@ -1,0 +1,319 @@
+"""PageRank against a worked example, a slow twin, and networkx."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlprio.errors import GraphError
+from crawlprio.importance import pagerank, partial_pagerank, round_significant
+from crawlprio.importance.quotient import (
+    NO_GROUP,
+    lump_equal_rows,
+    order_by_component,
+    quotient,
+    transpose,
+)
+
+Rows = list[list[int]]
+
+
+def slow_pagerank(rows: Rows, damping: float = 0.85, tolerance: float = 1e-14) -> np.ndarray:
+    """Power iteration, as the definition reads."""
+    n = len(rows)
+    links = sp.lil_matrix((n, n))
+    for page, row in enumerate(rows):
+        for target in row:
+            links[target, page] += 1 / len(row)
+    matrix = links.tocsr()
+    dangling = np.array([not row for row in rows])
+    ranks = np.full(n, 1 / n)
+    while True:
+        new = damping * (matrix @ ranks + ranks[dangling].sum() / n) + (1 - damping) / n
+        if np.abs(new - ranks).sum() < tolerance:
+            return new
+        ranks = new
+
+
+def as_arrays(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return indptr, np.array([t for row in rows for t in row], dtype=np.int32)
+
+
+def random_rows(seed: int, n_pages: int, most_links: int, p_dangling: float = 0.3) -> Rows:
+    """Rows with dangling pages and pages that share a template's links."""
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows: Rows = []
+    for page in range(n_pages):
+        if rng.random() < p_dangling:
+            rows.append([])
+        elif rows and rng.random() < 0.3:
+            rows.append([t for t in rng.choice(rows) if t != page])
+        else:
+            n_links = rng.randint(1, most_links)
+            rows.append([t for t in rng.sample(range(n_pages), n_links) if t != page])
+    return rows
+
+
+def power_step(rows: Rows, ranks: np.ndarray, damping: float = 0.85) -> np.ndarray:
+    n = len(rows)
+    new = np.full(n, (1 - damping) / n)
+    for page, row in enumerate(rows):
+        for target in row:
+            new[target] += damping * ranks[page] / len(row)
+        if not row:
+            new += damping * ranks[page] / n
+    return new
+
+
+def test_three_pages_have_the_ranks_worked_out_by_hand() -> None:
+    # 0 -> 1, 2; 1 -> 2; 2 -> 0, with d = 1/2: x = 1/6 + x2/2, y = 1/6 + x/4, z = 1/6 + x/4 + y/2.
+    # Substituting: z = 1/4 + 3x/8, so x = 7/24 + 3x/16: x = 14/39, y = 10/39, z = 15/39.
+    ranks = pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), damping=0.5)
+    assert ranks == pytest.approx([14 / 39, 10 / 39, 15 / 39], abs=1e-10)
+
+
+def test_dangling_pages_spread_their_rank_over_all_pages() -> None:
+    # 0 -> 1, d = 1/2: x = 1/4 + y/4, y = x + x/2 with x + y = 1: x = 2/5, y = 3/5.
+    assert pagerank(np.array([0, 1, 1]), np.array([1]), damping=0.5) == pytest.approx(
+        [2 / 5, 3 / 5], abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("damping", [0.0, 0.5, 0.85, 0.99])
+def test_ranks_equal_those_of_power_iteration(seed: int, damping: float) -> None:
+    rows = random_rows(seed, n_pages=80, most_links=4, p_dangling=0.1 * seed)
+    expected = slow_pagerank(rows, damping)
+    ranks = pagerank(*as_arrays(rows), damping=damping, tolerance=1e-13)
+    assert np.abs(ranks - expected).sum() < 1e-11
+    assert ranks.sum() == pytest.approx(1, abs=1e-13)
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=5), min_size=7, max_size=7))
+@settings(deadline=None, max_examples=200)
+def test_self_links_and_repeated_links_count_as_they_stand(rows: Rows) -> None:
+    ranks = pagerank(*as_arrays(rows), tolerance=1e-13)
+    assert np.abs(ranks - slow_pagerank(rows)).sum() < 1e-11
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_equal_those_of_networkx(seed: int) -> None:
+    rows = random_rows(seed, n_pages=400, most_links=9)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(400))
+    graph.add_edges_from((s, t) for s, row in enumerate(rows) for t in row)
+    expected = nx.pagerank(graph, tol=1e-16, max_iter=2000)
+    ranks = pagerank(*as_arrays(rows))
+    assert np.abs(ranks - np.array([expected[p] for p in range(400)])).max() < 1e-11
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-7, 1e-10])
+def test_one_more_iteration_changes_less_than_the_tolerance(tolerance: float) -> None:
+    rows = random_rows(3, n_pages=500, most_links=6, p_dangling=0.1)
+    ranks = pagerank(*as_arrays(rows), tolerance=tolerance)
+    assert np.abs(power_step(rows, ranks) - ranks).sum() < tolerance
+
+
+def test_cycles_of_any_length_converge_although_over_relaxation_diverges_on_some() -> None:
+    rows: Rows = []
+    for length in (2, 3, 5, 8, 50, 301):
+        first = len(rows)
+        rows += [[first + (i + 1) % length] for i in range(length)]
+        rows += [[first], [first + 1, first]]
+    for damping in (0.85, 0.99):
+        ranks = pagerank(*as_arrays(rows), damping=damping)
+        assert np.abs(power_step(rows, ranks, damping) - ranks).sum() < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dense_bipartite_webs_converge(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    half = 60
+    rows: Rows = [
+        rng.sample(range(half, 2 * half), rng.randint(1, 50))
+        if page < half
+        else rng.sample(range(half), rng.randint(1, 50))
+        for page in range(2 * half)
+    ]
+    ranks = pagerank(*as_arrays(rows), damping=0.95, tolerance=1e-12)
+    assert np.abs(ranks - slow_pagerank(rows, 0.95)).sum() < 1e-10
+
+
+def test_the_vector_is_the_same_bit_for_bit_each_run() -> None:
+    arrays = as_arrays(random_rows(5, n_pages=600, most_links=8))
+    assert pagerank(*arrays).tobytes() == pagerank(*arrays).tobytes()
+
+
+def test_ranks_do_not_depend_on_where_the_iteration_starts() -> None:
+    rows = random_rows(8, n_pages=300, most_links=5)
+    arrays = as_arrays(rows)
+    cold = pagerank(*arrays, tolerance=1e-13)
+    start = np.random.default_rng(0).dirichlet(np.ones(300))
+    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=start) - cold).sum() < 1e-11
+    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=np.zeros(300)) - cold).sum() < 1e-11
+
+
+def test_no_pages_have_no_ranks_and_one_page_has_all() -> None:
+    assert pagerank(np.array([0]), np.array([], dtype=np.int32)).tolist() == []
+    assert pagerank(np.array([0, 0]), np.array([], dtype=np.int32)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"damping": 1.0}, "damping is 1; it must be at least 0 and below 1"),
+        ({"damping": float("nan")}, "damping is nan"),
+        ({"tolerance": 0.0}, "tolerance is 0; it must be above 0"),
+        ({"max_iterations": 0}, "max_iterations is 0; it must be at least 1"),
+        ({"max_iterations": 2}, "did not come within 1e-10 in 2 sweeps"),
+        ({"start": np.ones(9) / 9}, "start has 9 ranks for 3 pages"),
+    ],
+)
+def test_options_out_of_bounds_are_refused(options: dict[str, object], complaint: str) -> None:
+    with pytest.raises(GraphError, match=complaint):
+        pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), **options)
+
+
+def test_arrays_that_are_no_graph_are_refused() -> None:
+    with pytest.raises(GraphError, match="links lead to pages 0 to 3; page ids must be 0 to 2"):
+        pagerank(np.array([0, 2, 2, 2]), np.array([0, 3]))
+    with pytest.raises(GraphError, match="indptr has 3 elements; it must run from 0 to"):
+        pagerank(np.array([0, 2, 3]), np.array([0, 1]))
+
+
+def test_a_partial_crawl_is_the_graph_of_the_rows_fetched() -> None:
+    rows = random_rows(9, n_pages=200, most_links=6)
+    fetched = list(range(0, 200, 3))
+    random.Random(1).shuffle(fetched)
+    row_start = np.zeros(200, dtype=np.int64)
+    row_length = np.zeros(200, dtype=np.int32)
+    indices = np.full(5000, -1, dtype=np.int32)
+    room = 0
+    for page in fetched:
+        row_start[page], row_length[page] = room, len(rows[page])
+        indices[room : room + len(rows[page])] = rows[page]
+        room += len(rows[page]) + 2
+    seen = [row if page in fetched else [] for page, row in enumerate(rows)]
+    ranks = partial_pagerank(row_start, row_length, indices)
+    assert ranks == pytest.approx(slow_pagerank(seen, tolerance=1e-16), rel=1e-10)
+
+
+def test_a_growing_crawl_may_start_from_its_last_ranks() -> None:
+    rows = random_rows(10, n_pages=300, most_links=6)
+    ranks = np.empty(0)
+    for n_fetched in (1, 2, 10, 100, 101, 300):
+        seen = [row if page < n_fetched else [] for page, row in enumerate(rows)]
+        n_seen = 1 + max([n_fetched - 1, *(t for row in seen for t in row)])
+        indptr, indices = as_arrays(seen[:n_seen])
+        lengths = np.diff(indptr).astype(np.int32)
+        cold = partial_pagerank(indptr[:-1], lengths, indices)
+        ranks = partial_pagerank(indptr[:-1], lengths, indices, start=ranks)
+        assert ranks == pytest.approx(cold, rel=1e-11)
+        assert round_significant(ranks).tolist() == round_significant(cold).tolist()
+
+
+def test_pages_of_equal_rank_tie_once_rounded() -> None:
+    # A star of unlike chains: pages 1..30 have one backlink each from pages of equal rank.
+    rows: Rows = [[*range(1, 31)]] + [[31 + page] for page in range(30)] + [[0]] * 30
+    indptr, indices = as_arrays(rows)
+    ranks = round_significant(
+        partial_pagerank(indptr[:-1], np.diff(indptr).astype(np.int32), indices)
+    )
+    assert [len(set(ranks[a:b].tolist())) for a, b in ((1, 31), (31, 61))] == [1, 1]
+
+
+def test_rounding_keeps_so_many_significant_digits() -> None:
+    values = np.array([123456.789, -0.00123456, 9.99996, 0.0, 1e-320, np.inf, 1.5e20, 7e-5])
+    expected = [123460.0, -0.0012346, 10.0, 0.0, 1e-320, np.inf, 1.5e20, 7e-5]
+    assert round_significant(values, 5).tolist() == expected
+    assert round_significant(np.array([[1 / 3], [2 / 3]])).tolist() == [[0.33333333], [0.66666667]]
+
+
+@given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))
+@settings(deadline=None)
+def test_rounding_keeps_order_and_errs_by_half_a_digit(values: list[float], digits: int) -> None:
+    array = np.sort(np.array(values))
+    rounded = round_significant(array, digits)
+    assert np.all(np.diff(rounded) >= 0)
+    assert np.all(np.abs(rounded / array - 1) <= 0.5000001 * 10.0 ** (1 - digits))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_share_a_group_just_when_their_rows_are_equal(seed: int) -> None:
+    rows = random_rows(seed, n_pages=150, most_links=3)
+    indptr, indices = as_arrays(rows)
+    lengths = np.diff(indptr).astype(np.int32)
+    group, chosen, weight = lump_equal_rows(indptr[:-1], lengths, indices)
+    firsts: dict[tuple[int, ...], int] = {}
+    for page, row in enumerate(rows):
+        if row:
+            firsts.setdefault(tuple(row), page)
+    order = {row: g for g, row in enumerate(firsts)}
+    expected = [order[tuple(row)] if row else NO_GROUP for row in rows]
+    assert group.tolist() == expected
+    assert chosen.tolist() == list(firsts.values())
+    assert weight.tolist() == [expected.count(g) for g in range(len(firsts))]
+
+    ptr, targets = quotient(indptr[:-1], lengths, indices, group, chosen)
+    assert [targets[a:b].tolist() for a, b in pairwise(ptr)] == [
+        [expected[t] for t in rows[page] if expected[t] != NO_GROUP] for page in firsts.values()
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_components_are_those_of_networkx_in_topological_order(seed: int) -> None:
+    rows = random_rows(seed, n_pages=120, most_links=2)
+    position, bounds = order_by_component(*as_arrays(rows))
+    assert sorted(position.tolist()) == list(range(120))
+    node = np.argsort(position)
+    graph = nx.DiGraph([(s, t) for s, row in enumerate(rows) for t in row])
+    graph.add_nodes_from(range(120))
+    found = [set(node[a:b].tolist()) for a, b in pairwise(bounds)]
+    assert sorted(map(sorted, found)) == sorted(
+        map(sorted, nx.strongly_connected_components(graph))
+    )
+    component = np.searchsorted(bounds, position, side="right")
+    assert all(component[s] <= component[t] for s, row in enumerate(rows) for t in row)
+
+
+def test_the_transpose_lists_sources_by_position() -> None:
+    rows = [[1, 2], [2], [0, 0]]
+    indptr, sources = transpose(*as_arrays(rows), np.array([2, 0, 1], dtype=np.int32))
+    # Positions: page 1 is 0, page 2 is 1, page 0 is 2.
+    assert [sources[a:b].tolist() for a, b in pairwise(indptr)] == [
+        [2],
+        [0, 2],
+        [1, 1],
+    ]
+
+
+def test_a_long_chain_does_not_exhaust_the_stack() -> None:
+    n = 200_000
+    rows_end = np.arange(n + 1, dtype=np.int64)
+    ring = np.roll(np.arange(n, dtype=np.int32), -1)
+    assert pagerank(rows_end, ring) == pytest.approx(np.full(n, 1 / n), rel=1e-9)
+
+
+def test_ranks_of_a_real_crawl_equal_those_of_networkx() -> None:
+    path = Path(__file__).parents[2] / "shared" / "data" / "hollins.npz"
+    if not path.exists():
+        pytest.skip("the hollins.edu graph is not here")
+    with np.load(path) as archive:
+        indptr, indices = archive["indptr"], archive["indices"]
+    graph = nx.from_scipy_sparse_array(
+        sp.csr_matrix((np.ones(len(indices)), indices, indptr)), create_using=nx.DiGraph
+    )
+    expected = nx.pagerank(graph, tol=1e-17, max_iter=2000, weight=None)
+    ranks = pagerank(indptr, indices)
+    assert np.abs(ranks - np.array([expected[p] for p in range(len(ranks))])).max() < 1e-11

@@ -1,0 +1,206 @@
+"""Which links a crawl follows, and what seeds may look like."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from crawlprio.errors import ConfigError
+from crawlprio.extraction import MAX_URL_LENGTH
+from crawlprio.scope import Scope, read_seeds
+
+SEED = "http://www.example.co.uk/start"
+
+
+def followed(scope: Scope, urls: list[str], depth: int = 1) -> list[str]:
+    return [url for url in urls if scope.allows(url, depth)]
+
+
+def test_site_is_the_hosts_of_the_seeds_with_or_without_www() -> None:
+    here = ["http://www.example.co.uk/a", "https://example.co.uk:8080/b", "http://b.org/"]
+    there = ["http://sub.example.co.uk/", "http://co.uk/", "http://www.c.org/", "http://wwwb.org/"]
+    assert followed(Scope([SEED, "http://b.org/"]), here + there) == here
+
+
+def test_domain_is_the_registered_domain_private_suffixes_included() -> None:
+    scope = Scope(
+        [SEED, "http://me.github.io/", "http://10.0.0.1/", "http://localhost/"], follow="domain"
+    )
+    here = ["http://example.co.uk/", "http://a.b.example.co.uk/", "http://me.github.io/",
+            "http://x.me.github.io/", "http://10.0.0.1:8000/", "http://localhost:81/"]  # fmt: skip
+    there = ["http://other.co.uk/", "http://you.github.io/", "http://10.0.0.2/", "http://co.uk/"]
+    assert followed(scope, here + there) == here
+
+
+def test_domain_never_uses_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise AssertionError("network used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    assert Scope([SEED], follow="domain").allows("http://x.example.co.uk/", 1)
+
+
+def test_web_is_every_host_that_exists() -> None:
+    urls = ["http://a.org/", "http://b.org/", "http://c.org:81/"]
+    assert followed(Scope([SEED], follow="web"), urls) == urls
+    assert followed(Scope([SEED], follow="web", hosts=["a.org", "C.org"]), urls) == [
+        "http://a.org/",
+        "http://c.org:81/",
+    ]
+    assert followed(Scope(["http://a.org/"], hosts=["b.org"]), urls) == []
+
+
+def test_a_seed_added_later_widens_the_scope_at_once() -> None:
+    scope = Scope([SEED])
+    assert not scope.allows("http://b.org/x", 1)
+    assert scope.add_seed("http://b.org/")
+    assert not scope.add_seed("http://www.b.org/")
+    assert scope.allows("http://b.org/x", 1)
+
+
+def test_allow_and_deny_search_the_url_and_deny_wins() -> None:
+    urls = [f"http://a.org/{path}" for path in ("wiki/A", "wiki/Talk:B", "x", "wiki/C?edit")]
+    scope = Scope(["http://a.org/"], allow=r"/wiki/", deny=r"Talk:|\?edit$")
+    assert followed(scope, urls) == ["http://a.org/wiki/A"]
+    assert followed(Scope(["http://a.org/"], allow="", deny=""), urls) == urls
+
+
+def test_static_pages_are_followed_to_depth_15_and_dynamic_ones_to_depth_5() -> None:
+    static = [
+        f"http://a.org/{path}" for path in ("", "x", "x.html", "x.php/y", "v1.2/", "x.unknown")
+    ]
+    dynamic = [
+        f"http://a.org/{path}"
+        for path in ("?", "?q=1", "x.html?q", "x.PHP", "x.jsp;id=1", "a.b.asp")
+    ]
+    scope = Scope(["http://a.org/"])
+    assert followed(scope, static + dynamic, depth=5) == static + dynamic
+    assert followed(scope, static + dynamic, depth=6) == static
+    assert followed(scope, static + dynamic, depth=15) == static
+    assert followed(scope, static + dynamic, depth=16) == []
+
+
+def test_each_heuristic_can_be_turned_off() -> None:
+    urls = ["http://a.org/cgi-bin/x", "http://a.org/x", "http://a.org/x?y"]
+    seeds = ["http://a.org/"]
+    assert followed(Scope(seeds), urls, depth=99) == []
+    assert followed(Scope(seeds, max_static_depth=None), urls, depth=99) == urls[1:2]
+    assert followed(Scope(seeds, max_dynamic_depth=None), urls, depth=99) == urls[2:]
+    assert followed(Scope(seeds, skip_cgi_bin=False), urls, depth=1) == urls
+    assert followed(Scope(seeds, heuristics=False), urls, depth=99) == urls
+    assert followed(Scope(seeds, max_static_depth=0, max_dynamic_depth=1), urls) == urls[2:]
+
+
+def test_files_that_are_no_html_are_never_followed() -> None:
+    files = [f"http://a.org/x.{end}" for end in ("pdf", "JPG", "tar.gz", "js", "mp4", "zip?v=1")]
+    pages = [
+        f"http://a.org/{path}" for path in ("x.pdf/", "pdf", "get?file=x.pdf", "x.htm", ".hidden")
+    ]
+    scope = Scope(["http://a.org/"], heuristics=False)
+    assert followed(scope, files + pages) == pages
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"follow": "sites"}, "follow is 'sites'; known values: domain, site, web."),
+        (
+            {"allow": "a(b"},
+            "allow is 'a(b', which is not a regular expression: "
+            "missing ), unterminated subpattern at position 1.",
+        ),
+        (
+            {"deny": "*"},
+            "deny is '*', which is not a regular expression: nothing to repeat at position 0.",
+        ),
+        (
+            {"max_static_depth": -1},
+            "max_static_depth is -1; give a whole number of 0 or more, or None for no bound.",
+        ),
+    ],
+)
+def test_a_bad_value_is_one_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Scope([SEED], **options)
+    assert str(caught.value) == message
+
+
+def test_a_malformed_seed_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^seeds: 'http://\[' is not a URL"):
+        Scope([SEED, "http://["])
+
+
+def test_seeds_are_a_list_of_urls_in_normal_form() -> None:
+    spec = " HTTP://B.org:80 ,http://a.org/x#top,,http://b.org/"
+    assert read_seeds(spec) == ["http://b.org/", "http://a.org/x"]
+
+
+def test_seeds_come_from_a_file_one_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.txt"
+    path.write_bytes(
+        b"\xef\xbb\xbf# hosts\r\n\r\nhttp://a.org\r\n  http://b.org/x,y#part \r\nhttp://a.org/"
+    )
+    assert read_seeds(f"@{path}") == ["http://a.org/", "http://b.org/x,y"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", "seeds is empty; give URL[,URL...] or @FILE."),
+        (" , ", "seeds is empty; give URL[,URL...] or @FILE."),
+        (
+            "http://a.org/,example.org/x",
+            "seeds: 'example.org/x' has no scheme; "
+            "write 'https://example.org/x' or 'http://example.org/x'.",
+        ),
+        (
+            "localhost:8000",
+            "seeds: 'localhost:8000' has no scheme; "
+            "write 'https://localhost:8000' or 'http://localhost:8000'.",
+        ),
+        ("ftp://a.org/", "seeds: 'ftp://a.org/' is not http or https; only those are crawled."),
+        ("http://", "seeds: 'http://' is not a URL; write it as 'https://example.org/'."),
+        ("not a url", "seeds: 'not a url' is not a URL; write it as 'https://example.org/'."),
+        (
+            "http://a.org/" + "x" * MAX_URL_LENGTH,
+            f"seeds: 'http://a.org/{'x' * 27}'... has {MAX_URL_LENGTH + 13} characters; "
+            f"at most {MAX_URL_LENGTH} are allowed.",
+        ),
+    ],
+)
+def test_a_bad_seed_says_what_to_write(spec: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_seeds(spec)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "{}:1: no URL in the file; give one a line."),
+        (b"# one\n\n# two\n", "{}:3: no URL in the file; give one a line."),
+        (b"http://a.org/\nb.org\n",
+         "{}:2: 'b.org' has no scheme; write 'https://b.org' or 'http://b.org'."),
+        (b"http://a.org/\n\nhttp://\xff.org/\n", "{}:3: not UTF-8; give one URL a line."),
+    ],
+)  # fmt: skip
+def test_a_bad_seed_file_is_named_with_its_line(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "seeds.txt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read_seeds(f"@{path}")
+    assert str(caught.value) == message.format(path)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none.txt", "No such file"), ("", "Is a directory")])
+def test_a_seed_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(ConfigError) as caught:
+        read_seeds(f"@{path}")
+    assert str(caught.value).startswith(f"seeds: {str(path)!r} cannot be read ({reason}")

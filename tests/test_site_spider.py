@@ -1,0 +1,274 @@
+"""What the `site` spider makes of responses, arguments and settings."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings
+
+from crawlprio.errors import ConfigError
+from crawlprio.items import LinkPairs
+from crawlprio.spiders.site import SiteSpider
+
+SEED = "http://a.org/"
+
+
+def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
+    crawler = Crawler(SiteSpider, Settings(settings or {}))
+    return SiteSpider.from_crawler(crawler, **arguments)
+
+
+def answer(
+    body: str | bytes,
+    url: str = SEED,
+    content_type: str | None = "text/html; charset=utf-8",
+    meta: dict[str, Any] | None = None,
+    headers: dict[str, Any] | None = None,
+    cls: type[Response] = HtmlResponse,
+) -> Response:
+    headers = dict(headers or {})
+    if content_type is not None:
+        headers["Content-Type"] = content_type
+    raw = body.encode() if isinstance(body, str) else body
+    return cls(url, body=raw, headers=headers, request=Request(url, meta=meta))
+
+
+def only_item(spider: SiteSpider, response: Response) -> LinkPairs:
+    (pairs,) = spider.parse(response)
+    assert isinstance(pairs, LinkPairs)
+    return pairs
+
+
+def test_a_page_is_one_item_with_its_links_in_page_order() -> None:
+    body = """<title>A page</title><a href=z>Z</a><a href="http://other.org/">other</a>
+        <a href=/#top>self</a><a href=b rel=nofollow>b</a><a href=x.pdf>x</a><a href=c>C</a>"""
+    pairs = only_item(make_spider(seeds=SEED), answer(body))
+    digest = hashlib.blake2b(body.encode(), digest_size=8).digest()
+    assert pairs == LinkPairs(
+        source="http://a.org/",
+        targets=["http://a.org/z", "http://a.org/c"],
+        anchors=["Z", "C"],
+        outside=[
+            ("http://other.org/", "other"),
+            ("http://a.org/b", "b"),
+            ("http://a.org/x.pdf", "x"),
+        ],
+        status=200,
+        title="A page",
+        text="",
+        content_hash=int.from_bytes(digest, "big", signed=True),
+        n_bytes=len(body),
+    )
+
+
+def test_text_is_filled_only_where_somebody_wants_it() -> None:
+    spider = make_spider(seeds=SEED)
+    assert only_item(spider, answer("<p>visible")).text == ""
+    spider.wants_text = True
+    assert only_item(spider, answer("<p>visible")).text == "visible"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "cls", "n_targets"),
+    [
+        ("text/html", HtmlResponse, 1),
+        ("Application/XHTML+xml;charset=utf-8", Response, 1),
+        (None, HtmlResponse, 1),
+        (None, Response, 0),
+        ("text/plain", HtmlResponse, 0),
+        ("application/pdf", Response, 0),
+    ],
+)
+def test_only_html_has_links_and_every_page_is_an_item(
+    content_type: str | None, cls: type[Response], n_targets: int
+) -> None:
+    body = "<title>t</title><a href=x>x</a>"
+    pairs = only_item(make_spider(seeds=SEED), answer(body, content_type=content_type, cls=cls))
+    assert (len(pairs.targets), len(pairs.title)) == (n_targets, n_targets)
+    assert (pairs.n_bytes, pairs.outside) == (len(body), [])
+
+
+def test_robots_meta_nofollow_puts_all_links_outside() -> None:
+    body = "<meta name=robots content=nofollow><a href=x>x</a><a href=http://b.org/>b</a>"
+    pairs = only_item(make_spider(seeds=SEED), answer(body))
+    assert pairs.targets == []
+    assert pairs.outside == [("http://a.org/x", "x"), ("http://b.org/", "b")]
+
+
+@pytest.mark.parametrize(
+    ("header", "followed"),
+    [
+        ("nofollow", False),
+        ("noindex, NoFollow", False),
+        ("none", False),
+        (["noindex", "nofollow"], False),
+        ("*: nofollow", False),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST, nofollow", False),
+        ("noindex", True),
+        ("otherbot: noindex, nofollow", True),
+        ("otherbot: none, *: noindex", True),
+    ],
+)
+def test_x_robots_tag_nofollow_is_honoured(header: str | list[str], followed: bool) -> None:
+    response = answer("<a href=x>x</a>", headers={"X-Robots-Tag": header})
+    assert bool(only_item(make_spider(seeds=SEED), response).targets) is followed
+
+
+def test_depth_counts_from_the_page_and_links_too_deep_are_outside() -> None:
+    body = "<a href=x>static</a><a href=?q>dynamic</a>"
+    spider = make_spider(seeds=SEED)
+    counts = [
+        len(only_item(spider, answer(body, meta={"depth": depth})).targets)
+        for depth in (0, 4, 5, 14, 15)
+    ]
+    assert counts == [2, 2, 1, 1, 0]
+    limited = make_spider({"DEPTH_LIMIT": 2}, seeds=SEED)
+    pages = [only_item(limited, answer(body, meta={"depth": depth})) for depth in (1, 2)]
+    assert [(len(page.targets), len(page.outside)) for page in pages] == [(2, 0), (0, 2)]
+
+
+def test_settings_change_the_heuristics() -> None:
+    body = "<a href=x>static</a><a href=?q>dynamic</a><a href=/cgi-bin/x>cgi</a>"
+    settings = {"CRAWLPRIO_MAX_STATIC_DEPTH": "1", "CRAWLPRIO_MAX_DYNAMIC_DEPTH": "None"}
+    deep = answer(body, meta={"depth": 30})
+    assert only_item(make_spider(settings, seeds=SEED), deep).targets == ["http://a.org/?q"]
+    off = make_spider({"CRAWLPRIO_HEURISTICS": "False"}, seeds=SEED)
+    assert len(only_item(off, deep).targets) == 3
+
+
+def test_a_page_is_known_by_the_url_of_its_request_and_by_that_of_the_answer_if_redirected() -> (
+    None
+):
+    request = Request("http://a.org/asked")
+    body = b"<a href=asked>1</a><a href=answered>2</a>"
+    response = HtmlResponse("http://a.org/answered", body=body, request=request)
+    pairs = only_item(make_spider(seeds=SEED), response)
+    assert (pairs.source, pairs.targets) == ("http://a.org/asked", [])
+    request.meta["redirect_urls"] = ["http://a.org/asked"]
+    pairs = only_item(make_spider(seeds=SEED), response)
+    assert (pairs.source, pairs.targets) == ("http://a.org/answered", ["http://a.org/asked"])
+
+
+def test_a_seed_that_redirects_brings_the_other_site_into_the_scope_also_after_a_resume() -> None:
+    spider = make_spider(seeds=SEED)
+    spider.state = {}  # type: ignore[attr-defined]
+    body = "<a href=x>x</a>"
+    no_seed = answer(body, "http://c.org/", meta={"redirect_urls": ["http://a.org/page"]})
+    assert only_item(spider, no_seed).targets == []
+    seed = answer(body, "http://b.org/", meta={"redirect_urls": [SEED]})
+    assert only_item(spider, seed).targets == ["http://b.org/x"]
+
+    resumed = make_spider({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, seeds=SEED)
+    resumed.state = spider.state  # type: ignore[attr-defined]
+    asyncio.run(collect(resumed))
+    assert only_item(resumed, answer(body, "http://b.org/y")).targets == ["http://b.org/x"]
+
+
+async def collect(spider: SiteSpider) -> list[Any]:
+    return [output async for output in spider.start()]
+
+
+def test_without_seeds_the_spider_waits_for_a_web() -> None:
+    spider = make_spider()
+    assert (spider.seeds, spider.needs_demo) == ([], True)
+    spider.use_web(["http://h1.demo"], ["h1.demo", "h2.demo"])
+    assert (spider.seeds, spider.needs_demo) == (["http://h1.demo/"], False)
+    body = "<a href=http://h2.demo/x>x</a><a href=http://real.org/>real</a>"
+    pairs = only_item(spider, answer(body, "http://h1.demo/"))
+    assert pairs.targets == ["http://h2.demo/x"]
+    assert pairs.outside == [("http://real.org/", "real")]
+
+
+def test_what_follow_says_holds_on_a_given_web_too() -> None:
+    spider = make_spider(follow="site", deny="private")
+    spider.use_web(["http://h1.demo/"], ["h1.demo", "h2.demo"])
+    body = "<a href=/y>y</a><a href=http://h2.demo/x>x</a><a href=/private/z>z</a>"
+    assert only_item(spider, answer(body, "http://h1.demo/")).targets == ["http://h1.demo/y"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "message"),
+    [
+        ({"seeds": "a.org"}, {}, "seeds: 'a.org' has no scheme; write"),
+        ({"seeds": ""}, {}, "seeds is empty; give URL[,URL...] or @FILE."),
+        ({"seeds": SEED, "url": SEED}, {}, "seeds and url are both given"),
+        ({"seed": SEED}, {}, "'seed' is not an argument of the spider 'site'; known arguments: "),
+        ({"url": SEED, "follow": "all"}, {}, "follow is 'all'; known values: domain, site, web."),
+        ({"url": SEED, "deny": "["}, {}, "deny is '[', which is not a regular expression: "),
+        ({}, {"CRAWLPRIO_HEURISTICS": "maybe"}, "CRAWLPRIO_HEURISTICS is 'maybe'; give True or"),
+        ({}, {"CRAWLPRIO_MAX_STATIC_DEPTH": "-1"}, "CRAWLPRIO_MAX_STATIC_DEPTH is '-1'; give a"),
+        ({}, {"CRAWLPRIO_MAX_DYNAMIC_DEPTH": 1.5}, "CRAWLPRIO_MAX_DYNAMIC_DEPTH is 1.5; give a"),
+    ],
+)
+def test_a_bad_argument_or_setting_is_one_sentence(
+    arguments: dict[str, str], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_spider(settings, **arguments)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+class SmallSite(BaseHTTPRequestHandler):
+    """Four pages in a ring, each of which links to the next, and one that nobody may follow."""
+
+    def do_GET(self) -> None:
+        page = int(self.path.strip("/") or 0)
+        links = f"<a href=/{(page + 1) % 4}>next</a><a href=/99 rel=nofollow>no</a>"
+        body = f"<title>{page}</title>{links}".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SmallSite) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+RUN = """
+import sys
+from scrapy import signals
+from scrapy.crawler import AsyncCrawlerProcess
+from crawlprio.spiders.site import SiteSpider
+
+process = AsyncCrawlerProcess({"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False})
+crawler = process.create_crawler(SiteSpider)
+pairs = []
+crawler.signals.connect(lambda item: pairs.append(item), signals.item_scraped, weak=False)
+process.crawl(crawler, url=sys.argv[1])
+process.start()
+for pair in pairs:
+    print(pair.source, *pair.targets)
+"""
+
+
+def test_under_the_stock_scheduler_it_crawls_what_it_finds(site: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, f"{site}/0"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (run.stderr, run.returncode) == ("", 0)
+    assert run.stdout.splitlines() == [f"{site}/{i} {site}/{(i + 1) % 4}" for i in range(4)]

@@ -1,0 +1,655 @@
+"""The crawl store keeps what it is told, says so in SQL, and fails in one sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlprio.errors import StoreError
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
+
+
+def table(*urls: str) -> PageTable:
+    pages = PageTable()
+    for url in urls:
+        pages.add(url, url, pages.site(url.split("/")[2]))
+    return pages
+
+
+def letters(n: int) -> PageTable:
+    return table(*(f"http://site{i % 3}.example/{i}" for i in range(n)))
+
+
+def visit(page: int, *targets: int, **more: object) -> Visit:
+    return Visit(page, np.array(targets, dtype=np.int32), **more)  # type: ignore[arg-type]
+
+
+def plain(one: Visit) -> dict[str, object]:
+    """The fields of a visit as Python values that compare with ==."""
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    values["targets"] = one.targets.tolist()
+    values["anchors"] = list(one.anchors)
+    values["outside"] = [tuple(pair) for pair in one.outside]
+    return values
+
+
+def as_stored(text: str) -> str:
+    """The text as a store keeps it, said character by character."""
+    return "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def query(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(sql, values).fetchall()
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(sql)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "crawl.sqlite"
+
+
+@pytest.fixture
+def child(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that records visits to `path` for ever, each seq on a line once committed."""
+    code = (
+        "import itertools, sys\n"
+        "import numpy as np\n"
+        "from crawlprio.pages import PageTable, Visit\n"
+        "from crawlprio.store import Store\n"
+        "pages, store = PageTable(), Store.create(sys.argv[1])\n"
+        "site = pages.site('a.example')\n"
+        "for page in itertools.count():\n"
+        "    pages.add(f'http://a.example/{page}', f'http://a.example/{page}', site)\n"
+        "    targets = np.arange(max(0, page - 5), page, dtype=np.int32)\n"
+        "    print(store.record(Visit(page, targets, title='t' * 500), pages), flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    yield process
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+FULL = {
+    "anchors": ["first", "", "größer ☃"],
+    "status": 203,
+    "title": "Title",
+    "text": "visible text",
+    "outside": [("http://other.example/", "away"), ("http://other.example/2", "")],
+    "fetched_at": 1.7e9 + 0.25,
+    "elapsed": 0.125,
+    "n_bytes": 4321,
+    "content_hash": -(2**63),
+    "error": "a word",
+}
+
+
+class TestRecording:
+    def test_a_visit_comes_back_equal_in_every_field(self, path: Path) -> None:
+        put_in = visit(1, 3, 0, 2, **FULL)
+        with Store.create(path) as store:
+            store.record(put_in, letters(4))
+        with Store.open(path) as store:
+            (came_out,) = store.visits()
+        assert plain(came_out) == plain(put_in)
+        assert came_out.targets.dtype == np.int32
+
+    def test_a_failed_fetch_and_a_redirect_come_back_equal(self, path: Path) -> None:
+        put_in = [visit(0, status=0, error="timeout"), visit(1, 0, status=301)]
+        with Store.create(path) as store:
+            for one in put_in:
+                store.record(one, letters(2))
+            assert [plain(one) for one in store.visits()] == [plain(one) for one in put_in]
+
+    def test_visits_are_numbered_from_one_and_come_back_in_that_order(self, path: Path) -> None:
+        with Store.create(path) as store:
+            assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
+            assert [one.page for one in store.visits()] == [2, 0, 1]
+
+    def test_numpy_numbers_are_as_good_as_python_ones(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(
+                visit(np.int32(1), 0, status=np.int16(404), elapsed=np.float32(0.5)), letters(2)
+            )
+            (one,) = store.visits()
+        assert (one.page, one.status, one.elapsed) == (1, 404, 0.5)
+
+    def test_anchors_that_are_all_empty_are_not_stored(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1, 2, anchors=["", ""]), letters(3))
+            (one,) = store.visits()
+        assert list(one.anchors) == []
+        assert query(path, "SELECT anchors FROM visits") == [(None,)]
+        assert query(path, "SELECT * FROM links") == [(0, 1, ""), (0, 2, "")]
+
+    def test_text_is_cut_at_its_limit(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, text="ä" * MAX_TEXT + "end"), letters(1))
+            (one,) = store.visits()
+        assert one.text == "ä" * MAX_TEXT
+
+    @given(
+        title=ANY_TEXT,
+        text=ANY_TEXT,
+        error=ANY_TEXT,
+        anchors=st.lists(ANY_TEXT, min_size=3, max_size=3),
+        outside=st.lists(st.tuples(ANY_TEXT, ANY_TEXT), max_size=2),
+        url=ANY_TEXT,
+    )
+    @settings(max_examples=60, deadline=None)
+    def test_no_text_is_refused_and_what_cannot_be_utf8_is_replaced(
+        self,
+        title: str,
+        text: str,
+        error: str,
+        anchors: list[str],
+        outside: list[tuple[str, str]],
+        url: str,
+    ) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "crawl.sqlite")
+            pages = letters(4)
+            pages.add(url, url, pages.site(url))
+            given_in = visit(
+                4, 2, 0, 1, title=title, text=text, error=error, anchors=anchors, outside=outside
+            )
+            with Store.create(path) as store:
+                store.record(given_in, pages)
+                (one,) = store.visits()
+                assert store.load_pages().url(4) == as_stored(url)
+                linked = query(path, "SELECT source, target, anchor FROM links")
+                away = query(path, "SELECT source, url, anchor FROM outside_links")
+        assert [one.title, one.text, one.error] == [as_stored(t) for t in (title, text, error)]
+        assert list(one.anchors) == ([as_stored(a) for a in anchors] if any(anchors) else [])
+        assert list(one.outside) == [(as_stored(u), as_stored(a)) for u, a in outside]
+        assert linked == [(4, t, as_stored(a)) for t, a in zip((2, 0, 1), anchors, strict=True)]
+        assert away == [(4, as_stored(u), as_stored(a)) for u, a in outside]
+
+    def test_a_crawl_goes_on_where_it_was_closed(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            store.record(visit(0, 1), pages)
+        with Store.open(path) as store:
+            pages = store.load_pages()
+            pages.add("http://new.example/", "http://new.example/", pages.site("new.example"), 7)
+            assert store.record(visit(1, 2), pages) == 2
+            assert (store.n_pages, store.n_visits) == (3, 2)
+        with Store.open(path, readonly=True) as store:
+            assert (store.n_pages, store.n_visits) == (3, 2)
+            assert store.load_pages().host(int(store.load_pages().sites[2])) == "new.example"
+
+    def test_a_table_that_lacks_stored_pages_is_refused(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record_pages(letters(3))
+            with pytest.raises(ValueError, match=r"2 pages and the store 3.*load_pages"):
+                store.record(visit(0), letters(2))
+            assert store.record(visit(0), letters(3)) == 1
+
+    def test_visits_recorded_while_reading_are_not_read(self, path: Path) -> None:
+        pages = letters(5)
+        with Store.create(path) as store:
+            store.record(visit(0), pages)
+            store.record(visit(1), pages)
+            seen = []
+            for one in store.visits():
+                seen.append(one.page)
+                store.record(visit(4), pages)
+            assert seen == [0, 1]
+            assert [one.page for one in store.visits()] == [0, 1, 4, 4]
+
+
+class TestPages:
+    def test_the_page_table_comes_back_with_ids_sites_depths_and_identities(
+        self, path: Path
+    ) -> None:
+        pages = letters(3)
+        pages.add("POST a=1 http://site1.example/form", "http://site1.example/form", 1, 4)
+        pages.alias("http://SITE0.example/0", 0)
+        with Store.create(path) as store:
+            store.record_pages(pages)
+            last = pages.add("http://late.example/", "http://late.example/?x", pages.site("late"))
+            pages.alias("http://late.example/?y", last)
+            store.record(visit(4), pages)
+        with Store.open(path) as store:
+            back = store.load_pages()
+        assert back.urls(range(len(back))) == pages.urls(range(len(pages)))
+        assert back.sites.tolist() == pages.sites.tolist()
+        assert back.depths.tolist() == pages.depths.tolist() == [0, 0, 0, 4, 0]
+        assert [back.host(site) for site in range(back.n_sites)] == [
+            pages.host(site) for site in range(pages.n_sites)
+        ]
+        assert back._ids == pages._ids
+
+    def test_aliases_learnt_later_are_stored_with_the_next_visit(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            store.record_pages(pages)
+            pages.alias("http://other-name.example/", 1)
+            store.record(visit(0), pages)
+        with Store.open(path) as store:
+            pages = store.load_pages()
+            pages.alias("http://third-name.example/", 0)
+            store.record(visit(1), pages)
+            assert store.load_pages().find("http://other-name.example/") == 1
+            assert store.load_pages().find("http://third-name.example/") == 0
+
+    def test_the_key_of_a_page_is_null_where_the_url_says_it_all(self, path: Path) -> None:
+        pages = letters(1)
+        pages.add("POST http://site0.example/0", "http://site0.example/0", 0)
+        with Store.create(path) as store:
+            store.record_pages(pages)
+        assert query(path, "SELECT id, key FROM pages") == [
+            (0, None),
+            (1, "POST http://site0.example/0"),
+        ]
+
+    def test_seeds_are_marked_by_record_pages_and_by_the_visit_of_no_page(self, path: Path) -> None:
+        pages = letters(5)
+        with Store.create(path) as store:
+            store.record_pages(pages, seeds=[3])
+            assert store.seeds() == [3]
+            store.record(visit(NO_PAGE, 4, 1), pages)
+            assert store.seeds() == [1, 3, 4]
+            assert [plain(one) for one in store.visits()] == [plain(visit(NO_PAGE, 4, 1))]
+            assert store.n_visits == 0
+        assert query(path, "SELECT * FROM links") == []
+
+    def test_facts_of_the_crawl_come_back_and_the_stores_own_cannot_be_set(
+        self, path: Path
+    ) -> None:
+        with Store.create(path) as store:
+            store.set_meta("ordering", "opic")
+            store.set_meta("ordering", "breadth-first")
+            with pytest.raises(ValueError, match="'created' is the store's own"):
+                store.set_meta("created", "never")
+        with Store.open(path, readonly=True) as store:
+            assert store.get_meta("ordering") == "breadth-first"
+            assert store.get_meta("topic", "none") == "none"
+            assert store.get_meta("schema_version") == str(SCHEMA_VERSION)
+
+
+class TestViews:
+    def test_the_links_view_lists_the_pairs_put_in_in_page_order(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(1, 3, 0, anchors=["three", ""]), letters(4))
+            store.record(visit(0, 2, 1, 3), letters(4))
+        assert query(path, "SELECT source, target, anchor FROM links") == [
+            (1, 3, "three"),
+            (1, 0, ""),
+            (0, 2, ""),
+            (0, 1, ""),
+            (0, 3, ""),
+        ]
+
+    def test_the_links_view_holds_all_visits_of_a_page(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1), letters(3))
+            store.record(visit(0, 2, 1), letters(3))
+        assert query(path, "SELECT source, target FROM links") == [(0, 1), (0, 2), (0, 1)]
+
+    def test_the_links_of_one_page_are_found_by_the_index(self, path: Path) -> None:
+        Store.create(path).close()
+        plan = query(path, "EXPLAIN QUERY PLAN SELECT target FROM links WHERE source = 7")
+        assert "visits_page" in str(plan)
+
+    def test_link_urls_names_the_pages(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(1, 0, anchors=["home"]), letters(2))
+        assert query(path, "SELECT * FROM link_urls") == [
+            ("http://site1.example/1", "http://site0.example/0", "home")
+        ]
+
+    def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(NO_PAGE, 2), letters(4))
+            store.record(visit(2, 3, 1), letters(4))
+            store.record(visit(0, 1), letters(4))
+            store.record(visit(0, 3, 2, 1), letters(4))
+            graph = store.link_graph()
+        assert graph.indptr.tolist() == [0, 3, 3, 5, 5]
+        assert graph.indices.tolist() == [3, 2, 1, 3, 1]
+        assert graph.site.tolist() == [0, 1, 2, 0]
+        assert graph.urls == letters(4).urls(range(4))
+        assert graph.hosts == ["site0.example", "site1.example", "site2.example"]
+
+    def test_an_empty_store_is_an_empty_graph(self, path: Path) -> None:
+        with Store.create(path) as store:
+            assert (store.link_graph().n_pages, list(store.visits()), store.seeds()) == (0, [], [])
+
+
+class TestBadFiles:
+    @pytest.mark.parametrize("readonly", [True, False])
+    @pytest.mark.parametrize(
+        ("content", "sentence"),
+        [
+            (b"not SQLite" * 100, "not a crawl store, nor any SQLite database"),
+            (b"", "an SQLite database, but not a crawl store"),
+        ],
+    )
+    def test_a_file_that_is_no_store_is_refused(
+        self, path: Path, content: bytes, sentence: str, readonly: bool
+    ) -> None:
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match=sentence):
+            Store.open(path, readonly=readonly)
+        assert path.read_bytes() == content
+        assert os.listdir(path.parent) == [path.name]
+
+    def test_an_sqlite_file_of_another_program_is_refused(self, path: Path) -> None:
+        change(path, "CREATE TABLE meta(name)")
+        with pytest.raises(StoreError, match="an SQLite database, but not a crawl store"):
+            Store.open(path)
+
+    def test_a_store_of_another_schema_version_is_refused_with_both_versions(
+        self, path: Path
+    ) -> None:
+        Store.create(path).close()
+        change(path, "UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+        with pytest.raises(StoreError, match=r"schema version 99.* reads version 1: use"):
+            Store.open(path)
+
+    def test_a_missing_store_and_a_folder_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="there is no such crawl store"):
+            Store.open(tmp_path / "none.sqlite", readonly=True)
+        with pytest.raises(StoreError, match="this is a folder"):
+            Store.open(tmp_path, readonly=True)
+        with pytest.raises(StoreError, match="there is no such crawl store"):
+            Store.open(tmp_path / "none.sqlite")
+        assert os.listdir(tmp_path) == []
+
+    def test_a_truncated_store_is_refused(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1, title="t" * 50_000), letters(500))
+        path.write_bytes(path.read_bytes()[:40_000])
+        with pytest.raises(StoreError, match="the file is damaged"):
+            Store.open(path)
+
+    def test_overwritten_bytes_are_an_error_and_not_a_crash(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1, title="t" * 50_000), letters(3000))
+        content = bytearray(path.read_bytes())
+        content[50_000:-4096] = b"\xa5" * (len(content) - 54_096)
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match="damaged"), Store.open(path) as store:
+            store.load_pages()
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "UPDATE visits SET targets = '[1, 2'",
+            "UPDATE visits SET targets = '[1, 99]'",
+            "UPDATE visits SET targets = '[-1]'",
+            "UPDATE visits SET targets = '[\"one\"]'",
+            "UPDATE visits SET page = 99",
+            "UPDATE visits SET text = x'00'",
+            "UPDATE visits SET outside = '[3]'",
+            "UPDATE visits SET title = CAST(x'ff' AS TEXT)",
+        ],
+    )
+    def test_a_row_that_makes_no_sense_is_a_damaged_file(self, path: Path, damage: str) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1, text="text"), letters(3))
+        change(path, damage)
+        with Store.open(path) as store, pytest.raises(StoreError, match=r"crawl\.sqlite: "):
+            list(store.visits())
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "DELETE FROM pages WHERE id = 1",
+            "DELETE FROM sites WHERE id = 1",
+            "UPDATE pages SET site = 9",
+        ],
+    )
+    def test_missing_pages_and_sites_are_a_damaged_file(self, path: Path, damage: str) -> None:
+        with Store.create(path) as store:
+            store.record_pages(letters(3))
+        change(path, damage)
+        with Store.open(path) as store, pytest.raises(StoreError, match="the file is damaged"):
+            store.load_pages()
+
+    def test_a_folder_that_cannot_be_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        for folder in ("file", "none"):
+            for make in (Store.create, Store.create_numbered, Store.open, keep_existing):
+                with pytest.raises(StoreError, match=r"crawl.*sqlite: there is no"):
+                    make(tmp_path / folder / "crawl.sqlite")
+
+    def test_a_name_that_is_taken_is_refused_and_left_alone(self, path: Path) -> None:
+        path.write_bytes(b"mine")
+        with pytest.raises(StoreError, match="a file of this name is there"):
+            Store.create(path)
+        assert path.read_bytes() == b"mine"
+        assert os.listdir(path.parent) == [path.name]
+
+    def test_a_reading_store_refuses_to_write(self, path: Path) -> None:
+        Store.create(path).close()
+        with (
+            Store.open(path, readonly=True) as store,
+            pytest.raises(StoreError, match="for reading only"),
+        ):
+            store.record(visit(0), letters(1))
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX permissions")
+    def test_a_folder_without_write_permission_can_be_read_and_not_written(self) -> None:
+        folder = Path(tempfile.mkdtemp())
+        try:
+            with Store.create(folder / "crawl.sqlite") as store:
+                store.record(visit(0, 1), letters(2))
+            folder.chmod(0o555)
+            code = (
+                "import os, sys\n"
+                "from crawlprio.store import Store\n"
+                "from crawlprio.errors import StoreError\n"
+                "if os.geteuid() == 0: os.setuid(65534)\n"
+                "print(Store.open(sys.argv[1], readonly=True).n_visits)\n"
+                "for make in Store.open, Store.create_numbered:\n"
+                "    try: make(sys.argv[1])\n"
+                "    except StoreError as error: print(error)\n"
+            )
+            args = [sys.executable, "-c", code, str(folder / "crawl.sqlite")]
+            printed = subprocess.run(args, capture_output=True, text=True, check=True).stdout
+        finally:
+            folder.chmod(0o755)
+            shutil.rmtree(folder)
+        lines = printed.splitlines()
+        assert lines[0] == "1"
+        assert [line.split(": ")[1] for line in lines[1:]] == [
+            "it cannot be opened; check the permissions of the file and folder."
+        ] * 2
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX file size limit")
+    def test_a_full_disk_is_one_sentence_and_loses_nothing_committed(self, path: Path) -> None:
+        code = (
+            "import resource, signal, sys\n"
+            "import numpy as np\n"
+            "from crawlprio.errors import StoreError\n"
+            "from crawlprio.pages import PageTable, Visit\n"
+            "from crawlprio.store import Store\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "pages, store, n = PageTable(), Store.create(sys.argv[1]), 0\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
+            "pages.add('u', 'u', pages.site('h'))\n"
+            "try:\n"
+            "    while True:\n"
+            "        store.record(Visit(0, np.empty(0, np.int32), title=str(n) * 500), pages)\n"
+            "        n += 1\n"
+            "except StoreError as error:\n"
+            "    print(n, error)\n"
+        )
+        args = [sys.executable, "-c", code, str(path)]
+        printed = subprocess.run(args, capture_output=True, text=True, check=True).stdout
+        n_recorded, sentence = printed.strip().split(" ", 1)
+        assert sentence == (
+            f"{path}: the disk cannot be read or written, or a size limit is reached."
+        ) or sentence == (f"{path}: the disk is full; free some space, then resume the crawl.")
+        with Store.open(path) as store:
+            assert store.n_visits == int(n_recorded) > 0
+            assert [one.title[0] for one in store.visits()][:3] == ["0", "1", "2"]
+
+
+class TestWriters:
+    def test_a_killed_crawl_loses_no_committed_visit(
+        self, path: Path, child: subprocess.Popen[str]
+    ) -> None:
+        assert child.stdout is not None
+        for _ in range(300):
+            child.stdout.readline()
+        child.kill()
+        rest = child.stdout.read()
+        last = int(rest.split("\n")[-2]) if "\n" in rest else 300
+        with Store.open(path, readonly=True) as store:
+            n_visits = store.n_visits
+            assert last <= n_visits <= last + 1
+        with Store.open(path) as store:
+            pages = store.load_pages()
+            assert [one.page for one in store.visits()] == list(range(n_visits))
+            assert store.record(visit(0), pages) == n_visits + 1
+            assert query(path, "PRAGMA integrity_check") == [("ok",)]
+
+    def test_a_second_writer_is_told_the_process_of_the_first(
+        self, path: Path, child: subprocess.Popen[str]
+    ) -> None:
+        assert child.stdout is not None
+        child.stdout.readline()
+        for make in (Store.open, Store.create, keep_existing):
+            with pytest.raises(StoreInUse, match=f"process {child.pid} is writing") as caught:
+                make(path)
+            assert caught.value.pid == child.pid
+
+    def test_a_second_crawl_beside_a_running_one_takes_the_next_numbered_name(
+        self, path: Path, child: subprocess.Popen[str]
+    ) -> None:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with Store.create_numbered(path) as first, Store.create_numbered(path) as second:
+            assert [first.path.name, second.path.name] == ["crawl.1.sqlite", "crawl.2.sqlite"]
+            assert first.record(visit(0), letters(1)) == 1
+
+    def test_two_writers_in_one_process_are_refused_too(self, path: Path) -> None:
+        with Store.create(path) as store:
+            for _ in range(2):
+                with pytest.raises(StoreInUse, match=f"process {os.getpid()} "):
+                    Store.open(path)
+            assert store.record(visit(0), letters(1)) == 1
+        Store.open(path).close()
+
+    def test_a_reader_beside_a_writer_sees_what_is_committed(self, path: Path) -> None:
+        pages = letters(1)
+        with Store.create(path) as store, Store.open(path, readonly=True) as reader:
+            pages.add("http://b.example/", "http://b.example/", pages.site("b.example"))
+            store.record(visit(0, 1), pages)
+            assert [one.targets.tolist() for one in reader.visits()] == [[1]]
+            assert reader.link_graph().indices.tolist() == [1]
+            assert (reader.n_pages, reader.n_visits) == (2, 1)
+
+    def test_a_closed_store_is_one_file(self, path: Path) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0), letters(1))
+        store.close()
+        assert os.listdir(path.parent) == ["crawl.sqlite"]
+
+    def test_a_visit_that_cannot_be_recorded_leaves_no_page_behind(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            with pytest.raises(OverflowError):
+                store.record(visit(0, content_hash=2**63), pages)
+            assert query(path, "SELECT count(*) FROM pages") == [(0,)]
+            assert store.record(visit(0, 1), pages) == 1
+            assert store.load_pages().urls(range(2)) == pages.urls(range(2))
+
+
+class TestNumberedNames:
+    def test_an_existing_store_is_kept_under_the_next_free_number(self, path: Path) -> None:
+        for n in range(3):
+            assert keep_existing(path) == (path.with_name(f"crawl.{n}.sqlite") if n else None)
+            with Store.create(path) as store:
+                store.set_meta("n", str(n))
+        kept = {}
+        for name in ("crawl.1.sqlite", "crawl.2.sqlite", "crawl.sqlite"):
+            with Store.open(path.with_name(name), readonly=True) as store:
+                kept[name] = store.get_meta("n")
+        assert kept == {"crawl.1.sqlite": "0", "crawl.2.sqlite": "1", "crawl.sqlite": "2"}
+        assert sorted(os.listdir(path.parent)) == sorted(kept)
+
+    def test_a_killed_crawl_is_kept_whole_in_one_file(
+        self, path: Path, child: subprocess.Popen[str]
+    ) -> None:
+        assert child.stdout is not None
+        for _ in range(50):
+            child.stdout.readline()
+        child.kill()
+        child.wait()
+        assert path.with_name("crawl.sqlite-wal").exists()
+        assert keep_existing(path) == path.with_name("crawl.1.sqlite")
+        assert os.listdir(path.parent) == ["crawl.1.sqlite"]
+        with Store.open(path.with_name("crawl.1.sqlite"), readonly=True) as store:
+            assert store.n_visits >= 50
+
+    def test_a_file_that_is_no_store_is_kept_as_it_is(self, path: Path) -> None:
+        path.write_bytes(b"mine")
+        kept = keep_existing(path)
+        assert kept is not None
+        assert (kept.name, kept.read_bytes()) == ("crawl.1.sqlite", b"mine")
+
+    def test_a_log_without_its_store_never_meets_the_next_store(self, path: Path) -> None:
+        wal = path.with_name("crawl.sqlite-wal")
+        wal.write_bytes(b"left behind")
+        with pytest.raises(StoreError, match="a file of this name is there"):
+            Store.create(path)
+        keep_existing(path)
+        Store.create(path).close()
+        assert path.with_name("crawl.1.sqlite-wal").read_bytes() == b"left behind"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows renames no open file")
+    def test_a_kept_store_that_somebody_still_reads_does_no_harm_to_the_next(
+        self, path: Path
+    ) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0), letters(1))
+        somebody = sqlite3.connect(path)
+        assert somebody.execute("SELECT count(*) FROM visits").fetchone() == (1,)
+        keep_existing(path)
+        with Store.create(path) as store:
+            store.record(visit(0), letters(2))
+            somebody.close()
+            store.record(visit(1), letters(2))
+        with Store.open(path) as store:
+            assert [one.page for one in store.visits()] == [0, 1]
+            assert query(path, "PRAGMA integrity_check") == [("ok",)]
+
+    def test_a_name_without_an_ending_is_numbered_at_its_end(self, tmp_path: Path) -> None:
+        (tmp_path / "crawl").write_bytes(b"mine")
+        assert keep_existing(tmp_path / "crawl") == tmp_path / "crawl.1"
+
+
+def test_the_store_needs_neither_scrapy_nor_twisted() -> None:
+    code = (
+        "import sys; sys.modules['scrapy'] = sys.modules['twisted'] = None;"
+        "import crawlprio.store, crawlprio.linkgraph"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
