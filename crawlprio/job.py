@@ -96,6 +96,9 @@ class Job:
         job = _jobs.get(crawler)
         if job is None:
             try:
+                refusal = getattr(crawler.spider, "refusal", None)
+                if isinstance(refusal, CrawlprioError):
+                    raise refusal
                 job = cls(crawler, ordering)
             except CrawlprioError as error:
                 job = error

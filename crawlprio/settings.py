@@ -43,6 +43,12 @@ CRAWLPRIO_PLOT = "crawl.png"  # picture of the curves, where the whole graph is 
 CRAWLPRIO_PROGRESS = True  # a progress line on a terminal
 LOG_LEVEL = "INFO"
 
+# The demo web, which is crawled when no seeds are given.
+CRAWLPRIO_DEMO_PAGES = 20_000
+CRAWLPRIO_DEMO_SITES = 200
+CRAWLPRIO_DEMO_SEED = 0
+CRAWLPRIO_DEMO_PORT = 0  # 0: any free port
+
 # The spider yields one item per page and makes no requests, so these would do nothing but cost time.
 CONCURRENT_REQUESTS = 16
 CONCURRENT_ITEMS = 2

@@ -259,9 +259,14 @@ def test_without_a_page_url_absolute_links_are_found(page: str) -> None:
     assert urls("<a href=/x></a><a href=http://h.example/>h</a>", page) == ["http://h.example/"]
 
 
-def test_nested_links_cost_linear_time_and_a_hundred_thousand_links_are_all_found() -> None:
-    nested = b"<svg>" + b"".join(b"<a href=/%d>" % i for i in range(20_000)) + b"deep"
-    assert len(parse_page(nested, PAGE).links) == 20_000
+def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links() -> None:
+    nested = b"<svg>" + b"".join(b"<a href=/%d>" % i for i in range(2000)) + b"deep"
+    found = parse_page(nested, PAGE).links
+    assert [link.url for link in found] == [f"http://example.org/{i}" for i in range(2000)]
+    assert [link.anchor for link in found] == 1801 * [""] + 199 * ["deep"]
+
+
+def test_a_hundred_thousand_links_are_all_found() -> None:
     flat = b"".join(b"<a href=/%d>x</a>" % i for i in range(100_000))
     assert urls(flat) == [f"http://example.org/{i}" for i in range(100_000)]
 

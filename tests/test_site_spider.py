@@ -7,9 +7,10 @@ import hashlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -170,14 +171,51 @@ def test_a_seed_that_redirects_brings_the_other_site_into_the_scope_also_after_a
     seed = answer(body, "http://b.org/", meta={"redirect_urls": [SEED]})
     assert only_item(spider, seed).targets == ["http://b.org/x"]
 
-    resumed = make_spider({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, seeds=SEED)
+    resumed = make_spider(seeds=SEED)
     resumed.state = spider.state  # type: ignore[attr-defined]
-    asyncio.run(collect(resumed))
+    start(resumed, SeedList())
     assert only_item(resumed, answer(body, "http://b.org/y")).targets == ["http://b.org/x"]
 
 
-async def collect(spider: SiteSpider) -> list[Any]:
-    return [output async for output in spider.start()]
+class SeedList:
+    """A scheduler as far as seeds go."""
+
+    def __init__(self) -> None:
+        self.seeds: list[str] = []
+
+    def add_seeds(self, urls: Sequence[str]) -> None:
+        self.seeds += urls
+
+
+def start(spider: SiteSpider, scheduler: object) -> list[Any]:
+    """Return what the spider yields at its start under a scheduler."""
+    spider.crawler.engine = SimpleNamespace(scheduler=scheduler)  # type: ignore[assignment]
+
+    async def collect() -> list[Any]:
+        return [output async for output in spider.start()]
+
+    return asyncio.run(collect())
+
+
+def test_seeds_go_to_the_scheduler_at_once_and_links_only_in_the_item() -> None:
+    spider, scheduler = make_spider(seeds="http://b.org,http://a.org/x,http://b.org/"), SeedList()
+    assert start(spider, scheduler) == []
+    assert scheduler.seeds == ["http://b.org/", "http://a.org/x"]
+    assert only_item(spider, answer("<a href=x>x</a>")).targets == ["http://a.org/x"]
+
+
+def test_a_scheduler_that_takes_no_seeds_gets_requests_for_seeds_and_links() -> None:
+    spider = make_spider(seeds="http://b.org,http://a.org/")
+    seeds = start(spider, object())
+    assert [(seed.url, seed.dont_filter) for seed in seeds] == [
+        ("http://b.org/", False),
+        ("http://a.org/", False),
+    ]
+    body = "<a href=x>x</a><a href=y rel=nofollow>y</a><a href=http://b.org/z>z</a>"
+    pairs, *requests = spider.parse(answer(body))
+    assert isinstance(pairs, LinkPairs)
+    assert [request.url for request in requests if isinstance(request, Request)] == pairs.targets
+    assert pairs.targets == ["http://a.org/x", "http://b.org/z"]
 
 
 def test_without_seeds_the_spider_waits_for_a_web() -> None:

@@ -558,6 +558,25 @@ class TestWriters:
             assert store.record(visit(0), letters(1)) == 1
         Store.open(path).close()
 
+    def test_no_two_processes_ever_hold_the_lock_of_one_store(self, path: Path) -> None:
+        code = (
+            "import os, sys\n"
+            "from pathlib import Path\n"
+            "from crawlprio.store.files import StoreInUse, WriterLock\n"
+            "path, n_held = Path(sys.argv[1]), 0\n"
+            "while n_held < 200:\n"
+            "    try: lock = WriterLock(path)\n"
+            "    except StoreInUse: continue\n"
+            "    os.close(os.open(f'{path}-held', os.O_CREAT | os.O_EXCL))\n"
+            "    os.unlink(f'{path}-held')\n"
+            "    lock.release()\n"
+            "    n_held += 1\n"
+        )
+        args = [sys.executable, "-c", code, str(path)]
+        processes = [subprocess.Popen(args) for _ in range(3)]
+        assert [process.wait() for process in processes] == [0, 0, 0]
+        assert os.listdir(path.parent) == []
+
     def test_a_reader_beside_a_writer_sees_what_is_committed(self, path: Path) -> None:
         pages = letters(1)
         with Store.create(path) as store, Store.open(path, readonly=True) as reader:

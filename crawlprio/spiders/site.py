@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.extraction import ParsedPage, normalise_url, parse_page
 from crawlprio.items import LinkPairs
 from crawlprio.scope import Scope, read_seeds
+from crawlprio.virtual import VirtualWeb
 
 if TYPE_CHECKING:
     from typing import Self
@@ -75,6 +76,7 @@ class SiteSpider(Spider):
 
     name = "site"
     wants_text = False
+    refusal: CrawlprioError | None = None
 
     def __init__(
         self,
@@ -106,11 +108,24 @@ class SiteSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """Make the spider, with the heuristics that the settings ask for."""
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider._rules = _heuristics(crawler.settings)
-        spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-        spider.scope = spider._make_scope("site", None)
+        """Make the spider, with the heuristics that the settings ask for.
+
+        Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback. What
+        is wrong with its arguments is kept as `refusal`, which stops the crawl before it starts.
+        """
+        try:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            spider._rules = _heuristics(crawler.settings)
+            spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+            spider.wants_text = bool(crawler.settings.get("TOPIC"))
+            spider.scope = spider._make_scope("site", None)
+            recording = crawler.settings.get("CRAWLPRIO_REPLAY")
+            if spider.needs_demo or recording:
+                web = VirtualWeb.start(crawler, recording)
+                spider.use_web(list(spider.seeds or web.seeds), web.hosts)
+        except CrawlprioError as refusal:
+            spider = super().from_crawler(crawler)
+            spider.refusal = refusal
         return spider
 
     def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
@@ -118,7 +133,7 @@ class SiteSpider(Spider):
 
         `follow` is then `web` by default.
         """
-        self.seeds = [normalise_url(seed) or seed for seed in seeds]
+        self.seeds = list(dict.fromkeys(normalise_url(seed) or seed for seed in seeds))
         self.needs_demo = False
         self.scope = self._make_scope("web", hosts)
 
@@ -126,8 +141,7 @@ class SiteSpider(Spider):
         """Give the seeds to the scheduler, all at once and in order."""
         for url in self._sites_from_redirects():
             self.scope.add_seed(url)
-        scheduler = self.crawler.engine.scheduler if self.crawler.engine is not None else None
-        add_seeds = getattr(scheduler, "add_seeds", None)
+        add_seeds = getattr(self.crawler.engine.scheduler, "add_seeds", None)
         if add_seeds is not None:
             add_seeds(self.seeds)
             return
@@ -191,10 +205,8 @@ class SiteSpider(Spider):
     def _source(self, response: Response) -> str:
         """Return the URL under which a page was asked for."""
         request = response.request
-        if request is None or "redirect_urls" in request.meta:
-            url = response.url
-        else:
-            url = request.url
+        is_asked_for = request is not None and "redirect_urls" not in request.meta
+        url = request.url if request is not None and is_asked_for else response.url
         return normalise_url(url) or url
 
     def _take_in_redirect(self, response: Response) -> None:

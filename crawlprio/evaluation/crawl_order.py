@@ -1,0 +1,217 @@
+"""Measures of a crawl order against the importance of its pages, known once the crawl is over.
+
+Nothing here knows where an order or an importance comes from; PageRank is only the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.pages import PageIds
+
+Floats = NDArray[np.float64]
+PageMask = NDArray[np.bool_]
+Order = Sequence[int] | NDArray[Any]
+
+
+def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
+    """Return which pages a crawl from the seeds can reach, the seeds among them.
+
+    Parameters
+    ----------
+    graph
+        The link graph.
+    seeds
+        Page ids; at least one.
+
+    Returns
+    -------
+    bool, shape (n_pages,).
+
+    Raises
+    ------
+    GraphError
+        When there is no seed, or one is no page of the graph.
+
+    Notes
+    -----
+    O(pages and links reached), and O(n_pages) memory.
+    """
+    starts = np.array(list(seeds), dtype=np.int64)
+    if len(starts) == 0:
+        raise GraphError("there are no seeds; give at least one page.")
+    strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
+    if len(strangers):
+        raise GraphError(f"seed {strangers[0]} is no page; page ids are 0 to {graph.n_pages - 1}.")
+    return np.asarray(_reach(graph.indptr, graph.indices, starts), dtype=np.bool_)
+
+
+@njit(cache=True, nogil=True)
+def _reach(
+    indptr: NDArray[np.int64], indices: PageIds, starts: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Mark all pages that links lead to, breadth first."""
+    n_pages = len(indptr) - 1
+    reached = np.zeros(n_pages, dtype=np.bool_)
+    queue = np.empty(n_pages, dtype=np.int32)
+    n_queued = 0
+    for start in starts:
+        if not reached[start]:
+            reached[start] = True
+            queue[n_queued] = start
+            n_queued += 1
+    k = 0
+    while k < n_queued:
+        page = queue[k]
+        k += 1
+        for link in range(indptr[page], indptr[page + 1]):
+            target = indices[link]
+            if not reached[target]:
+                reached[target] = True
+                queue[n_queued] = target
+                n_queued += 1
+    return reached
+
+
+def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
+    """Return the share of the reachable importance that had been gathered after each fetch.
+
+    Parameters
+    ----------
+    order
+        Page ids in the order fetched, none twice; it may stop before all are fetched.
+    ranks
+        float64, shape (n_pages,), >= 0: importance of each page, over the whole graph.
+    reachable
+        bool, shape (n_pages,): the pages whose importance is the whole; all pages by default.
+
+    Returns
+    -------
+    float64, shape (n_fetched,): element k is the share after k + 1 fetches; it never falls, and
+    ends at 1 when every reachable page was fetched.
+
+    Raises
+    ------
+    GraphError
+        When the order names a page twice or a page that is not reachable, or nothing reachable has
+        any importance.
+    """
+    pages = _checked(order, ranks, reachable)
+    whole = float(ranks.sum() if reachable is None else ranks[reachable].sum())
+    if not whole > 0.0:
+        raise GraphError(f"the importance of all reachable pages is {whole:g}; it must be above 0.")
+    return np.minimum(np.cumsum(ranks[pages]) / whole, 1.0)
+
+
+def average_cumulative_pagerank(
+    order: Order, ranks: Floats, reachable: PageMask | None = None
+) -> float:
+    """Return the mean of `cumulative_pagerank` over all fetches: near 1 is good, 1/2 is random.
+
+    Only a crawl of every reachable page has a mean that can be compared with that of another graph;
+    crawls under the same budget compare with each other. Not a number for an empty order.
+    """
+    shares = cumulative_pagerank(order, ranks, reachable)
+    return float(shares.mean()) if len(shares) else float("nan")
+
+
+def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
+    """Return the pages by falling importance: no order gathers more at any time.
+
+    Its cumulative curve is the upper bound in plots. A crawl can seldom attain it, for it fetches
+    pages before it could have found them. Equal pages come in order of their ids. int32.
+    """
+    order = np.argsort(-ranks, kind="stable").astype(np.int32)
+    return order if reachable is None else order[reachable[order]]
+
+
+def kendall_tau(
+    order: Order,
+    ranks: Floats,
+    sample: int = 5000,
+    seed: int = 0,
+    reachable: PageMask | None = None,
+) -> float:
+    """Return how well the order agrees with importance: +1 if important pages came first.
+
+    Kendall's tau-b (Kendall, The treatment of ties in ranking problems, Biometrika 1945), of the
+    position in the order, from last to first, against importance, on a sample of pages. Pages not
+    fetched tie behind all that were; pages of equal importance tie.
+
+    Parameters
+    ----------
+    order, ranks, reachable
+        As for `cumulative_pagerank`; the sample is drawn from the reachable pages.
+    sample
+        Pages to compare; all, if there are no more. The standard error is below
+        `1.5 / sqrt(sample)`, some 0.02 by default.
+    seed
+        Seed of the sample, so that orders of one graph are compared on the same pages.
+
+    Returns
+    -------
+    -1 to 1; not a number when all pages tie, or there are fewer than two.
+    """
+    from scipy.stats import kendalltau
+
+    pages = _checked(order, ranks, reachable)
+    candidates = np.arange(len(ranks)) if reachable is None else np.flatnonzero(reachable)
+    if len(candidates) > sample:
+        rng = np.random.default_rng(seed)
+        candidates = np.sort(rng.choice(candidates, sample, replace=False))
+    if len(candidates) < 2:
+        return float("nan")
+    earliness = np.zeros(len(ranks), dtype=np.int64)
+    earliness[pages] = np.arange(len(pages), 0, -1)
+    return float(kendalltau(earliness[candidates], ranks[candidates], variant="b").statistic)
+
+
+def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list[list[float]]:
+    """Return `[fraction of pages fetched, share]` at evenly spaced fetches, from `[0, 0]` on.
+
+    Parameters
+    ----------
+    values
+        float64, shape (n_fetched,): share after each fetch, as of `cumulative_pagerank`.
+    points
+        Points wanted, at least 2; fewer come back when there were fewer fetches.
+    n_pages
+        Pages that 1 on the first axis stands for: the reachable ones; by default n_fetched.
+    """
+    whole = max(len(values) if n_pages is None else n_pages, 1)
+    fetches = np.unique(np.linspace(0, len(values), max(points, 2)).round().astype(np.int64))
+    shares = np.concatenate(([0.0], values))
+    return [[float(k / whole), float(shares[k])] for k in fetches]
+
+
+def _checked(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
+    """Return the order as an array, if it is one of distinct reachable pages."""
+    pages = np.asarray(order, dtype=np.int64)
+    n_pages = len(ranks)
+    if reachable is not None and len(reachable) != n_pages:
+        raise GraphError(
+            f"there are {n_pages} ranks and {len(reachable)} marks of what is reachable; "
+            "there must be one of each per page."
+        )
+    strangers = pages[(pages < 0) | (pages >= n_pages)]
+    if len(strangers):
+        raise GraphError(
+            f"the order names page {strangers[0]}; page ids must be 0 to {n_pages - 1}."
+        )
+    if reachable is not None and not reachable[pages].all():
+        page = pages[~reachable[pages]][0]
+        raise GraphError(f"the order names page {page}, which is not reachable from the seeds.")
+    counts = np.bincount(pages, minlength=n_pages)
+    if len(pages) and counts.max() > 1:
+        raise GraphError(
+            f"the order names page {int(np.argmax(counts > 1))} more than once; "
+            "a page is fetched once."
+        )
+    return pages

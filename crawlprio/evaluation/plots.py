@@ -1,0 +1,181 @@
+"""Plots of crawl orders, each ordering in the same colour and line style wherever it appears.
+
+Nothing here knows how a curve was computed. matplotlib is imported when the first plot is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crawlprio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Style = tuple[str, Any, float]
+"""Colour, line style as matplotlib writes it, line width in points."""
+
+BLUE, SKY, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
+PURPLE, ORANGE, BLACK, GREY = "#B0508C", "#E69F00", "#1A1A1A", "#8C8C8C"
+SOLID, DASHED, DOTTED, DASH_DOT = "-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.6, 1.2, 1.6))
+
+ORDERING_STYLES: dict[str, Style] = {
+    "omniscient": (BLACK, SOLID, 2.0),
+    "opic": (VERMILION, SOLID, 2.4),
+    "pagerank": (PURPLE, SOLID, 2.0),
+    "batch-pagerank": (PURPLE, DASHED, 2.0),
+    "partial-pagerank": (PURPLE, DASH_DOT, 2.0),
+    "historical-pagerank": (PURPLE, DOTTED, 2.2),
+    "backlink-count": (GREEN, SOLID, 2.0),
+    "breadth-first": (BLUE, SOLID, 2.0),
+    "depth-first": (BLUE, DASHED, 2.0),
+    "larger-sites-first": (ORANGE, SOLID, 2.0),
+    "location": (ORANGE, DASHED, 2.0),
+    "anchor-similarity": (SKY, SOLID, 2.0),
+    "combined": (SKY, DASHED, 2.0),
+    "fica": (GREEN, DASHED, 2.0),
+    "rankmass": (GREEN, DASH_DOT, 2.0),
+    "scout": (VERMILION, DASHED, 2.4),
+    "random": (GREY, SOLID, 2.0),
+    "upper-bound": (BLACK, DASHED, 1.4),
+    "diagonal": (GREY, DOTTED, 1.4),
+}
+"""By ordering name. Colours are those of Okabe and Ito (Color universal design, 2008), which people
+with any of the usual kinds of colour blindness can tell apart; one colour is one family."""
+
+OTHER_STYLES: tuple[Style, ...] = (
+    (SKY, DASH_DOT, 2.0),
+    (ORANGE, DASH_DOT, 2.0),
+    (BLUE, DASH_DOT, 2.0),
+    (SKY, DOTTED, 2.2),
+    (ORANGE, DOTTED, 2.2),
+    (GREEN, DOTTED, 2.2),
+)
+"""For orderings of the user's own, in turn."""
+
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+WIDTH, HEIGHT = 9.0, 5.2
+DOTS_PER_INCH = 150
+
+
+def plot_cumulative(
+    curves: Mapping[str, Sequence[Sequence[float]]],
+    path: str | Path,
+    *,
+    title: str,
+    xlabel: str = "share of pages fetched",
+    ylabel: str = "share of all PageRank",
+) -> None:
+    """Draw one curve for each ordering, and write PNG, SVG or PDF as the name of the file says.
+
+    Both axes are in percent, from 0 to where the longest curve ends. The legend stands outside, its
+    names in the order of the curves from the top down. A thin diagonal shows the expectation of a
+    random choice of pages. The same curves always give the same file.
+
+    Parameters
+    ----------
+    curves
+        Points `(x, y)` by name, x rising, both as fractions of 1. Names in `ORDERING_STYLES` have
+        their style from there; others share `OTHER_STYLES` in the order given.
+    path
+        File to write; ends in `.png` (1350 x 780 pixels), `.svg` or `.pdf`.
+    title
+        What was crawled and from where, in a line.
+    xlabel, ylabel
+        Names of the axes.
+
+    Raises
+    ------
+    ConfigError
+        When the name of the file ends otherwise, it cannot be written, or there is no curve.
+    """
+    path = Path(path)
+    check_plot_path(path)
+    drawn = {name: points for name, points in curves.items() if len(points)}
+    if not drawn:
+        raise ConfigError("there is no curve to plot; simulate or score at least one ordering.")
+
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    settings: Any = {"svg.hashsalt": "crawlprio", "svg.fonttype": "none", "pdf.fonttype": 42}
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        _draw_curves(axes, drawn)
+        _dress(axes, title, xlabel, ylabel)
+        stamp = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[path.suffix[1:].lower()]
+        try:
+            figure.savefig(path, metadata={stamp: None})
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def check_plot_path(path: str | Path) -> None:
+    """Raise `ConfigError` if a plot cannot have this name, before the work that it would show."""
+    if Path(path).suffix.lower() not in PLOT_SUFFIXES:
+        raise ConfigError(f"{path} is no plot file; its name must end in .png, .svg or .pdf.")
+
+
+def styles_of(names: Sequence[str]) -> dict[str, Style]:
+    """Return the style of each name: the fixed one, or the next that is for other orderings."""
+    others = [name for name in names if name not in ORDERING_STYLES]
+    spare = {name: OTHER_STYLES[k % len(OTHER_STYLES)] for k, name in enumerate(others)}
+    return {name: ORDERING_STYLES.get(name) or spare[name] for name in names}
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) -> None:
+    """Draw the curves, the highest first in the legend, and the diagonal behind them."""
+    styles = styles_of(list(curves))
+    longest = max(points[-1][0] for points in curves.values())
+    highest = max(max(y for _, y in points) for points in curves.values())
+    for name in sorted(curves, key=lambda name: -_area(curves[name], longest)):
+        colour, line_style, width = styles[name]
+        x, y = zip(*curves[name], strict=True)
+        axes.plot(
+            x, y, color=colour, linestyle=line_style, linewidth=width, label=name,
+            solid_capstyle="round", zorder=4 if name == "opic" else 3, clip_on=False,
+        )  # fmt: skip
+    colour, line_style, width = ORDERING_STYLES["diagonal"]
+    axes.plot(
+        [0, longest], [0, longest], color=colour, linestyle=line_style, linewidth=width,
+        label="diagonal", zorder=2,
+    )  # fmt: skip
+    axes.set_xlim(0, longest or 1.0)
+    axes.set_ylim(0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0)
+
+
+def _area(points: Sequence[Sequence[float]], longest: float) -> float:
+    """The area under a curve that stays at its last height up to `longest`."""
+    area = 0.0
+    for (x0, y0), (x1, y1) in pairwise(points):
+        area += (x1 - x0) * (y0 + y1) / 2
+    return area + (longest - points[-1][0]) * points[-1][1]
+
+
+def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Name the axes, rule the ground lightly, and put the legend beside the plot."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(PercentFormatter(xmax=1.0, symbol=" %"))
+    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=12)
+    axes.set_xlabel(xlabel, fontsize=12, labelpad=7)
+    axes.set_ylabel(ylabel, fontsize=12, labelpad=7)
+    axes.tick_params(labelsize=11, length=0, pad=6)
+    axes.grid(color="#E3E3E3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#9A9A9A")
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.045, 1.0), borderaxespad=0.0, frameon=False,
+        fontsize=11, handlelength=2.8, labelspacing=0.5,
+    )  # fmt: skip
