@@ -48,6 +48,7 @@ CRAWLPRIO_DEMO_PAGES = 20_000
 CRAWLPRIO_DEMO_SITES = 200
 CRAWLPRIO_DEMO_SEED = 0
 CRAWLPRIO_DEMO_PORT = 0  # 0: any free port
+CRAWLPRIO_SERVER_LOG = None  # file for one line of JSON per request that the loopback server saw
 
 # The spider yields one item per page and makes no requests, so these would do nothing but cost time.
 CONCURRENT_REQUESTS = 16

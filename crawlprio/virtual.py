@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.demo.process import LoopbackServer
-from crawlprio.demo.recordings import open_web, page_key
+from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.truth import whole_graph
-from crawlprio.demo.web import DemoWeb, Web
+from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
 from crawlprio.importance.pagerank import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
@@ -43,7 +43,9 @@ class VirtualWeb:
         the process that serves it.
     """
 
-    def __init__(self, name: str, web: Web, server: LoopbackServer) -> None:
+    def __init__(
+        self, name: str, web: DemoWeb | WarcWeb | StoreWeb, server: LoopbackServer
+    ) -> None:
         self.name = name
         self.seeds: Sequence[str] = list(server.seeds)
         self.hosts: Sequence[str] = list(server.hosts)
@@ -63,16 +65,17 @@ class VirtualWeb:
         """
         settings = crawler.settings
         port = _count(crawler, "CRAWLPRIO_DEMO_PORT", 0, 65_535, 0)
+        log = settings.get("CRAWLPRIO_SERVER_LOG")
         if recording is None:
             pages = _count(crawler, "CRAWLPRIO_DEMO_PAGES", 10, 100_000_000, 20_000)
             sites = _count(crawler, "CRAWLPRIO_DEMO_SITES", 1, pages, min(200, pages // 10 or 1))
             seed = _count(crawler, "CRAWLPRIO_DEMO_SEED", 0, 2**31, 0)
-            server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port)
-            web: Web = DemoWeb(pages, sites, seed)
+            server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port, log=log)
+            web: DemoWeb | WarcWeb | StoreWeb = DemoWeb(pages, sites, seed)
             name = "demo web"
         else:
             web = open_web(recording)
-            server = LoopbackServer(recording=recording, port=port)
+            server = LoopbackServer(recording=recording, port=port, log=log)
             name = recording
         server.start()
         handlers = {**settings.getdict("DOWNLOAD_HANDLERS"), "http": _HANDLER, "https": _HANDLER}

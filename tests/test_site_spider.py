@@ -28,7 +28,9 @@ SEED = "http://a.org/"
 
 def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
     crawler = Crawler(SiteSpider, Settings(settings or {}))
-    return SiteSpider.from_crawler(crawler, **arguments)
+    spider = SiteSpider.from_crawler(crawler, **arguments)
+    assert spider.refusal is None
+    return spider
 
 
 def answer(
@@ -219,7 +221,7 @@ def test_a_scheduler_that_takes_no_seeds_gets_requests_for_seeds_and_links() -> 
 
 
 def test_without_seeds_the_spider_waits_for_a_web() -> None:
-    spider = make_spider()
+    spider = SiteSpider()
     assert (spider.seeds, spider.needs_demo) == ([], True)
     spider.use_web(["http://h1.demo"], ["h1.demo", "h2.demo"])
     assert (spider.seeds, spider.needs_demo) == (["http://h1.demo/"], False)
@@ -230,7 +232,7 @@ def test_without_seeds_the_spider_waits_for_a_web() -> None:
 
 
 def test_what_follow_says_holds_on_a_given_web_too() -> None:
-    spider = make_spider(follow="site", deny="private")
+    spider = SiteSpider(follow="site", deny="private")
     spider.use_web(["http://h1.demo/"], ["h1.demo", "h2.demo"])
     body = "<a href=/y>y</a><a href=http://h2.demo/x>x</a><a href=/private/z>z</a>"
     assert only_item(spider, answer(body, "http://h1.demo/")).targets == ["http://h1.demo/y"]
@@ -250,13 +252,14 @@ def test_what_follow_says_holds_on_a_given_web_too() -> None:
         ({}, {"CRAWLPRIO_MAX_DYNAMIC_DEPTH": 1.5}, "CRAWLPRIO_MAX_DYNAMIC_DEPTH is 1.5; give a"),
     ],
 )
-def test_a_bad_argument_or_setting_is_one_sentence(
+def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
     arguments: dict[str, str], settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make_spider(settings, **arguments)
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
+    crawler = Crawler(SiteSpider, Settings(settings))
+    refusal = SiteSpider.from_crawler(crawler, **arguments).refusal
+    assert isinstance(refusal, ConfigError)
+    assert str(refusal).startswith(message)
+    assert "\n" not in str(refusal)
 
 
 class SmallSite(BaseHTTPRequestHandler):

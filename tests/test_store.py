@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -323,6 +324,18 @@ class TestViews:
             ("http://site1.example/1", "http://site0.example/0", "home")
         ]
 
+    def test_the_questions_in_the_documentation_have_answers(self, path: Path) -> None:
+        pages = table("https://example.org/", "http://b.example/", "http://c.example/")
+        with Store.create(path) as store:
+            store.record(visit(1, 0, 2, anchors=["Example", "C"]), pages)
+            store.record(visit(0, 2, status=500, error="server"), pages)
+        text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
+        assert [query(path, sql) for sql in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)] == [
+            [("http://c.example/", 2)],
+            [("example.org", 500, "server", 1)],
+            [("Example", 1)],
+        ]
+
     def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(visit(NO_PAGE, 2), letters(4))
@@ -431,6 +444,11 @@ class TestBadFiles:
         change(path, damage)
         with Store.open(path) as store, pytest.raises(StoreError, match="the file is damaged"):
             store.load_pages()
+
+    def test_a_lock_file_of_another_make_is_named(self, path: Path) -> None:
+        path.with_name("crawl.sqlite-lock").write_bytes(b"something else" * 100)
+        with pytest.raises(StoreError, match=r"crawl\.sqlite-lock: not a crawl store"):
+            Store.create(path)
 
     def test_a_folder_that_cannot_be_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

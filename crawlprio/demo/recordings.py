@@ -151,17 +151,21 @@ class WarcWeb(_Pages):
 
     def _index(self) -> None:
         """Note where each page's record starts, up to where the file breaks off."""
-        n_records = 0
+        n_records = end = 0
         records = ArchiveIterator(self._file)
         try:
             for record in records:
                 taken = self._take(record)
                 offset = records.get_record_offset()
-                if getattr(record.raw_stream, "limit", 0) > 0:
-                    raise EOFError("the record is shorter than it says")
+                end = offset + records.get_record_length()
+                length = record.rec_headers.get_header("Content-Length")
+                if length is None or getattr(record.raw_stream, "limit", 0) > 0:
+                    raise EOFError("the record is not whole")
                 n_records += 1
                 if taken:
                     self._offsets.append(offset)
+            if end < self.path.stat().st_size:
+                raise EOFError("no whole record follows")
         except Exception as error:  # warcio raises whatever its parsers trip over
             if n_records == 0:
                 raise StoreError(

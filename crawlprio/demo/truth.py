@@ -32,12 +32,14 @@ from crawlprio.extraction import host_of, normalise_url, parse_page
 
 logger = logging.getLogger(__name__)
 
+_HTML = ("text/html", "application/xhtml+xml")
+
 WholeGraph: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], list[str]]
 """`indptr`, `indices`, `site`, `urls`: the links in rows, and each page's site and URL."""
 
 
 def whole_graph(web: DemoWeb | WarcWeb | StoreWeb) -> WholeGraph:
-    """Return the links between all pages of a web, as a crawl that reaches all of them records them.
+    """Return the links between all pages of a web, as a crawl that fetches them all records them.
 
     Links are distinct, in page order, without links to the page itself; those to pages that the web
     does not have are left out, as are nofollow ones. A redirect has one link, its target. Pages of
@@ -71,8 +73,10 @@ def _warc_rows(web: WarcWeb) -> Iterator[list[int]]:
         if 300 <= answer.status < 400:
             yield _known(web, page, [normalise_url(urljoin(url, headers.get("location", "")))])
             continue
-        content_type = headers.get("content-type", "")
-        if not 200 <= answer.status < 300 or (content_type and "html" not in content_type.lower()):
+        content_type = headers.get("content-type", "text/html")
+        is_html = content_type.partition(";")[0].strip().lower() in _HTML
+        rules = headers.get("x-robots-tag", "").lower().replace(" ", "").split(",")
+        if not (is_html and 200 <= answer.status < 300) or "nofollow" in rules or "none" in rules:
             yield []
             continue
         parsed = parse_page(answer.body, url, content_type=content_type)
@@ -123,7 +127,7 @@ def _sites(urls: Sequence[str]) -> NDArray[np.int32]:
 
 
 def _cache_file(path: Path) -> Path:
-    """Where the graph of a file is kept: the name tells file, its state, and the code that read it."""
+    """Where the graph of a file is kept; the name changes with the file and with this code."""
     status = path.stat()
     mark = hashlib.sha256()
     for part in (path.resolve(), status.st_size, status.st_mtime_ns, version("selectolax")):

@@ -102,7 +102,12 @@ def plot_cumulative(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    settings: Any = {"svg.hashsalt": "crawlprio", "svg.fonttype": "none", "pdf.fonttype": 42}
+    settings: Any = {
+        "svg.hashsalt": "crawlprio",
+        "svg.fonttype": "none",
+        "pdf.fonttype": 42,
+        "text.parse_math": False,
+    }
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
         FigureCanvasAgg(figure)
@@ -138,13 +143,13 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) ->
         colour, line_style, width = styles[name]
         x, y = zip(*curves[name], strict=True)
         axes.plot(
-            x, y, color=colour, linestyle=line_style, linewidth=width, label=name,
+            x, y, color=colour, linestyle=line_style, linewidth=width, gid=name,
             solid_capstyle="round", zorder=4 if name == "opic" else 3, clip_on=False,
         )  # fmt: skip
     colour, line_style, width = ORDERING_STYLES["diagonal"]
     axes.plot(
         [0, longest], [0, longest], color=colour, linestyle=line_style, linewidth=width,
-        label="diagonal", zorder=2,
+        gid="diagonal", zorder=2,
     )  # fmt: skip
     axes.set_xlim(0, longest or 1.0)
     axes.set_ylim(0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0)
@@ -160,11 +165,11 @@ def _area(points: Sequence[Sequence[float]], longest: float) -> float:
 
 def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
     """Name the axes, rule the ground lightly, and put the legend beside the plot."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(PercentFormatter(xmax=1.0, symbol=" %"))
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=12)
     axes.set_xlabel(xlabel, fontsize=12, labelpad=7)
     axes.set_ylabel(ylabel, fontsize=12, labelpad=7)
@@ -175,7 +180,10 @@ def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color("#9A9A9A")
+    # Names are group ids of the lines, for a label that begins with "_" is left out of a legend.
+    lines = axes.get_lines()
     axes.legend(
+        lines, [str(line.get_gid()) for line in lines],
         loc="upper left", bbox_to_anchor=(1.045, 1.0), borderaxespad=0.0, frameon=False,
         fontsize=11, handlelength=2.8, labelspacing=0.5,
     )  # fmt: skip

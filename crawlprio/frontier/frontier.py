@@ -124,9 +124,7 @@ class Frontier:
         self._take(changed)
         if self._by_call:
             self._ask_site_keys(np.append(visit.targets, np.arange(first, n_pages, dtype=np.int32)))
-        work = self.ordering.recomputation()
-        if work is not None:
-            self.recompute(work)
+        self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
         """Let one page wait, again if it was done, at a request priority.
@@ -226,6 +224,12 @@ class Frontier:
     def accept(self, result: Keys) -> None:
         """Take over the result of a recomputation that was done elsewhere."""
         self._take(self.ordering.accept(result))
+        self._recompute_if_due()
+
+    def _recompute_if_due(self) -> None:
+        work = self.ordering.recomputation()
+        if work is not None:
+            self.recompute(work)
 
     def _recompute_now(self, work: Callable[[], Keys]) -> None:
         self.accept(work())

@@ -82,9 +82,9 @@ Records = NDArray[Any]
 def _before(pages: Records, a: int, b: int) -> bool:
     """Whether waiting page a leaves before b."""
     if pages[a].tier != pages[b].tier:
-        return pages[a].tier > pages[b].tier
+        return bool(pages[a].tier > pages[b].tier)
     if pages[a].key != pages[b].key:
-        return pages[a].key > pages[b].key
+        return bool(pages[a].key > pages[b].key)
     return a < b
 
 
@@ -163,19 +163,19 @@ def _site_before(sites: Records, a: int, b: int) -> bool:
     visiting_a = sites[a].n_visited > 0
     visiting_b = sites[b].n_visited > 0
     if visiting_a != visiting_b:
-        return visiting_a
+        return bool(visiting_a)
     if sites[a].tier != sites[b].tier:
-        return sites[a].tier > sites[b].tier
+        return bool(sites[a].tier > sites[b].tier)
     if sites[a].key != sites[b].key:
-        return sites[a].key > sites[b].key
-    return sites[a].head < sites[b].head
+        return bool(sites[a].key > sites[b].key)
+    return bool(sites[a].head < sites[b].head)
 
 
 @njit(cache=True, inline="always")
 def _sooner(sites: Records, a: int, b: int) -> bool:
     """Whether delayed site a is ready before b."""
     if sites[a].ready_at != sites[b].ready_at:
-        return sites[a].ready_at < sites[b].ready_at
+        return bool(sites[a].ready_at < sites[b].ready_at)
     return a < b
 
 
@@ -411,7 +411,7 @@ def pop(
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
     place_site(pages, sites, ready, delayed, totals, site)
-    return page
+    return int(page)
 
 
 @njit(cache=True)

@@ -13,17 +13,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
+from crawlprio.importance.component import solve_component
 from crawlprio.importance.quotient import lump_equal_rows, order_by_component, quotient, transpose
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
-
-OVER_RELAXATION = 1.15
-"""Relaxation factor of a component's sweeps until one of them fails to contract."""
-
-TRIAL_SWEEPS = 8
-"""Over-relaxed sweeps after which the change must have fallen by a tenth to go on relaxing."""
 
 
 def pagerank(
@@ -48,8 +43,8 @@ def pagerank(
     2. Strongly connected components are solved one after the other in topological order, as by
        Gleich, Gray, Greif & Lau, An inner-outer iteration for computing PageRank, SIAM J. Sci.
        Comput. 2010, section 5, and the PRPACK library.
-    3. A component is swept in reverse postorder by successive over-relaxation, which becomes plain
-       Gauss-Seidel, sure to converge, when it does not contract.
+    3. A component is swept in reverse postorder by over-relaxation with extrapolation, or, where
+       that does not contract, by plain Gauss-Seidel, which always does (`component`).
 
     Parameters
     ----------
@@ -78,7 +73,8 @@ def pagerank(
 
     Notes
     -----
-    Cost: O(n_links) memory of 4 bytes, and about 20 passes over the links at 1e-10.
+    Cost: about 12 bytes of memory a link, and at 1e-10 the time of 15 to 25 passes over the links
+    of ordinary webs.
     """
     _check_options(damping, tolerance, max_iterations)
     n_pages = len(indptr) - 1
@@ -266,7 +262,7 @@ def solve_pagerank(
 
     most = 0
     for c in range(len(bounds) - 1):
-        sweeps = _solve_component(
+        sweeps = solve_component(
             bounds[c],
             bounds[c + 1],
             in_start,
@@ -320,56 +316,3 @@ def _first_guess(
             p = position[group[i]]
             value = max(start[i] * scale, 1.0) if i < len(start) else 1.0
             carried[p] += value * share[p]
-
-
-@njit(cache=True, nogil=True)
-def _solve_component(
-    first: int,
-    end: int,
-    in_start: Longs,
-    sources: Ints,
-    base: Floats,
-    share: Floats,
-    carried: Floats,
-    tolerance: float,
-    relative_tolerance: float,
-    max_sweeps: int,
-) -> int:
-    """Solve the unknowns first..end-1, given all before them; return the number of sweeps."""
-    if end - first == 1:
-        own = 0
-        total = base[first]
-        for k in range(in_start[first], in_start[first + 1]):
-            if sources[k] == first:
-                own += 1
-            else:
-                total += carried[sources[k]]
-        carried[first] = total * share[first] / (1.0 - own * share[first])
-        return 1
-
-    pages = 0.0
-    for p in range(first, end):
-        pages += base[p]
-    relaxation = OVER_RELAXATION
-    before = np.inf
-    sweeps = 0
-    while sweeps < max_sweeps:
-        change = 0.0
-        steady = True
-        for p in range(first, end):
-            total = base[p]
-            for k in range(in_start[p], in_start[p + 1]):
-                total += carried[sources[k]]
-            step = total * share[p] - carried[p]
-            change += abs(step) / share[p]
-            if abs(step) > relative_tolerance * carried[p]:
-                steady = False
-            carried[p] += relaxation * step
-        sweeps += 1
-        if steady and change <= tolerance * pages:
-            return sweeps
-        if relaxation > 1.0 and sweeps % TRIAL_SWEEPS == 0:
-            if not change < 0.9 * before:
-                relaxation = 1.0
-            before = change
-    return max_sweeps + 1

@@ -68,9 +68,9 @@ class Ordering:
     `uniform` of a seed, or the live order cannot be simulated.
     """
 
-    initial_key: ClassVar[float] = 0.0
-    needs_anchors: ClassVar[bool] = False
-    needs_truth: ClassVar[bool] = False
+    initial_key: float = 0.0
+    needs_anchors: bool = False
+    needs_truth: bool = False
 
     keys: Keys
     pages: Pages
@@ -169,6 +169,18 @@ class CompiledOrdering(Ordering):
     random_seed: int = 0
     table: Keys = NO_TABLE
 
+    @property
+    def runs_in_loop(self) -> bool:
+        """Whether the rules say all; not so where a subclass overrides what they stand for."""
+        own = type(self)
+        return (
+            own.discover is CompiledOrdering.discover
+            and own.observe is CompiledOrdering.observe
+            and own.learn is Ordering.learn
+            and own.recomputation is Ordering.recomputation
+            and (own.by_waiting_pages or own.site_key is Ordering.site_key)
+        )
+
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self.n_visits = 0
@@ -199,20 +211,28 @@ class CompiledOrdering(Ordering):
 
 
 def checked_number(
-    ordering: str, option: str, value: object, *, least: float | None = None, whole: bool = False
+    ordering: str,
+    option: str,
+    value: object,
+    *,
+    least: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
 ) -> float:
     """Return an option as a number, or say in one sentence what is allowed."""
     kind = "a whole number" if whole else "a number"
     bound = "" if least is None else f" of {least:g} or more"
+    if below is not None:
+        bound += f", below {below:.16g}"
     try:
         if isinstance(value, bool):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
         if not np.isfinite(number) or (whole and number != int(number)):
             raise ValueError
-        if least is not None and number < least:
+        if (least is not None and number < least) or (below is not None and number >= below):
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give {kind}{bound}."
         ) from None
@@ -230,3 +250,8 @@ def checked_weights(ordering: str, option: str, value: object) -> dict[str, floa
         str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)
         for name, weight in value.items()
     }
+
+
+def checked_seed(ordering: str, value: object) -> int:
+    """Return a seed for the generator of random keys, or say in one sentence what is allowed."""
+    return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))

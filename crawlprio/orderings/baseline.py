@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from crawlprio.orderings import kernels
-from crawlprio.orderings.base import CompiledOrdering, checked_number
+from crawlprio.orderings.base import CompiledOrdering, checked_seed
 
 
 class Random(CompiledOrdering):
@@ -17,13 +17,13 @@ class Random(CompiledOrdering):
     Parameters
     ----------
     seed
-        whole number of 0 or more; default 0.
+        whole number of 0 or more, below 2**53; default 0.
     """
 
     first_key_rule = kernels.RANDOM
 
     def __init__(self, seed: int = 0) -> None:
-        self.random_seed = int(checked_number("random", "seed", seed, least=0, whole=True))
+        self.random_seed = checked_seed("random", seed)
 
 
 class BreadthFirst(CompiledOrdering):

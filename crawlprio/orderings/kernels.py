@@ -47,7 +47,7 @@ def first_key(
     if rule == PARENT_SHARE:
         return parent_share
     if rule == RANDOM_OF_TABLE:
-        return table[int(uniform(seed, page) * len(table))]
+        return float(table[int(uniform(seed, page) * len(table))])
     return constant
 
 
@@ -69,6 +69,16 @@ def first_keys(
 
 
 @njit(cache=True)
+def share_of_link(rule: int, key: float, n_links: int) -> float:
+    """What each target of a fetched page with this key gains; 0 where the rule changes nothing."""
+    if n_links == 0 or rule == NOTHING:
+        return 0.0
+    if rule == COUNT_BACKLINKS:
+        return 1.0
+    return key / n_links
+
+
+@njit(cache=True)
 def apply_evidence(
     rule: int,
     keys: NDArray[np.float64],
@@ -81,18 +91,13 @@ def apply_evidence(
     `SPREAD_CASH`: the page's key is split evenly and gone. `SHARE_VALUE`: targets from id `n_ranked`
     on gain the page's key divided by its number of links; the page keeps its own.
     """
-    if len(targets) == 0 or page < 0:
+    if page < 0:
         return
-    if rule == COUNT_BACKLINKS:
-        for target in targets:
-            keys[target] += 1.0
-    elif rule == SPREAD_CASH:
-        share = keys[page] / len(targets)
+    share = share_of_link(rule, keys[page], len(targets))
+    if share == 0.0:
+        return
+    if rule == SPREAD_CASH:
         keys[page] = 0.0
-        for target in targets:
+    for target in targets:
+        if rule != SHARE_VALUE or target >= n_ranked:
             keys[target] += share
-    elif rule == SHARE_VALUE:
-        share = keys[page] / len(targets)
-        for target in targets:
-            if target >= n_ranked:
-                keys[target] += share

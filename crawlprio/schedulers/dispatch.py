@@ -6,7 +6,9 @@ its callback is done. It decides no order: that is the frontier's.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING
@@ -14,14 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scrapy import Request, signals
 from scrapy.http import Response
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.defer import deferred_from_coro
+from twisted.python.failure import Failure
 
 from crawlprio import engine
 from crawlprio.frontier.heaps import LEASED, WAITING
 from crawlprio.job import Job
+from crawlprio.orderings.base import Keys
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 0.1
 """Seconds that a page stays leased after its fetch for its callback to end, with several in flight."""
@@ -81,11 +89,16 @@ class Dispatcher:
         self._one_at_a_time = job.config.concurrency == 1
         self._requests: dict[int, Request] = {}
         self._again: dict[int, deque[Request]] = {}
+        # As in Scrapy, a request with dont_filter leaves its page new to those without.
+        self._unfiltered: set[int] = set()
         self._leases: dict[Request, Lease] = {}
         self._in_callback: deque[Lease] = deque()
         self._patient = True
         self._alarm = engine.EngineAlarm(crawler)
+        self._computing = False
+        self._closed = False
         job.orders = True
+        self._frontier.recompute = self._compute_in_thread
         crawler.signals.connect(self._fetch_ended, signal=signals.request_left_downloader)
         crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
 
@@ -98,6 +111,7 @@ class Dispatcher:
         return len(self._frontier)
 
     def close(self) -> None:
+        self._closed = True
         self._alarm.cancel()
 
     def lease_of(self, request: Request) -> Lease | None:
@@ -115,6 +129,9 @@ class Dispatcher:
         if lease is not None:
             return self._take_back(request, lease)
         page = self._job.page_of(request)
+        if page in self._unfiltered and not again:
+            self._unfiltered.discard(page)
+            again = True
         source = self._redirecting(request)
         if source is not None:
             page = self._note_redirect(source, page, request)
@@ -123,10 +140,15 @@ class Dispatcher:
             if retried is not None and self._is_retry(request, retried[1]):
                 del self._leases[retried[0]]
                 self._requests[page] = request
-                self._frontier.put_back(page)
+                if retried[1].holds_site:
+                    self._frontier.put_back(page)
+                else:
+                    self._frontier.add(page, request.priority)
                 return True
         if page == NO_PAGE:
             page = self._job.add_page(request)
+            if again:
+                self._unfiltered.add(page)
         elif self._frontier.state(page) in (WAITING, LEASED):
             is_new = source is not None and page not in self._requests and not again
             if is_new and self._frontier.state(page) == WAITING:
@@ -148,7 +170,7 @@ class Dispatcher:
     def next_request(self) -> Request | None:
         """Return the request of the page to fetch next, or None; the engine is woken when one is ready."""
         self._settle()
-        if self._one_at_a_time and self._leases:
+        if self._one_at_a_time and (self._leases or self._computing):
             return None
         now = monotonic()
         self._let_go(now)
@@ -199,6 +221,23 @@ class Dispatcher:
                 del self._again[lease.page]
         engine.wake(self._crawler)
 
+    def _compute_in_thread(self, work: Callable[[], Keys]) -> None:
+        """Do a recomputation off the event loop, and bring the keys up to date after it."""
+        self._computing = True
+        deferred_from_coro(self._compute(work)).addErrback(self._computation_failed)
+
+    async def _compute(self, work: Callable[[], Keys]) -> None:
+        result = await run_in_thread(work)
+        self._computing = False
+        if not self._closed:
+            self._frontier.accept(result)
+            engine.wake(self._crawler)
+
+    def _computation_failed(self, failure: Failure) -> None:
+        self._computing = False
+        logger.error("The ordering could not be recomputed: %s", failure.getTraceback())
+        engine.wake(self._crawler)
+
     def _release(self, lease: Lease) -> None:
         if lease.holds_site:
             lease.holds_site = False
@@ -218,10 +257,8 @@ class Dispatcher:
         return not lease.in_callback and request.meta.get("retry_times", 0) > lease.retry_times
 
     def _lease_of_page(self, page: int) -> tuple[Request, Lease] | None:
-        if self._frontier.state(page) != LEASED:
-            return None
         for request, lease in self._leases.items():
-            if lease.page == page:
+            if lease.page == page and not lease.observed:
                 return request, lease
         return None
 

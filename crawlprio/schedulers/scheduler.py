@@ -83,10 +83,7 @@ class Scheduler(BaseScheduler):
             return False
         again = request.dont_filter
         if self._dupefilter is not None and not again:
-            if self._dupefilter.request_seen(request):
-                again = False
-            else:
-                again = True
+            again = not self._dupefilter.request_seen(request)
         kept = self._dispatcher.enqueue(request, again=again)
         stats = self._crawler.stats
         if kept:

@@ -110,8 +110,8 @@ class SiteSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """Make the spider, with the heuristics that the settings ask for.
 
-        Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback. What
-        is wrong with its arguments is kept as `refusal`, which stops the crawl before it starts.
+        Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback.
+        What is wrong with its arguments is kept as `refusal`, which stops the crawl at its start.
         """
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
@@ -122,7 +122,11 @@ class SiteSpider(Spider):
             recording = crawler.settings.get("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = VirtualWeb.start(crawler, recording)
-                spider.use_web(list(spider.seeds or web.seeds), web.hosts)
+                try:
+                    spider.use_web(list(spider.seeds or web.seeds), web.hosts)
+                except CrawlprioError:
+                    web.stop()
+                    raise
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             spider.refusal = refusal

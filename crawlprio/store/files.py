@@ -1,6 +1,6 @@
 """The files of a crawl store: their names, who may write to them, what is wrong with them.
 
-Nothing here knows what a store holds.
+Nothing here knows what a store holds, but for the id of the process that last wrote to it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,12 +74,13 @@ class WriterLock:
                 db = sqlite3.connect(self._file, timeout=0, isolation_level=None)
                 db.execute("PRAGMA journal_mode = OFF")  # nothing is written: no journal file
                 db.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 if db is not None:
                     db.close()
                 if primary_code(error) == sqlite3.SQLITE_BUSY:
                     raise StoreInUse(path, _last_writer(path)) from None
-                raise unopened(path, error) from None
+                ours = isinstance(error, sqlite3.OperationalError)
+                raise unopened(path if ours else self._file, error) from None
             # The last holder may have removed the file between our opening and locking it.
             if before is not None and before == _inode(self._file):
                 self._db: sqlite3.Connection | None = db
@@ -195,6 +197,19 @@ def unopened(path: Path, error: Exception) -> StoreError:
         return StoreError(f"{path}: {error.strerror}; check the file and its folder.")
     remedy = _REMEDIES.get(primary_code(error))
     return StoreError(f"{path}: {remedy or f'the crawl store fails, as SQLite says: {error}'}.")
+
+
+@contextlib.contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Turn what a broken file makes of a query, or of its rows, into a StoreError."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        raise unopened(path, error) from None
+    except (ValueError, TypeError, OverflowError, IndexError, zlib.error) as error:
+        raise StoreError(f"{path}: the file is damaged ({error}); restore a copy.") from None
 
 
 def primary_code(error: BaseException) -> int:

@@ -9,10 +9,8 @@ import contextlib
 import json
 import os
 import sqlite3
-import zlib
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -29,8 +27,10 @@ from crawlprio.store.files import (
     open_database,
     remove,
     reserve,
+    sentences,
     unopened,
 )
+from crawlprio.store.page_rows import insert_pages, read_pages
 from crawlprio.store.rows import VISIT_COLUMNS, row_visit, storable, target_list, visit_row
 from crawlprio.store.schema import OWN_FACTS, check_version, create_schema
 
@@ -78,7 +78,7 @@ class Store:
             on_failure.callback(remove, path)
             db = open_database(path, readonly=False)
             on_failure.callback(db.close)
-            with _sentences(path):
+            with sentences(path):
                 create_schema(db)
             store = cls(path, db, lock)._start_writing()
             on_failure.pop_all()
@@ -115,7 +115,7 @@ class Store:
                 on_failure.callback(lock.release)
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
-            with _sentences(path):
+            with sentences(path):
                 check_version(path, db)
                 store = cls(path, db, lock)
                 store._count()
@@ -203,7 +203,7 @@ class Store:
         if self._db.in_transaction:
             yield
             return
-        with _sentences(self.path):
+        with sentences(self.path):
             self._db.execute("BEGIN")
             if self._lock is None:
                 self._count()
@@ -217,8 +217,8 @@ class Store:
 
         O(pages).
         """
-        with self.snapshot(), _sentences(self.path):
-            pages = self._read_pages()
+        with self.snapshot(), sentences(self.path):
+            pages = read_pages(self._db)
         if self._lock is not None:
             self._n_identities = len(pages._ids)
         return pages
@@ -229,7 +229,7 @@ class Store:
         Anchors that were all empty come back as none. Visits recorded while this runs are not
         among them. One visit at a time is in memory.
         """
-        with _sentences(self.path):
+        with sentences(self.path):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if self._lock is None:  # the pages that these visits may name, or more
                 self._count()
@@ -240,7 +240,7 @@ class Store:
 
     def seeds(self) -> list[int]:
         """The pages marked as seeds, in order of discovery."""
-        with _sentences(self.path):
+        with sentences(self.path):
             rows = self._db.execute("SELECT id FROM pages WHERE seed ORDER BY id")
             return [page for (page,) in rows]
 
@@ -250,7 +250,7 @@ class Store:
         The order is that of the last visits. Anchors are as many as targets, or none. One page at a
         time is in memory.
         """
-        with _sentences(self.path):
+        with sentences(self.path):
             rows = self._db.execute(
                 "SELECT page, targets, anchors FROM visits WHERE seq IN"
                 " (SELECT max(seq) FROM visits WHERE page >= 0 GROUP BY page) ORDER BY seq"
@@ -270,8 +270,8 @@ class Store:
         from crawlprio.linkgraph import LinkGraph
 
         flat = array("i")
-        with self.snapshot(), _sentences(self.path):
-            pages = self._read_pages()
+        with self.snapshot(), sentences(self.path):
+            pages = read_pages(self._db)
             indptr = np.zeros(len(pages) + 1, dtype=np.int64)
             for page, targets in self._db.execute(
                 "SELECT page, targets FROM (SELECT max(seq) AS last FROM visits WHERE page >= 0"
@@ -292,7 +292,7 @@ class Store:
 
     def get_meta(self, key: str, default: str = "") -> str:
         """The fact of the crawl stored under `key`, or `default`."""
-        with _sentences(self.path):
+        with sentences(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else str(row[0])
 
@@ -328,23 +328,6 @@ class Store:
         self._n_pages, self._n_sites, n_aliases, self._n_visits = one
         self._n_identities = self._n_pages + n_aliases
 
-    def _read_pages(self) -> PageTable:
-        """Rebuild the table as it is on disk."""
-        pages = PageTable()
-        for site, host in self._db.execute("SELECT id, host FROM sites ORDER BY id"):
-            if pages.site(host) != site:
-                raise ValueError(f"a site is missing before {host}")
-        for page, url, key, site, depth in self._db.execute(
-            "SELECT id, url, key, site, depth FROM pages ORDER BY id"
-        ):
-            if not 0 <= site < pages.n_sites:
-                raise ValueError(f"page {page} is on site {site}, of {pages.n_sites}")
-            if pages.add(url if key is None else key, url, site, depth) != page:
-                raise ValueError(f"a page is missing before page {page}")
-        for key, page in self._db.execute("SELECT key, page FROM aliases ORDER BY id"):
-            pages.alias(key, page)
-        return pages
-
     def _add_pages(self, pages: PageTable) -> None:
         """Insert sites, pages and aliases that are not stored yet, inside a transaction."""
         if len(pages) < self._n_pages:
@@ -352,37 +335,8 @@ class Store:
                 f"The table has {len(pages)} pages and the store {self._n_pages}; "
                 "record with the table that load_pages returned."
             )
-        n_identities = len(pages._ids) - self._n_identities
-        if n_identities == 0:
-            return
-        if pages.n_sites > self._n_sites:
-            new = range(self._n_sites, pages.n_sites)
-            rows = [(site, storable(pages.host(site))) for site in new]
-            self._cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
-        first = self._n_pages
-        ids = range(first, len(pages))
-        urls = pages.urls(ids)
-        keys: list[str | None] = [None] * len(urls)
-        aliases: list[tuple[str, int]] = []
-        found = first
-        # A table never forgets an identity, so the new ones are the last of its dictionary.
-        for key, page in reversed(list(islice(reversed(pages._ids.items()), n_identities))):
-            if page == found:
-                if key != urls[page - first]:
-                    keys[page - first] = storable(key)
-                found += 1
-            else:
-                aliases.append((storable(key), page))
-        if storable("".join(urls)) != "".join(urls):
-            urls = [storable(url) for url in urls]
-        sites = pages.sites[first:].tolist()
-        depths = pages.depths[first:].tolist()
-        self._cursor.executemany(
-            "INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)",
-            zip(ids, urls, keys, sites, depths, strict=True),
-        )
-        if aliases:
-            self._cursor.executemany("INSERT INTO aliases(key, page) VALUES(?, ?)", aliases)
+        known = (self._n_pages, self._n_sites, self._n_identities)
+        insert_pages(self._cursor, pages, *known)
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
@@ -432,16 +386,3 @@ class _Transaction:
                 store._cursor.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             raise unopened(store.path, error) from None
-
-
-@contextlib.contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    """Turn what a broken file makes of a query, or of its rows, into a StoreError."""
-    try:
-        yield
-    except sqlite3.ProgrammingError:
-        raise
-    except sqlite3.Error as error:
-        raise unopened(path, error) from None
-    except (ValueError, TypeError, OverflowError, IndexError, zlib.error) as error:
-        raise StoreError(f"{path}: the file is damaged ({error}); restore a copy.") from None

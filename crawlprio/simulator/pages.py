@@ -1,0 +1,149 @@
+"""The pages of a link graph as a simulated crawl discovers them, and what a recorded crawl said of them.
+
+Local ids count from 0 in order of discovery, as in a live crawl; nothing here knows orderings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.pages import PageIds, Visit
+
+if TYPE_CHECKING:
+    from crawlprio.store import Store
+
+
+class GraphPages:
+    """The page table of a simulation: local ids in order of discovery <-> page ids of the graph.
+
+    An ordering asks it what it asks of the page table of a live crawl. 12 bytes per page of the
+    graph.
+
+    Attributes
+    ----------
+    local_of
+        int32, shape (graph.n_pages,): local id of each page of the graph, -1 before its discovery.
+    graph_of
+        int32, shape (graph.n_pages,): page of the graph for each local id known so far.
+    n_known
+        pages discovered so far.
+    """
+
+    def __init__(self, graph: LinkGraph) -> None:
+        self.graph = graph
+        self.local_of = np.full(graph.n_pages, -1, dtype=np.int32)
+        self.graph_of = np.zeros(graph.n_pages, dtype=np.int32)
+        self.n_known = 0
+        self._sites = np.zeros(graph.n_pages, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return self.n_known
+
+    @property
+    def n_sites(self) -> int:
+        return self.graph.n_sites
+
+    @property
+    def sites(self) -> NDArray[np.int32]:
+        """int32, shape (n_known,): the site of each page by local id. A view."""
+        return self._sites[: self.n_known]
+
+    def graph_page(self, page: int) -> int:
+        """Return the page of the graph that a local id means."""
+        return int(self.graph_of[page])
+
+    def url(self, page: int) -> str:
+        """Return the URL of a page.
+
+        Raises
+        ------
+        GraphError
+            if the graph has no URLs.
+        """
+        if self.graph.urls is None:
+            raise GraphError(
+                "The graph has no URLs, which the ordering or topic reads; put them, one a line, in "
+                "NAME.urls.gz beside NAME.npz, or choose another ordering."
+            )
+        return self.graph.urls[self.graph_of[page]]
+
+    def discover(self, pages: PageIds) -> PageIds:
+        """Return the local ids of pages of the graph; those that are new get the next ones. O(pages)."""
+        found, self.n_known = _discover(
+            self.local_of, self.graph_of, self._sites, self.graph.site, pages, self.n_known
+        )
+        return np.asarray(found, dtype=np.int32)
+
+
+class RecordedVisits:
+    """What each page of a crawl store said, by its last visit: anchor texts, title, text and status.
+
+    Held in memory, texts compressed.
+
+    Parameters
+    ----------
+    store
+        an open crawl store.
+    with_texts
+        keep the text of pages, which only a topic reads.
+
+    Raises
+    ------
+    StoreError
+        if the store cannot be read.
+    """
+
+    def __init__(self, store: Store, *, with_texts: bool) -> None:
+        self._visits: dict[int, Visit] = {}
+        self._texts: dict[int, bytes] = {}
+        for visit in store.visits():
+            if visit.page < 0:
+                continue
+            self._visits[visit.page] = dataclasses.replace(visit, text="", outside=())
+            if with_texts:
+                self._texts[visit.page] = zlib.compress(visit.text.encode(), 1)
+
+    def visit(self, graph_page: int, row: PageIds, page: int, targets: PageIds) -> Visit:
+        """Return the visit of a page that has `row` as links, under its local ids.
+
+        A page that the recorded crawl did not fetch says nothing: no links, status 0.
+        """
+        visit = self._visits.get(graph_page)
+        if visit is None:
+            return Visit(page, targets, status=0)
+        anchors: Sequence[str] = visit.anchors
+        if anchors and len(anchors) != len(row):
+            of_target = dict(zip(visit.targets.tolist(), anchors, strict=False))
+            anchors = [of_target.get(target, "") for target in row.tolist()]
+        text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
+        return dataclasses.replace(visit, page=page, targets=targets, anchors=anchors, text=text)
+
+
+@njit(cache=True)
+def _discover(
+    local_of: PageIds,
+    graph_of: PageIds,
+    sites: PageIds,
+    graph_sites: PageIds,
+    pages: PageIds,
+    n_known: int,
+) -> tuple[PageIds, int]:
+    """Give new pages the next local ids; return the local ids of all, and how many are known."""
+    found = np.empty(len(pages), dtype=np.int32)
+    for at, page in enumerate(pages):
+        if local_of[page] < 0:
+            local_of[page] = n_known
+            graph_of[n_known] = page
+            sites[n_known] = graph_sites[page]
+            n_known += 1
+        found[at] = local_of[page]
+    return found, n_known

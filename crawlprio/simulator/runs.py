@@ -1,0 +1,200 @@
+"""Simulated crawls and how good their orders were: what `scrapy simulate` reports.
+
+Nothing here knows files, terminals or Scrapy.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.evaluation import cumulative_pagerank, curve, kendall_tau, reachable
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import Ordering
+from crawlprio.pages import PageIds
+from crawlprio.simulator.order_only import OnProgress, checked_seeds, crawl_order
+from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.topic import HotQueue
+
+MARKS = (0.05, 0.1, 0.3)
+"""Fractions of the reachable pages at which a run says how much PageRank it has gathered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One simulated crawl.
+
+    Parameters
+    ----------
+    ordering
+        its name.
+    order
+        int32, shape (fetched,): pages of the graph in the order fetched.
+    seconds
+        time of the simulation alone: not that of reading, PageRank of the whole graph or measuring.
+    average_cumulative_pagerank, kendall_tau
+        as in `crawlprio.evaluation`; NaN where they have no meaning.
+    curve
+        up to 101 points [fraction of reachable pages fetched, fraction of their PageRank].
+    pagerank_at
+        share of the PageRank gathered after each of `MARKS`; NaN where the crawl ended before.
+    """
+
+    ordering: str
+    order: PageIds
+    seconds: float
+    average_cumulative_pagerank: float
+    kendall_tau: float
+    curve: list[list[float]]
+    pagerank_at: tuple[float, ...]
+
+    @property
+    def fetched(self) -> int:
+        return len(self.order)
+
+    @property
+    def pages_per_second(self) -> float:
+        return self.fetched / max(self.seconds, 1e-9)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the order, for JSON; null where a number has no meaning."""
+        return {
+            "ordering": self.ordering,
+            "fetched": self.fetched,
+            "seconds": self.seconds,
+            "pages_per_second": self.pages_per_second,
+            "average_cumulative_pagerank": _or_none(self.average_cumulative_pagerank),
+            "kendall_tau": _or_none(self.kendall_tau),
+            "pagerank_at": {
+                f"{mark:g}": _or_none(share)
+                for mark, share in zip(MARKS, self.pagerank_at, strict=True)
+            },
+            "curve": self.curve,
+        }
+
+
+class Simulation:
+    """Crawls of one graph from the same seeds, each under an ordering, measured alike.
+
+    The PageRank of the whole graph and what can be reached are computed once, on first use.
+
+    Parameters
+    ----------
+    graph, seeds, budget, recorded
+        as for `crawl_order`.
+    hot_queue
+        makes a new hot queue for each crawl; None: no topic.
+
+    Raises
+    ------
+    GraphError
+        if a seed is no page of the graph.
+    """
+
+    def __init__(
+        self,
+        graph: LinkGraph,
+        seeds: Sequence[int],
+        *,
+        budget: int | None = None,
+        hot_queue: Callable[[], HotQueue | None] | None = None,
+        recorded: RecordedVisits | None = None,
+    ) -> None:
+        self.graph = graph
+        self.seeds: list[int] = checked_seeds(graph, seeds).tolist()
+        self.budget = budget
+        self._hot_queue = hot_queue or (lambda: None)
+        self._recorded = recorded
+
+    @cached_property
+    def ranks(self) -> NDArray[np.float64]:
+        """float64, shape (n_pages,): PageRank over the whole graph."""
+        return pagerank(self.graph.indptr, self.graph.indices)
+
+    @cached_property
+    def reachable(self) -> NDArray[np.bool_]:
+        """bool, shape (n_pages,): pages that can be reached from the seeds."""
+        return reachable(self.graph, self.seeds)
+
+    @cached_property
+    def n_reachable(self) -> int:
+        return int(self.reachable.sum())
+
+    @property
+    def n_to_fetch(self) -> int:
+        """Pages that a crawl fetches."""
+        return self.n_reachable if self.budget is None else min(self.budget, self.n_reachable)
+
+    def run(self, name: str, ordering: Ordering, on_progress: OnProgress | None = None) -> Run:
+        """Crawl under an ordering and measure the order; the ordering is opened anew.
+
+        Raises
+        ------
+        GraphError, ConfigError
+            as `crawl_order`.
+        """
+        truth = self.ranks if ordering.needs_truth else None
+        start = time.perf_counter()
+        order = crawl_order(
+            self.graph,
+            self.seeds,
+            ordering,
+            budget=self.budget,
+            hot_queue=self._hot_queue(),
+            truth=truth,
+            recorded=self._recorded,
+            on_progress=on_progress,
+        )
+        seconds = time.perf_counter() - start
+        gathered = cumulative_pagerank(order, self.ranks, self.reachable)
+        return Run(
+            ordering=name,
+            order=order,
+            seconds=seconds,
+            average_cumulative_pagerank=float(gathered.mean()) if len(gathered) else math.nan,
+            kendall_tau=kendall_tau(order, self.ranks, reachable=self.reachable),
+            curve=curve(gathered, n_pages=self.n_reachable),
+            pagerank_at=tuple(self._gathered_at(gathered, mark) for mark in MARKS),
+        )
+
+    def as_json(self, runs: Sequence[Run]) -> dict[str, Any]:
+        """Return what was crawled and how the runs went, for JSON."""
+        return {
+            "pages": self.graph.n_pages,
+            "links": self.graph.n_links,
+            "sites": self.graph.n_sites,
+            "seeds": self.seeds,
+            "budget": self.budget,
+            "reachable": self.n_reachable,
+            "runs": [run.as_json() for run in runs],
+        }
+
+    def _gathered_at(self, gathered: NDArray[np.float64], mark: float) -> float:
+        """The share gathered when this fraction of the reachable pages, rounded up, was fetched."""
+        n_fetched = max(math.ceil(mark * self.n_reachable), 1)
+        return float(gathered[n_fetched - 1]) if n_fetched <= len(gathered) else math.nan
+
+
+def simulate(
+    graph: LinkGraph,
+    seeds: Sequence[int],
+    orderings: Mapping[str, Ordering],
+    *,
+    budget: int | None = None,
+) -> list[Run]:
+    """Return one measured crawl for each ordering, in their order; see `Simulation`."""
+    simulation = Simulation(graph, seeds, budget=budget)
+    return [simulation.run(name, ordering) for name, ordering in orderings.items()]
+
+
+def _or_none(value: float) -> float | None:
+    """The number, or None for what JSON cannot say."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,126 @@
+"""What there is to crawl: a link graph, where crawls of it start, and what its pages said if known.
+
+It reads files; nothing here knows orderings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from crawlprio.errors import GraphError
+from crawlprio.evaluation import reachable
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph.reading import SQLITE_MAGIC
+from crawlprio.pages import NO_PAGE
+from crawlprio.simulator.pages import RecordedVisits
+
+CANDIDATES = 5
+"""Pages that are tried as a seed when nobody names one."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph to crawl.
+
+    Parameters
+    ----------
+    path
+        where it was read from.
+    graph
+        the links.
+    store_seeds
+        the seeds of the crawl, where the source is a crawl store.
+    """
+
+    path: Path
+    graph: LinkGraph
+    store_seeds: tuple[int, ...] | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Source:
+        """Read a graph or a crawl store.
+
+        Raises
+        ------
+        GraphError, StoreError
+            if it cannot be read.
+        """
+        path = Path(path)
+        graph = read_graph(path)
+        if graph.n_pages == 0:
+            raise GraphError(f"{path} has no pages; there is nothing to crawl.")
+        with path.open("rb") as file:
+            is_store = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+        if not is_store:
+            return cls(path, graph)
+        from crawlprio.store import Store
+
+        with Store.open(path, readonly=True) as store:
+            seeds = tuple(seed for seed in store.seeds() if seed < graph.n_pages)
+        return cls(path, graph, seeds)
+
+    @property
+    def is_store(self) -> bool:
+        return self.store_seeds is not None
+
+    def default_seeds(self) -> list[int]:
+        """Return the seeds of a crawl store, else one page that leads far. O(links).
+
+        That page is, of page 0 and the `CANDIDATES` - 1 pages with the most links, the one from which
+        the most pages can be reached; the first of them if several are alike.
+        """
+        if self.store_seeds:
+            return list(self.store_seeds)
+        graph = self.graph
+        most_links = np.argsort(-np.diff(graph.indptr), kind="stable")[: CANDIDATES - 1]
+        candidates = dict.fromkeys([0, *most_links.tolist()])
+        return [max(candidates, key=lambda page: int(reachable(graph, [page]).sum()))]
+
+    def find_seeds(self, given: Sequence[str]) -> list[int]:
+        """Return the pages that page ids or URLs mean, in the order given.
+
+        Raises
+        ------
+        GraphError
+            if one is no page of the graph.
+        """
+        graph = self.graph
+        seeds = []
+        for seed in given:
+            page = NO_PAGE
+            if seed.isascii() and seed.isdigit():
+                page = int(seed) if int(seed) < graph.n_pages else NO_PAGE
+            elif graph.urls is not None:
+                page = graph.find(seed)
+            elif ":" in seed:
+                raise GraphError(
+                    f"seed {seed} is a URL, and {self.path} has no URLs; give a page id from 0 to "
+                    f"{graph.n_pages - 1}."
+                )
+            if page == NO_PAGE:
+                known = "or a URL of the graph" if graph.urls is not None else "for it has no URLs"
+                raise GraphError(
+                    f"seed {seed} is no page of {self.path}; give a page id from 0 to "
+                    f"{graph.n_pages - 1}, {known}."
+                )
+            seeds.append(page)
+        return seeds
+
+    def recorded(self, *, with_texts: bool) -> RecordedVisits | None:
+        """Return what the pages of a crawl store said, or None for a graph.
+
+        Raises
+        ------
+        StoreError
+            if the store cannot be read.
+        """
+        if not self.is_store:
+            return None
+        from crawlprio.store import Store
+
+        with Store.open(self.path, readonly=True) as store:
+            return RecordedVisits(store, with_texts=with_texts)

@@ -1,0 +1,351 @@
+"""The loopback server and its process, over real sockets; and the handler, in the real engine."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlprio.demo.fetches import FetchLog, SiteFetches
+from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.web import DemoWeb
+from crawlprio.errors import CrawlprioError
+
+PAGES, SITES, SEED = 1_500, 20, 5
+
+
+@pytest.fixture(scope="module")
+def web() -> DemoWeb:
+    return DemoWeb(PAGES, SITES, SEED)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("server") / "fetches.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server(log: Path) -> Iterator[LoopbackServer]:
+    with LoopbackServer(pages=PAGES, sites=SITES, seed=SEED, log=log) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(server: LoopbackServer) -> Iterator[http.client.HTTPConnection]:
+    opened = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    yield opened
+    opened.close()
+
+
+def ask(
+    connection: http.client.HTTPConnection, url: str, method: str = "GET"
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Ask for a URL as the handler does, https in the clear."""
+    scheme, _, rest = url.partition("://")
+    connection.request(method, f"http://{rest}", headers={"X-Forwarded-Proto": scheme})
+    response = connection.getresponse()
+    return response.status, response.headers, response.read()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "crawlprio.demo", *arguments]
+
+
+def test_the_server_says_what_it_serves(server: LoopbackServer, web: DemoWeb) -> None:
+    assert (server.n_pages, server.seeds, server.hosts) == (PAGES, web.seeds, web.hosts)
+    assert server.address == f"127.0.0.1:{server.port}"
+
+
+def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
+    web: DemoWeb, connection: http.client.HTTPConnection
+) -> None:
+    sockets = set()
+    for page in [p for p in range(PAGES) if not web.slow[p]][::7]:
+        wanted = web.answer(web.url(page))
+        status, headers, body = ask(connection, web.url(page))
+        assert (status, body) == (wanted.status, wanted.body)
+        assert headers["Content-Length"] == str(len(body))
+        assert {name: headers[name] for name in wanted.headers} == dict(wanted.headers)
+        assert connection.sock is not None
+        sockets.add(connection.sock.getsockname())
+    assert len(sockets) == 1
+
+
+def test_https_pages_are_asked_for_in_the_clear(
+    web: DemoWeb, connection: http.client.HTTPConnection
+) -> None:
+    url = next(u for u in web.urls() if u.startswith("https:") and web.answer(u).status == 200)
+    assert ask(connection, url)[2] == web.answer(url).body
+    assert ask(connection, url.replace("https:", "http:"))[1]["Location"] == url
+
+
+def test_a_request_by_host_header_is_answered_too(
+    web: DemoWeb, connection: http.client.HTTPConnection
+) -> None:
+    connection.request("GET", "/robots.txt", headers={"Host": web.hosts[0]})
+    assert connection.getresponse().read() == web.answer(f"{web.seeds[0]}robots.txt").body
+
+
+def test_a_head_request_gets_no_body(connection: http.client.HTTPConnection, web: DemoWeb) -> None:
+    for _ in range(2):
+        status, headers, body = ask(connection, web.seeds[0], method="HEAD")
+        assert (status, body) == (200, b"")
+        assert headers["Content-Length"] == str(len(web.answer(web.seeds[0]).body))
+
+
+@pytest.mark.parametrize("host", ["www.elsewhere.test", "127.0.0.1", "localhost", "[::1]"])
+def test_hosts_that_are_not_served_answer_404(
+    connection: http.client.HTTPConnection, host: str
+) -> None:
+    assert ask(connection, f"http://{host}/")[0] == 404
+
+
+def test_the_server_opens_no_tunnel(server: LoopbackServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
+        sock.sendall(b"CONNECT www.site0.example:443 HTTP/1.1\r\nHost: www.site0.example\r\n\r\n")
+        assert sock.makefile("rb").readline() == b"HTTP/1.1 405 Method Not Allowed\r\n"
+
+
+def test_the_server_listens_on_loopback_alone(server: LoopbackServer) -> None:
+    listening = [
+        line.split()[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[3] == "0A" and line.split()[1].endswith(f":{server.port:04X}")
+    ]
+    assert listening == [f"0100007F:{server.port:04X}"]
+
+
+def test_a_slow_page_holds_nobody_else_up(
+    server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
+) -> None:
+    slow = web.url(int(web.slow.nonzero()[0][0]))
+    fast = web.seeds[0]
+    waiting = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    waiting.request("GET", slow, headers={"X-Forwarded-Proto": slow.partition(":")[0]})
+    assert ask(connection, fast)[0] == 200
+    assert waiting.getresponse().read() == web.answer(slow).body
+    waiting.close()
+    server.summary()
+    first, second = [json.loads(line) for line in log.read_text().splitlines()][-2:]
+    assert (first["url"], second["url"]) == (fast, slow)
+    assert second["end"] - second["start"] >= web.answer(slow).delay
+    assert first["end"] < second["end"]
+
+
+def test_each_request_is_a_line_of_the_log(
+    server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
+) -> None:
+    urls = [web.url(page) for page in range(50) if not web.slow[page]]
+    for url in urls:
+        ask(connection, url)
+    requests = server.summary()["requests"]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(lines) == requests
+    tail = lines[-len(urls) :]
+    assert [line["url"] for line in tail] == urls
+    assert [line["host"] for line in tail] == [web.hosts[0]] * len(urls)
+    assert [line["status"] for line in tail] == [web.answer(url).status for url in urls]
+    assert [line["bytes"] for line in tail] == [len(web.answer(url).body) for url in urls]
+    times = [time for line in tail for time in (line["start"], line["end"])]
+    assert times == sorted(times)
+
+
+def test_the_summary_tells_the_smallest_gap_and_the_most_at_once() -> None:
+    fetches = SiteFetches()
+    for start, end in ((1.0, 2.0), (5.0, 6.0), (8.5, 9.0), (20.0, 21.0)):
+        fetches.start(start)
+        fetches.end(end)
+    assert (fetches.n_requests, fetches.smallest_gap, fetches.most_at_once) == (4, 2.5, 1)
+    fetches.start(30.0)
+    fetches.start(30.5)
+    fetches.end(31.0)
+    fetches.end(32.0)
+    assert (fetches.n_requests, fetches.smallest_gap, fetches.most_at_once) == (6, 0.0, 2)
+
+
+def test_the_summary_keeps_sites_apart() -> None:
+    file = io.StringIO()
+    fetches = FetchLog(file)
+    first = fetches.start("a.test")
+    second = fetches.start("b.test")
+    fetches.end("b.test", "http://b.test/", second, 200, 3)
+    fetches.end("a.test", "http://a.test/", first, 404, 0)
+    alone = {"requests": 1, "smallest_gap": None, "most_at_once": 1}
+    assert fetches.summary() == {"requests": 2, "sites": {"a.test": alone, "b.test": alone}}
+    hosts = [json.loads(line)["host"] for line in file.getvalue().splitlines()]
+    assert hosts == ["b.test", "a.test"]
+
+
+def test_a_port_in_use_is_said_in_one_sentence(server: LoopbackServer) -> None:
+    ran = subprocess.run(
+        command("--pages", "10", "--sites", "1", "--port", str(server.port)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"Port {server.port} of 127.0.0.1 cannot be listened on")
+    with pytest.raises(CrawlprioError, match=f"Port {server.port} of 127"):
+        LoopbackServer(pages=10, sites=1, port=server.port).start()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--pages", "3"), "A demo web of 3 pages on 200 sites cannot be made"),
+        (("--warc", "none.warc"), "none.warc cannot be read"),
+        (("--store", "none.sqlite"), "none.sqlite"),
+        (("--log", "no/such/folder/log"), "no/such/folder/log cannot be written"),
+    ],
+)
+def test_bad_input_exits_with_status_2_and_one_sentence(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(sentence)
+
+
+def test_the_child_is_gone_after_stop() -> None:
+    server = LoopbackServer(pages=10, sites=1)
+    server.start()
+    assert server.pid is not None
+    watched = os.pidfd_open(server.pid)
+    server.stop()
+    server.stop()
+    assert server.pid is None
+    assert select.select([watched], [], [], 0)[0] == [watched]
+    os.close(watched)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
+    started = subprocess.Popen(
+        command("--pages", "10", "--sites", "1"), stdout=subprocess.PIPE, text=True
+    )
+    with started as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(
+            "serving 10 pages of 1 sites at http://127.0.0.1:"
+        )
+        process.send_signal(sent)
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux to watch the process")
+@pytest.mark.parametrize("closing_stdin", [True, False])
+def test_the_server_does_not_outlive_a_killed_parent(closing_stdin: bool) -> None:
+    by_library = (
+        "from crawlprio.demo.process import LoopbackServer\n"
+        "server = LoopbackServer(pages=10, sites=1).start()\n"
+        "print(server.pid, flush=True)\n"
+    )
+    by_hand = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'crawlprio.demo', '--pages', '10',"
+        " '--sites', '1'], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+    )
+    script = (by_library if closing_stdin else by_hand) + "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        watched = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    assert select.select([watched], [], [], 30)[0] == [watched]
+    os.close(watched)
+
+
+CRAWL = """
+import json, sys
+import scrapy
+from scrapy.crawler import CrawlerProcess
+
+connected = []
+sys.addaudithook(lambda event, args: event == "socket.connect" and connected.append(list(args[1])))
+looked_up = []
+sys.addaudithook(lambda event, args: event == "socket.getaddrinfo" and looked_up.append(args[0]))
+
+address, urls = sys.argv[1], json.loads(sys.argv[2])
+answers = []
+
+
+class Asker(scrapy.Spider):
+    name = "asker"
+
+    async def start(self):
+        for url in urls:
+            yield scrapy.Request(url, dont_filter=True, meta={"asked": url, "proxy": "http://192.0.2.1:9"})
+
+    def parse(self, response):
+        meta = response.request.meta
+        answers.append([meta["asked"], response.url, response.request.url, response.status,
+                        response.text, meta["proxy"], meta["download_latency"] > 0])
+
+
+process = CrawlerProcess({
+    "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https"), "crawlprio.demo.handler.LoopbackHandler"),
+    "CRAWLPRIO_LOOPBACK": address, "CONCURRENT_REQUESTS": 12, "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+    "DOWNLOAD_DELAY": 0, "REDIRECT_ENABLED": False, "RETRY_ENABLED": False,
+    "HTTPERROR_ALLOW_ALL": True, "TELNETCONSOLE_ENABLED": False, "LOG_LEVEL": "ERROR",
+})
+crawler = process.create_crawler(Asker)
+process.crawl(crawler)
+process.start()
+print(json.dumps({"answers": answers, "connected": connected, "looked_up": looked_up}))
+"""
+
+
+def crawl(address: str, urls: list[str]) -> tuple[dict[str, Any], str]:
+    """Let Scrapy fetch URLs in a process of its own; return what it printed and logged."""
+    ran = subprocess.run(
+        [sys.executable, "-c", CRAWL, address, json.dumps(urls)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said: dict[str, Any] = json.loads(ran.stdout)
+    return said, ran.stderr
+
+
+def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
+    server: LoopbackServer, web: DemoWeb
+) -> None:
+    urls = [web.url(page) for page in range(0, PAGES, 3) if not web.slow[page]]
+    assert len({url.partition(":")[0] for url in urls}) == 2
+    urls += ["http://www.elsewhere.test/", "https://www.elsewhere.test:8443/x?y=1"]
+    said, _ = crawl(server.address, urls)
+    wanted = {url: web.answer(url) for url in urls}
+    assert sorted(said["answers"]) == sorted(
+        [url, url, url, wanted[url].status, wanted[url].body.decode(), "http://192.0.2.1:9", True]
+        for url in urls
+    )
+    # Scrapy may try to reach its own loopback sockets; nothing else, and few connections serve all.
+    assert {tuple(peer) for peer in said["connected"]} == {("127.0.0.1", server.port)}
+    assert len(said["connected"]) <= 12
+    assert set(said["looked_up"]) <= {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:80", "127.0.0.1", "", "127.0.0.1:80:80"])
+def test_the_handler_refuses_any_address_but_loopback(address: str) -> None:
+    said, logged = crawl(address, ["http://www.site0.example/"])
+    assert said["answers"] == []
+    assert (
+        f"CRAWLPRIO_LOOPBACK is {address!r}; it must be the address of a loopback server" in logged
+    )
+    assert said["connected"] == []

@@ -1,0 +1,316 @@
+"""The demo web: the same for the same seed, shaped like the web, and linked exactly as it says."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+import numpy as np
+import pytest
+from lxml import html
+from protego import Protego
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order
+
+from crawlprio.demo.vocabulary import TOPICS, VOCABULARY
+from crawlprio.demo.web import DemoWeb
+from crawlprio.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def web() -> DemoWeb:
+    return DemoWeb(3_000, 40, seed=7)
+
+
+@pytest.fixture(scope="module")
+def large() -> DemoWeb:
+    return DemoWeb(60_000, 500, seed=3)
+
+
+def rows(web: DemoWeb) -> list[list[int]]:
+    return [row.tolist() for row in np.split(web.indices, web.indptr[1:-1])]
+
+
+def sources(web: DemoWeb) -> np.ndarray:
+    return np.repeat(np.arange(len(web)), np.diff(web.indptr))
+
+
+def links_in_html(web: DemoWeb, page: int) -> list[str]:
+    """The URLs that a crawler finds on a page, by lxml and urllib alone."""
+    url = web.url(page)
+    answer = web.answer(url)
+    if 300 <= answer.status < 400:
+        return [answer.headers["Location"]]
+    found = [urljoin(url, href) for href in html.fromstring(answer.body).xpath("//a/@href")]
+    followed = [link.partition("#")[0] for link in found if link.startswith("http")]
+    return [link for link in dict.fromkeys(followed) if link != url]
+
+
+def reachable(web: DemoWeb, allowed: np.ndarray) -> np.ndarray:
+    """The pages reached from the portal by allowed pages alone."""
+    kept = allowed[sources(web)] & allowed[web.indices]
+    links = (sources(web)[kept], web.indices[kept])
+    shape = (len(web), len(web))
+    matrix = csr_matrix((np.ones(kept.sum(), dtype=np.int32), links), shape=shape)
+    return np.sort(breadth_first_order(matrix, 0, return_predecessors=False))
+
+
+def powerlaw_exponent(values: np.ndarray, smallest: int) -> float:
+    """The maximum-likelihood exponent of the values from `smallest` on."""
+    tail = values[values >= smallest]
+    return float(1 + len(tail) / np.log(tail / (smallest - 0.5)).sum())
+
+
+def test_the_same_seed_gives_the_same_web_bit_for_bit(web: DemoWeb) -> None:
+    again = DemoWeb(3_000, 40, seed=7)
+    assert again.indptr.tobytes() == web.indptr.tobytes()
+    assert again.indices.tobytes() == web.indices.tobytes()
+    assert again.site.tobytes() == web.site.tobytes()
+    assert again.urls() == web.urls()
+    assert [again.answer(url) for url in web.urls()] == [web.answer(url) for url in web.urls()]
+
+
+def test_another_seed_gives_another_web(web: DemoWeb) -> None:
+    other = DemoWeb(3_000, 40, seed=8)
+    assert other.indices.tobytes() != web.indices.tobytes()
+    assert other.answer(other.seeds[0]).body != web.answer(web.seeds[0]).body
+
+
+def test_the_arrays_have_the_types_of_a_link_graph(web: DemoWeb) -> None:
+    types = (web.indptr.dtype, web.indices.dtype, web.site.dtype)
+    assert types == (np.int64, np.int32, np.int32)
+    assert len(web.indptr) == len(web) + 1 == 3_001
+    assert len(web.hosts) == 40 == web.site.max() + 1
+
+
+@pytest.mark.parametrize(("n_pages", "n_sites"), [(3_000, 40), (1_500, 3), (300, 300), (30, 2)])
+def test_the_links_of_the_html_are_the_rows_of_the_graph(n_pages: int, n_sites: int) -> None:
+    web = DemoWeb(n_pages, n_sites, seed=n_pages)
+    endless = 0
+    for page, row in enumerate(rows(web)):
+        urls = links_in_html(web, page)
+        known = [web.page(url) for url in urls]
+        assert [target for target in known if target is not None] == row, web.url(page)
+        unknown = [url for url, target in zip(urls, known, strict=True) if target is None]
+        endless += len(unknown)
+        assert all(url.endswith("/calendar?month=1") for url in unknown), web.url(page)
+    assert endless <= 3  # the entrance of the calendar and copies of it
+
+
+@pytest.mark.parametrize("n_pages", range(1, 30))
+def test_a_tiny_web_is_whole(n_pages: int) -> None:
+    web = DemoWeb(n_pages, (n_pages + 3) // 4, seed=n_pages)
+    assert reachable(web, np.ones(n_pages, dtype=bool)).tolist() == list(range(n_pages))
+    assert [web.page(url) for url in web.urls()] == list(range(n_pages))
+
+
+def test_no_row_has_a_link_twice_or_to_the_page_itself(large: DemoWeb) -> None:
+    pairs = sources(large) * len(large) + large.indices
+    assert len(np.unique(pairs)) == len(pairs)
+    assert not np.any(sources(large) == large.indices)
+
+
+def test_every_page_is_reachable_from_the_portal(large: DemoWeb) -> None:
+    everything = np.ones(len(large), dtype=bool)
+    assert reachable(large, everything).tolist() == list(range(len(large)))
+
+
+def test_what_robots_txt_allows_is_reachable_without_the_rest(large: DemoWeb) -> None:
+    assert 0 < np.count_nonzero(~large.allowed) < 0.1 * len(large)
+    assert reachable(large, large.allowed).tolist() == np.flatnonzero(large.allowed).tolist()
+
+
+def test_pages_lie_some_links_below_the_portal(large: DemoWeb) -> None:
+    matrix = csr_matrix((np.ones(len(large.indices)), large.indices, large.indptr))
+    order, parents = breadth_first_order(matrix, 0)
+    depth = np.zeros(len(large), dtype=int)
+    for page in order[1:]:
+        depth[page] = depth[parents[page]] + 1
+    assert 4 <= np.median(depth) <= 8
+
+
+def test_most_links_stay_within_their_site(large: DemoWeb) -> None:
+    within = large.site[sources(large)] == large.site[large.indices]
+    assert 0.77 < within.mean() < 0.87
+
+
+def test_in_degrees_follow_a_power_law_as_on_the_web(large: DemoWeb) -> None:
+    in_degrees = np.bincount(large.indices, minlength=len(large))
+    assert 2.0 < powerlaw_exponent(in_degrees, 10) < 2.5
+    assert in_degrees.max() > 200 * np.median(in_degrees)
+
+
+def test_sizes_of_sites_follow_a_power_law(large: DemoWeb) -> None:
+    sizes = np.sort(np.bincount(large.site))[::-1]
+    assert sizes.sum() == len(large)
+    ranks = np.arange(1, 101)
+    slope = np.polyfit(np.log(ranks), np.log(sizes[:100]), 1)[0]
+    assert -1.05 < slope < -0.75
+
+
+def test_links_are_locally_dense(large: DemoWeb) -> None:
+    linked = set((sources(large) * len(large) + large.indices).tolist())
+    draw = np.random.default_rng(5)
+    closed = drawn = 0
+    for row in rows(large)[:: len(large) // 3_000]:
+        if len(row) >= 2:
+            first, second = draw.choice(row, 2, replace=False)
+            drawn += 1
+            closed += first * len(large) + second in linked
+    by_chance = len(large.indices) / len(large) ** 2
+    assert closed / drawn > 100 * by_chance
+
+
+def test_links_mostly_lead_to_pages_on_the_same_topic(large: DemoWeb) -> None:
+    sampled = np.arange(0, len(large.indices), 37)
+    alike = [
+        large.topic(source) == large.topic(target)
+        for source, target in zip(sources(large)[sampled], large.indices[sampled], strict=True)
+    ]
+    assert np.mean(alike) > 0.5 > 1 / len(TOPICS)
+
+
+def test_a_page_speaks_of_its_topic_in_title_body_and_anchors(web: DemoWeb) -> None:
+    plain = [p for p in range(len(web)) if web.status(p) == 200 and web.original(p) == p]
+    for page in plain[::50]:
+        words = (web.topic(page), *VOCABULARY[web.topic(page)])
+        text = web.answer(web.url(page)).body.decode()
+        assert any(word in web.title(page).lower() for word in words)
+        assert any(word in text.partition("</h1>")[2].partition("<ul")[0] for word in words)
+        for anchor in html.fromstring(text).xpath("//li/a"):
+            target = web.page(urljoin(web.url(page), anchor.get("href")))
+            if target is not None:
+                near = (web.topic(target), *VOCABULARY[web.topic(target)])
+                near += (
+                    web.topic(web.original(target)),
+                    *VOCABULARY[web.topic(web.original(target))],
+                )
+                assert any(word in anchor.text for word in near)
+
+
+def test_bodies_are_equal_exactly_where_pages_are_duplicates(web: DemoWeb) -> None:
+    by_body: dict[bytes, list[int]] = {}
+    for page in range(len(web)):
+        if web.status(page) == 200:
+            by_body.setdefault(web.answer(web.url(page)).body, []).append(page)
+    n_duplicates = 0
+    for pages in by_body.values():
+        assert [web.original(page) for page in pages] == [web.original(pages[0])] * len(pages)
+        assert web.original(pages[0]) in pages
+        n_duplicates += len(pages) - 1
+    assert 0.02 * len(web) < n_duplicates < 0.06 * len(web)
+
+
+def test_a_duplicate_has_the_links_of_its_original(web: DemoWeb) -> None:
+    row = rows(web)
+    for page in range(len(web)):
+        original = web.original(page)
+        assert (
+            row[page] == [target for target in row[original] if target != page] or page == original
+        )
+
+
+def test_redirects_lead_on_in_chains_and_in_one_loop(web: DemoWeb) -> None:
+    row = rows(web)
+    redirects = [page for page in range(len(web)) if web.status(page) in (301, 302)]
+    assert {web.status(page) for page in redirects} == {301, 302}
+    assert all(len(row[page]) == 1 for page in redirects)
+    chained = [page for page in redirects if row[page][0] in set(redirects)]
+    assert len(chained) > 5
+    looping = [page for page in redirects if row[row[page][0]] == [page]]
+    assert len(looping) == 2
+    for page in redirects:
+        seen = [page]
+        while row[seen[-1]][0] in set(redirects) and row[seen[-1]][0] not in seen:
+            seen.append(row[seen[-1]][0])
+        assert row[seen[-1]][0] not in seen or seen[-1] in looping
+
+
+def test_error_pages_and_dangling_pages_have_no_links(web: DemoWeb) -> None:
+    degrees = np.diff(web.indptr)
+    failing = [page for page in range(len(web)) if web.status(page) >= 400]
+    assert {web.status(page) for page in failing} == {404, 500}
+    assert degrees[failing].tolist() == [0] * len(failing)
+    dangling = np.flatnonzero(degrees == 0)
+    assert 0.05 * len(web) < len(dangling) - len(failing) < 0.12 * len(web)
+
+
+def test_an_answer_has_the_status_of_its_page(web: DemoWeb) -> None:
+    assert [web.answer(url).status for url in web.urls()] == [
+        web.status(page) for page in range(len(web))
+    ]
+
+
+def test_urls_are_distinct_and_lead_back_to_their_page(web: DemoWeb) -> None:
+    assert len(set(web.urls())) == len(web)
+    assert [web.page(url) for url in web.urls()] == list(range(len(web)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://www.site0.example/no-such-1.html",
+        "http://www.site0.example/nebula-99999999999999.html",
+        "http://www.site0.example/\u0663",
+        "http://www.site0.example/calendar?month=1",
+        "http://www.elsewhere.example/",
+        "http://www.site0.example:8080/",
+        "http://",
+        "",
+    ],
+)
+def test_a_url_of_no_page_answers_404(web: DemoWeb, url: str) -> None:
+    assert web.page(url) is None
+    assert web.answer(url).status == 404
+
+
+def test_a_host_answers_under_one_scheme_and_redirects_from_the_other(web: DemoWeb) -> None:
+    secure = next(url for url in web.urls() if url.startswith("https:"))
+    answer = web.answer(secure.replace("https:", "http:"))
+    assert (answer.status, dict(answer.headers)) == (301, {"Location": secure})
+    assert web.answer(web.seeds[0].replace("http:", "https:")).headers["Location"] == web.seeds[0]
+
+
+def test_some_domains_have_several_hosts(large: DemoWeb) -> None:
+    domains = [host.partition(".")[2] for host in large.hosts]
+    assert 0.7 * len(domains) < len(set(domains)) < len(domains)
+    assert len(set(large.hosts)) == len(large.hosts)
+    assert all(domain.endswith(".example") for domain in domains)
+
+
+def test_the_calendar_never_ends(web: DemoWeb) -> None:
+    entrance = next(url for url in web.urls() if "calendar" in url)
+    assert entrance.endswith("/calendar?month=0")
+    url = entrance
+    for month in range(1, 200):
+        links = html.fromstring(web.answer(url).body).xpath("//a/@href")
+        url = urljoin(url, next(link for link in links if link.endswith(f"month={month}")))
+        assert web.answer(url).status == 200
+        assert web.page(url) is None
+
+
+def test_robots_txt_says_what_allowed_and_crawl_delays_say(web: DemoWeb) -> None:
+    rules = {
+        host: Protego.parse(web.answer(f"http://{host}/robots.txt").body.decode())
+        for host in web.hosts
+    }
+    urls = web.urls()
+    said = [rules[web.hosts[web.site[p]]].can_fetch(urls[p], "any") for p in range(len(web))]
+    assert said == web.allowed.tolist()
+    delays = {host: rule.crawl_delay("any") for host, rule in rules.items()}
+    assert {h: d for h, d in delays.items() if d} == web.crawl_delays
+    assert len(web.crawl_delays) == 1
+
+
+def test_slow_pages_wait_and_others_do_not() -> None:
+    web = DemoWeb(3_000, 40, seed=7, slow_seconds=0.25)
+    delays = [web.answer(url).delay for url in web.urls()]
+    assert delays == [0.25 if slow else 0.0 for slow in web.slow]
+    assert 3 <= np.count_nonzero(web.slow) <= 40
+
+
+@pytest.mark.parametrize(
+    ("n_pages", "n_sites", "seed"), [(5, 6, 0), (5, 0, 0), (0, 0, 0), (5, 1, -1), (1 << 29, 1, 0)]
+)
+def test_a_web_that_cannot_be_is_refused(n_pages: int, n_sites: int, seed: int) -> None:
+    with pytest.raises(ConfigError, match="cannot be made"):
+        DemoWeb(n_pages, n_sites, seed)

@@ -1,0 +1,188 @@
+"""Measures of crawl orders, on examples small enough to work out by hand."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlprio.errors import GraphError
+from crawlprio.evaluation import (
+    average_cumulative_pagerank,
+    best_order,
+    cumulative_pagerank,
+    curve,
+    kendall_tau,
+    reachable,
+)
+from crawlprio.linkgraph import LinkGraph
+
+RANKS = np.array([0.4, 0.1, 0.2, 0.3])
+NOT_PAGE_1 = np.array([True, False, True, True])
+
+
+def graph_of(rows: list[list[int]]) -> LinkGraph:
+    indptr = np.cumsum([0, *map(len, rows)])
+    return LinkGraph(indptr, np.array([t for row in rows for t in row], dtype=np.int32))
+
+
+def slow_tau_b(x: list[float], y: list[float]) -> float:
+    """Kendall's tau-b over all pairs."""
+    agree = ties_x = ties_y = pairs = 0
+    for i in range(len(x)):
+        for j in range(i):
+            a, b = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])
+            agree += a * b
+            ties_x += a == 0
+            ties_y += b == 0
+            pairs += 1
+    return float(agree / np.sqrt((pairs - ties_x) * (pairs - ties_y)))
+
+
+def test_each_fetch_adds_the_importance_of_its_page() -> None:
+    assert cumulative_pagerank([2, 0, 1, 3], RANKS) == pytest.approx([0.2, 0.6, 0.7, 1.0])
+    assert cumulative_pagerank([2, 0], RANKS) == pytest.approx([0.2, 0.6])
+
+
+def test_the_whole_is_the_importance_of_the_reachable_pages() -> None:
+    shares = cumulative_pagerank([2, 0, 3], RANKS, NOT_PAGE_1)
+    assert shares == pytest.approx([2 / 9, 6 / 9, 1.0])
+    assert shares[-1] <= 1.0
+
+
+def test_the_average_is_over_all_fetches() -> None:
+    assert average_cumulative_pagerank([2, 0, 1, 3], RANKS) == pytest.approx(2.5 / 4)
+    assert average_cumulative_pagerank([0, 2], RANKS) == pytest.approx((0.4 + 0.6) / 2)
+    assert np.isnan(average_cumulative_pagerank([], RANKS))
+
+
+def test_the_best_order_falls_by_importance_and_then_rises_by_id() -> None:
+    assert best_order(np.array([0.2, 0.3, 0.2, 0.3])).tolist() == [1, 3, 0, 2]
+    assert best_order(RANKS, NOT_PAGE_1).tolist() == [0, 3, 2]
+
+
+@given(st.permutations(range(6)), st.lists(st.floats(0.01, 1), min_size=6, max_size=6))
+def test_no_order_is_ever_above_the_best(order: list[int], ranks: list[float]) -> None:
+    array = np.array(ranks)
+    bound = cumulative_pagerank(best_order(array), array)
+    assert np.all(cumulative_pagerank(order, array) <= bound + 1e-12)
+
+
+def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() -> None:
+    best = best_order(RANKS)
+    assert kendall_tau(best, RANKS) == pytest.approx(1.0)
+    assert kendall_tau(best[::-1], RANKS) == pytest.approx(-1.0)
+    # Of the six pairs of 0, 3, 1, 2 only (1, 2) is the wrong way round: (5 - 1) / 6.
+    assert kendall_tau([0, 3, 1, 2], RANKS) == pytest.approx(4 / 6)
+
+
+def test_pages_not_fetched_tie_behind_those_that_were() -> None:
+    expected = slow_tau_b([2, 0, 0, 1], RANKS.tolist())
+    assert kendall_tau([0, 3], RANKS) == pytest.approx(expected)
+    assert expected == pytest.approx(5 / np.sqrt(5 * 6))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tau_on_few_pages_is_that_over_all_pairs(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    ranks = np.array([rng.choice([0.1, 0.2, 0.3, rng.random()]) for _ in range(60)])
+    mask = np.array([rng.random() < 0.7 for _ in range(60)])
+    order = [page for page in range(60) if mask[page]]
+    rng.shuffle(order)
+    order = order[: len(order) // 2 + 5]
+    earliness = [60 - order.index(p) if p in order else 0 for p in range(60) if mask[p]]
+    expected = slow_tau_b(earliness, ranks[mask].tolist())
+    assert kendall_tau(order, ranks, reachable=mask) == pytest.approx(expected)
+
+
+def test_tau_on_a_sample_is_seeded_and_near_that_of_all_pages() -> None:
+    rng = np.random.default_rng(3)
+    ranks = rng.random(20_000)
+    order = np.argsort(-ranks + 0.3 * rng.standard_normal(20_000))
+    whole = kendall_tau(order, ranks, sample=20_000)
+    sampled = kendall_tau(order, ranks)
+    assert sampled == kendall_tau(order, ranks)
+    assert sampled != kendall_tau(order, ranks, seed=1)
+    assert sampled == pytest.approx(whole, abs=0.03)
+
+
+def test_tau_of_pages_that_all_tie_is_not_a_number() -> None:
+    assert np.isnan(kendall_tau([0, 1], np.ones(2)))
+    assert np.isnan(kendall_tau([0], np.ones(1)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reachable_pages_are_those_of_networkx(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows = [rng.sample(range(80), rng.randrange(3)) for _ in range(80)]
+    web = nx.DiGraph([(s, t) for s, row in enumerate(rows) for t in row])
+    web.add_nodes_from(range(80))
+    seeds = [rng.randrange(80), rng.randrange(80), 5, 5]
+    expected = set(seeds).union(*(nx.descendants(web, seed) for seed in seeds))
+    found = reachable(graph_of(rows), seeds)
+    assert np.flatnonzero(found).tolist() == sorted(expected)
+
+
+def test_seeds_must_be_pages() -> None:
+    graph = graph_of([[1], []])
+    with pytest.raises(GraphError, match="there are no seeds"):
+        reachable(graph, [])
+    with pytest.raises(GraphError, match="seed 2 is no page; page ids are 0 to 1"):
+        reachable(graph, [0, 2])
+    with pytest.raises(GraphError, match="seed -1 is no page"):
+        reachable(graph, [-1])
+
+
+def test_a_curve_starts_at_nothing_and_ends_at_the_last_fetch() -> None:
+    assert curve(np.array([0.5, 1.0])) == [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]
+    assert curve(np.array([0.5, 0.6]), n_pages=4) == [[0.0, 0.0], [0.25, 0.5], [0.5, 0.6]]
+    assert curve(np.array([])) == [[0.0, 0.0]]
+
+
+def test_a_curve_has_points_at_even_distances() -> None:
+    points = curve(np.linspace(0.001, 1, 1000), points=11)
+    assert [x for x, _ in points] == [k / 10 for k in range(11)]
+    assert [y for _, y in points] == pytest.approx([0, *np.linspace(0.1, 1, 10)])
+
+
+@pytest.mark.parametrize(
+    ("order", "mask", "complaint"),
+    [
+        ([0, 4], None, "the order names page 4; page ids must be 0 to 3"),
+        ([0, -1], None, "the order names page -1"),
+        ([0, 2, 3, 2], None, "the order names page 2 more than once"),
+        ([0, 1], NOT_PAGE_1, "the order names page 1, which is not reachable"),
+        ([0], np.array([True]), "there are 4 ranks and 1 marks"),
+    ],
+)
+def test_an_order_that_no_crawl_can_have_is_refused(
+    order: list[int], mask: np.ndarray | None, complaint: str
+) -> None:
+    with pytest.raises(GraphError, match=complaint):
+        cumulative_pagerank(order, RANKS, mask)
+    with pytest.raises(GraphError, match=complaint):
+        kendall_tau(order, RANKS, reachable=mask)
+
+
+def test_some_page_must_have_importance() -> None:
+    with pytest.raises(GraphError, match="the importance of all reachable pages is 0"):
+        cumulative_pagerank([0], np.zeros(2))
+
+
+def test_measures_are_imported_without_matplotlib_scipy_or_scrapy() -> None:
+    program = (
+        "import sys, crawlprio.evaluation, crawlprio.evaluation.plots\n"
+        "print([m for m in ('matplotlib', 'scipy.stats', 'scrapy', 'twisted') if m in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "[]"
