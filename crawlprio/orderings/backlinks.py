@@ -71,14 +71,7 @@ class Opic(CompiledOrdering):
     @property
     def runs_in_loop(self) -> bool:
         """Whether the compiled rules say all that these options ask for."""
-        own = type(self)
-        return (
-            self._threshold is None
-            and not self._keeps_history
-            and own.observe is Opic.observe
-            and own.discover is CompiledOrdering.discover
-            and own.site_key is CompiledOrdering.site_key
-        )
+        return self._threshold is None and not self._keeps_history and not self.refines(Opic)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)

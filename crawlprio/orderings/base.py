@@ -6,7 +6,7 @@ the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, Final, Protocol
 
@@ -30,6 +30,12 @@ ALL_PAGES: Final = _AllPages.ALL_PAGES
 Changed = PageIds | _AllPages
 
 NO_TABLE: Keys = np.zeros(1)
+
+NEVER: Final = 2**62
+"""A number of visits that no crawl comes to."""
+
+Rows = tuple[NDArray[np.int64], NDArray[np.int32], PageIds]
+"""Where the row of each page begins, its length (0: not fetched or no links), and all targets."""
 
 
 class Pages(Protocol):
@@ -159,11 +165,14 @@ class CompiledOrdering(Ordering):
         Pages below this id are not changed by the rule `SHARE_VALUE`.
     by_waiting_pages
         Whether sites rank by their number of waiting pages, not by their first page.
+    due_when_ranked_are_fetched
+        Whether keys are also computed anew once all pages below `n_ranked` are fetched.
     """
 
     first_key_rule: int = kernels.CONSTANT
     evidence_rule: int = kernels.NOTHING
     by_waiting_pages: ClassVar[bool] = False
+    due_when_ranked_are_fetched: ClassVar[bool] = False
     new_key: float = 0.0
     seed_key: float = 0.0
     random_seed: int = 0
@@ -171,15 +180,46 @@ class CompiledOrdering(Ordering):
 
     @property
     def runs_in_loop(self) -> bool:
-        """Whether the rules say all; not so where a subclass overrides what they stand for."""
+        """Whether the rules, with these options, say all that the compiled loop has to know."""
+        return not self.refines(CompiledOrdering)
+
+    def refines(self, cls: type[CompiledOrdering]) -> bool:
+        """Return whether the class of this ordering overrides what the rules of `cls` stand for."""
         own = type(self)
         return (
-            own.discover is CompiledOrdering.discover
-            and own.observe is CompiledOrdering.observe
-            and own.learn is Ordering.learn
-            and own.recomputation is Ordering.recomputation
-            and (own.by_waiting_pages or own.site_key is Ordering.site_key)
+            own.discover is not cls.discover
+            or own.observe is not cls.observe
+            or own.learn is not cls.learn
+            or own.recomputation is not cls.recomputation
+            or own.accept is not cls.accept
+            or (own.site_key is not cls.site_key and not own.by_waiting_pages)
         )
+
+    def due_at(self, n_links: int) -> int:
+        """Return after how many visits all keys are to be computed anew, if so many links are seen then.
+
+        The compiled loop asks; the answer never falls as `n_links` grows. By default never.
+        """
+        return NEVER
+
+    def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
+        """Return new keys of all pages after so many visits; `due_at` counts from there.
+
+        The compiled loop calls it when they are due, in place of `recomputation` and `accept`.
+        """
+        raise TypeError(f"{type(self).__name__} has no recomputation")
+
+    def first_scores(self, urls: Sequence[str] | None) -> Keys | None:
+        """Return the first key of each page of a whole graph, NaN where `first_key_rule` decides.
+
+        The compiled loop asks, once, in place of `discover`. By default None: the rule decides for all.
+
+        Parameters
+        ----------
+        urls
+            of the pages of the graph, if known.
+        """
+        return None
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)

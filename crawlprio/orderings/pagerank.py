@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.importance import partial_pagerank, round_significant
 from crawlprio.orderings import kernels
-from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages
-from crawlprio.orderings.base import checked_number
+from crawlprio.orderings.base import (
+    ALL_PAGES,
+    Changed,
+    CompiledOrdering,
+    Keys,
+    Pages,
+    Rows,
+    checked_number,
+)
 from crawlprio.pages import PageIds, Visit
-
-Rows = tuple[NDArray[np.int64], NDArray[np.int32], PageIds]
-"""Where the row of each page begins, its length (0: not fetched or no links), and all targets."""
 
 UPDATES_PER_VISIT = 25_000
 """Link updates that each visit earns towards the next computation of `pagerank`."""
@@ -206,6 +211,14 @@ class PartialPageRank(CompiledOrdering):
         assert self.every is not None
         return self._n_visits_then + self.every
 
+    @property
+    def runs_in_loop(self) -> bool:
+        return not self.refines(PartialPageRank)
+
+    def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
+        self._n_visits_then = n_visits
+        return crawl_ranks(rows, self.damping)
+
     def _is_due(self) -> bool:
         """Whether keys are to be computed now, after the last visit."""
         return self.n_visits >= self.due_at(self._seen.n_links)
@@ -276,9 +289,14 @@ class BatchPageRank(PartialPageRank):
     """
 
     name = "batch-pagerank"
+    due_when_ranked_are_fetched: ClassVar[bool] = True
     evidence_rule = kernels.NOTHING
     initial_key = -1.0
     new_key = -1.0
+
+    @property
+    def runs_in_loop(self) -> bool:
+        return not self.refines(BatchPageRank)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         super().discover(first, last, visit)

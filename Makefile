@@ -1,0 +1,41 @@
+# `make demo` and `make test` set up all they need in .venv, and nothing outside this folder.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA ?= ../shared/data
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/run
+	$(BIN)/scrapy crawl site -s ORDERING=opic -s CLOSESPIDER_PAGECOUNT=3000 -s LOG_LEVEL=WARNING
+
+test: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Needs the link graphs and the WARC in $(DATA); takes some minutes.
+bench: .venv/dev
+	$(BIN)/python benchmarks/simulate.py $(DATA)/cnr-2000.npz --seeds 217849
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/extraction.py $(DATA)/uci-ics.warc.gz
+
+.venv/created:
+	@$(PYTHON) -c 'import sys; sys.exit("crawlprio needs Python 3.11 or later; say PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/run: .venv/created pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/dev: .venv/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
