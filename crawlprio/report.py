@@ -99,8 +99,6 @@ class CrawlReport:
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
         logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
         console = Console()
-        if not console.is_terminal and not self._crawler.settings.getbool("CRAWLPRIO_PRINT", True):
-            return
         table = Table(title="The crawl", show_header=False)
         for name, value in rows:
             table.add_row(name, value)
@@ -135,43 +133,38 @@ class CrawlReport:
 
     def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
         """Hold the crawl against other orderings with as many pages, as figures and as a picture."""
-        from crawlprio.evaluation import cumulative_pagerank, curve, reachable
+        from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
         from crawlprio.evaluation.plots import plot_cumulative
         from crawlprio.simulator import crawl_order
 
         graph, ranks = virtual.graph, virtual.ranks
         seeds = [page for page in map(virtual.page, job.seed_urls) if page >= 0]
         if not seeds:
-            logger.error(
-                "None of the seeds is in the %s, so the crawl cannot be judged.", virtual.name
-            )
+            logger.error("No seed is a page of the %s: the crawl cannot be judged.", virtual.name)
             return
         within = reachable(graph, seeds)
-        fetched = [virtual.page(url) for url in job.fetched_urls()]
-        orders = {job.config.ordering_name: [page for page in dict.fromkeys(fetched) if page >= 0]}
-        budget = len(orders[job.config.ordering_name])
-        for name in COMPARED:
-            if name not in orders:
-                orders[name] = crawl_order(
-                    graph, seeds, make_ordering(name), budget=budget
-                ).tolist()
         n_reachable = int(np.count_nonzero(within))
-        best = np.argsort(-np.where(within, ranks, -1.0), kind="stable")[:budget]
-        orders["upper-bound"] = best.tolist()
-        table = Table(title=f"Of all PageRank of the {virtual.name}, with {budget:,} pages fetched")
-        table.add_column("ordering")
-        table.add_column("share of PageRank", justify="right")
-        curves = {}
-        for name, order in orders.items():
-            shares = cumulative_pagerank(np.array(order, dtype=np.int32), ranks, within)
-            table.add_row(
-                f"{name} (this crawl)" if name == job.config.ordering_name else name,
-                f"{shares[-1]:.1%}" if len(shares) else "-",
-            )
-            curves[name] = [(at * len(order) / n_reachable, share) for at, share in curve(shares)]
+        fetched = dict.fromkeys(map(virtual.page, job.fetched_urls()))
+        ours = job.config.ordering_name
+        orders = {ours: np.array([page for page in fetched if page >= 0], dtype=np.int32)}
+        budget = len(orders[ours])
+        for name in COMPARED:
+            if name != ours:
+                orders[name] = crawl_order(graph, seeds, make_ordering(name), budget=budget)
+        orders["upper-bound"] = best_order(ranks, within)[:budget]
+        shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
+        table = Table(title=f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold")
+        table.add_column("pages chosen by")
+        table.add_column("share of all PageRank", justify="right")
+        for name, gathered in shares.items():
+            of_crawl = " (this crawl)" if name == ours else ""
+            table.add_row(f"{name}{of_crawl}", f"{gathered[-1]:.1%}" if budget else "-")
         console.print(table)
         plot = self._crawler.settings.get("CRAWLPRIO_PLOT")
         if plot and plot != "None":
-            title = f"{job.config.ordering_name} on the {virtual.name}: {budget:,} of {n_reachable:,} pages"
-            plot_cumulative(curves, plot, title=title)
-            console.print(f"Picture of the curves: {plot}")
+            plot_cumulative(
+                {name: curve(gathered, n_pages=n_reachable) for name, gathered in shares.items()},
+                plot,
+                title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
+            )
+            console.print(f"The curves as a picture: {plot}")

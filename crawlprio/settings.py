@@ -20,12 +20,11 @@ TOPIC_OPTIONS: dict[str, object] = {}  # distance=3 links, title=1 and body=10 w
 USER_AGENT = f"crawlprio/{__version__} (a Scrapy crawler)"
 ROBOTSTXT_OBEY = True
 DOWNLOAD_DELAY = 1  # from the end of a fetch to the next start on the site, at least
+CONCURRENT_REQUESTS = 16  # fetches in flight on all sites
 CONCURRENT_REQUESTS_PER_DOMAIN = 1  # fetches at once on a site
 CRAWLPRIO_ADAPTIVE_DELAY = 0  # wait at least this many times the last fetch's duration
 CRAWLPRIO_MAX_ADAPTIVE_DELAY = 60  # but for that reason no longer than this
-CRAWLPRIO_MAX_CRAWL_DELAY = (
-    300  # the most that robots.txt can ask for; 0: Crawl-delay is not obeyed
-)
+CRAWLPRIO_MAX_CRAWL_DELAY = 300  # the most that robots.txt can ask for; 0: it is not asked
 CRAWLPRIO_MAX_BACK_OFF = 3600  # the most that Retry-After, or refusals in a row, can ask for
 CRAWLPRIO_SMALL_SITE_DELAY = None  # delay of sites with few pages; None: as for others
 CRAWLPRIO_SMALL_SITE_PAGES = 100  # pages below which a site is small
@@ -50,13 +49,17 @@ CRAWLPRIO_DEMO_SEED = 0
 CRAWLPRIO_DEMO_PORT = 0  # 0: any free port
 CRAWLPRIO_SERVER_LOG = None  # file for one line of JSON per request that the loopback server saw
 
-# The spider yields one item per page and makes no requests, so these would do nothing but cost time.
-CONCURRENT_REQUESTS = 16
-CONCURRENT_ITEMS = 2
+# Left out, as the spider yields one item a page and no requests, and each would cost time on every
+# page: set the name back to Scrapy's default to have it again.
+SPIDER_MIDDLEWARES = {
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+}
+CONCURRENT_ITEMS = 2  # worker tasks that Scrapy starts for each response; its default is 100
+LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
-REFERER_ENABLED = False
-TELNETCONSOLE_ENABLED = False
-LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"
-REDIRECT_PRIORITY_ADJUST = 0
-RETRY_PRIORITY_ADJUST = 0
 METAREFRESH_ENABLED = False
+TELNETCONSOLE_ENABLED = False
+RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the end table counts what failed

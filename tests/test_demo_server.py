@@ -340,8 +340,8 @@ def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
         for url in urls
     )
     assert {tuple(peer) for peer in said["connected"]} == {("127.0.0.1", server.port)}
-    # A pool of 12 for each scheme: hundreds of answers came over kept-alive connections.
-    assert len(said["connected"]) <= 24
+    # Twisted tries each connection twice; most answers came over kept-alive ones.
+    assert len(said["connected"]) < len(urls) / 5
     assert set(said["looked_up"]) <= {"127.0.0.1"}
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlprio.demo.web import Answer
+from crawlprio.demo.answers import Answer, html_answer
 from crawlprio.errors import StoreError
 from crawlprio.extraction import host_of, normalise_url
 from crawlprio.pages import Visit
@@ -30,7 +30,6 @@ _OF_THE_CONNECTION = {
     *("connection", "content-encoding", "content-length", "keep-alive", "proxy-authenticate"),
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
 }
-_HTML = "text/html; charset=utf-8"
 
 
 def page_key(url: str) -> str | None:
@@ -258,7 +257,7 @@ class StoreWeb(_Pages):
             return Answer(302, {"Location": links[0]})
         if visit.status != 200:
             return _no_page(visit.status if 400 <= visit.status <= 599 else 404)
-        return Answer(200, {"Content-Type": _HTML}, _render(visit, links).encode())
+        return html_answer(_render(visit, links))
 
     def visit(self, page: int) -> Visit:
         """Return the last visit of a page."""
@@ -299,7 +298,7 @@ def _status(record: Any) -> int:
 
 def _no_page(status: int) -> Answer:
     text = "<!DOCTYPE html>\n<title>No page</title>\n<p>The recording has no page here.</p>\n"
-    return Answer(status, {"Content-Type": _HTML}, text.encode())
+    return html_answer(text, status=status)
 
 
 def _render(visit: Visit, links: Sequence[str]) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, ReactorNotRunning
 from twisted.internet.task import LoopingCall
 from twisted.web import http
 
+from crawlprio.demo.answers import Answer, Web, text_answer
 from crawlprio.demo.fetches import CONTROL_HOST, FetchLog
-from crawlprio.demo.web import Answer, Web
 from crawlprio.errors import ConfigError
 
 
@@ -31,7 +32,7 @@ class _ProxyRequest(http.Request):
         factory = self.channel_factory
         if self.method == b"CONNECT":
             self._reply(
-                _text(405, "This server opens no tunnels; send the request in plain HTTP.\n")
+                text_answer(405, "This server opens no tunnels; send the request in plain HTTP.\n")
             )
             return
         url = self._absolute_url()
@@ -116,7 +117,7 @@ class LoopbackFactory(http.HTTPFactory):
             return self.web.answer(url)
         except Exception as error:
             sys.stderr.write(f"{url}: {type(error).__name__}: {error}\n")
-            return _text(500, "The web could not answer.\n")
+            return text_answer(500, "The web could not answer.\n")
 
     def control(self, url: str) -> Answer:
         """Return one of the server's own pages."""
@@ -130,12 +131,8 @@ class LoopbackFactory(http.HTTPFactory):
                 "seeds": list(self.web.seeds),
             }
         else:
-            return _text(404, "There are /summary and /web here.\n")
+            return text_answer(404, "There are /summary and /web here.\n")
         return Answer(200, {"Content-Type": "application/json"}, json.dumps(shown).encode())
-
-
-def _text(status: int, text: str) -> Answer:
-    return Answer(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())
 
 
 def listen(web: Web, port: int, fetches: FetchLog) -> int:
@@ -178,7 +175,7 @@ def serve(*, until_stdin_closes: bool = False) -> None:
 
     def end_without_parent() -> None:
         if os.getppid() != parent:
-            reactor.stop()
+            _stop(reactor)
 
     watch = LoopingCall(end_without_parent)
     watch.start(0.5, now=False)
@@ -191,7 +188,13 @@ def _wait_for_stdin(reactor: Any) -> None:
     """Stop the reactor when standard input ends."""
     while os.read(0, 4096):
         pass
-    reactor.callFromThread(reactor.stop)
+    reactor.callFromThread(_stop, reactor)
+
+
+def _stop(reactor: Any) -> None:
+    """Stop the reactor, which a signal may have stopped before."""
+    with suppress(ReactorNotRunning):
+        reactor.stop()
 
 
 def _reactor() -> Any:

@@ -1,20 +1,19 @@
-"""The demo web: a synthetic web of any size made from a seed, and what every served web offers.
+"""The demo web: a synthetic web of any size, made from a seed.
 
 Nothing here knows HTTP servers, Scrapy or crawls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.demo import synthesis
+from crawlprio.demo.answers import Answer, Web, html_answer, text_answer
 from crawlprio.demo.vocabulary import TOPICS, VOCABULARY, sentences
 from crawlprio.errors import ConfigError
+
+__all__ = ["Answer", "DemoWeb", "Web"]
 
 _STATUS = {
     synthesis.MOVED: 301,
@@ -24,48 +23,6 @@ _STATUS = {
 }
 _SUBDOMAINS = ("www", "shop", "blog", "docs", "news")
 _N_SENTENCES = 64
-_HTML = "text/html; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a web says to one request.
-
-    Parameters
-    ----------
-    status
-        HTTP status.
-    headers
-        Header names and values, without those of the connection and without `Content-Length`.
-    body
-        The page, neither compressed nor chunked.
-    delay
-        Seconds that the server waits before it answers.
-    """
-
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    delay: float = 0.0
-
-
-class Web(Protocol):
-    """Anything that the loopback server can serve.
-
-    `seeds` are URLs to start a crawl from, best first; `hosts` the host names it has pages on.
-    `len(web)` is its number of pages. `answer` is asked for any URL at all, and says 404 where it
-    has no page.
-    """
-
-    @property
-    def seeds(self) -> Sequence[str]: ...
-
-    @property
-    def hosts(self) -> Sequence[str]: ...
-
-    def __len__(self) -> int: ...
-
-    def answer(self, url: str) -> Answer: ...
 
 
 class DemoWeb:
@@ -212,15 +169,15 @@ class DemoWeb:
         scheme, host, path = _split(url)
         site = self._site_ids.get(host)
         if site is None:
-            return _plain_text(404, f"There is no host {host} in this web.\n")
+            return text_answer(404, f"There is no host {host} in this web.\n")
         if path == "/robots.txt":
-            return _plain_text(200, self._robots(site))
+            return text_answer(200, self._robots(site))
         if scheme != self._schemes[site]:
             return Answer(301, {"Location": self._origins[site] + path})
         page = self._find(site, path)
         if page is None:
             month = self._month(site, path)
-            return _html(self._calendar(site, month)) if month else self._no_page(404)
+            return html_answer(self._calendar(site, month)) if month else self._no_page(404)
         status = self.status(page)
         if status >= 400:
             return self._no_page(status)
@@ -228,7 +185,7 @@ class DemoWeb:
             target = int(self.indices[self.indptr[page]])
             return Answer(status, {"Location": self.url(target)})
         delay = self._slow_seconds if self.slow[page] else 0.0
-        return _html(self._render(self._sources[page]), delay)
+        return html_answer(self._render(self._sources[page]), delay)
 
     def _path(self, page: int) -> str:
         site = self._sites[page]
@@ -345,7 +302,9 @@ class DemoWeb:
 
     def _no_page(self, status: int) -> Answer:
         """An error page, without links."""
-        return _html(_document("No page", "<p>There is nothing to read here.</p>"), status=status)
+        return html_answer(
+            _document("No page", "<p>There is nothing to read here.</p>"), status=status
+        )
 
 
 def _names(n_sites: int, rng: np.random.Generator) -> tuple[list[str], list[str]]:
@@ -378,11 +337,3 @@ def _document(title: str, body: str) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f"<title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )
-
-
-def _html(text: str, delay: float = 0.0, status: int = 200) -> Answer:
-    return Answer(status, {"Content-Type": _HTML}, text.encode(), delay)
-
-
-def _plain_text(status: int, text: str) -> Answer:
-    return Answer(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())

@@ -11,7 +11,11 @@ from crawlprio.errors import ConfigError
 from crawlprio.orderings.backlinks import BacklinkCount, Opic
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
+from crawlprio.orderings.combined import Combined
+from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
+from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.topical import AnchorSimilarity
 
 __all__ = ["ALL_PAGES", "ORDERINGS", "Changed", "CompiledOrdering", "Ordering", "make_ordering"]
 
@@ -23,6 +27,13 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "opic": Opic,
     "larger-sites-first": LargerSitesFirst,
     "location": Location,
+    "omniscient": Omniscient,
+    "historical-pagerank": HistoricalPageRank,
+    "pagerank": PageRank,
+    "partial-pagerank": PartialPageRank,
+    "batch-pagerank": BatchPageRank,
+    "anchor-similarity": AnchorSimilarity,
+    "combined": Combined,
 }
 
 

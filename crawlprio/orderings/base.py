@@ -209,7 +209,7 @@ class CompiledOrdering(Ordering):
         """
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
-    def first_scores(self, urls: Sequence[str] | None) -> Keys | None:
+    def first_scores(self, urls: Sequence[str] | None, truth: Keys | None) -> Keys | None:
         """Return the first key of each page of a whole graph, NaN where `first_key_rule` decides.
 
         The compiled loop asks, once, in place of `discover`. By default None: the rule decides for all.
@@ -218,6 +218,8 @@ class CompiledOrdering(Ordering):
         ----------
         urls
             of the pages of the graph, if known.
+        truth
+            PageRank of the pages of the graph; None if `needs_truth` is False.
         """
         return None
 

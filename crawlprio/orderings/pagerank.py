@@ -1,7 +1,7 @@
 """Orderings by the PageRank of the pages seen so far: pagerank, partial-pagerank, batch-pagerank.
 
-How PageRank is computed is the business of `crawlprio.importance`; when, and what holds meanwhile, is
-decided here, from counts alone.
+How PageRank is computed is the business of `crawlprio.importance`; when, and what holds meanwhile,
+is decided here, from counts alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.importance import partial_pagerank, round_significant
 from crawlprio.orderings import kernels
@@ -46,9 +45,7 @@ def crawl_ranks(rows: Rows, damping: float) -> Keys:
     """
     row_start, row_length, targets = rows
     return round_significant(
-        partial_pagerank(
-            row_start, row_length, targets, damping=damping, relative_tolerance=1e-13
-        )
+        partial_pagerank(row_start, row_length, targets, damping=damping, relative_tolerance=1e-13)
     )
 
 
@@ -94,7 +91,7 @@ class SeenLinks:
         return is_first
 
     def snapshot(self, n_pages: int) -> Rows:
-        """Return the rows of the first `n_pages` pages as they are now; later appends leave them be."""
+        """Return the rows of the first `n_pages` pages; what is appended later leaves them be."""
         row_start = np.zeros(n_pages, dtype=np.int64)
         row_length = np.zeros(n_pages, dtype=np.int32)
         with_rows = self._row_start[:n_pages]
@@ -110,9 +107,9 @@ class SeenLinks:
 class PartialPageRank(CompiledOrdering):
     """PageRank every `every` visits; a page found in between has what its parents would give it.
 
-    The seeds start with 1 / (number of seeds) each. A page found since the last computation has the sum,
-    over the fetched pages that link to it, of their value divided by their number of links; a page
-    known then keeps its value until the next. Pages seen but not fetched count as dangling.
+    The seeds start with 1 / (number of seeds) each. A page found since the last computation has the
+    sum, over the fetched pages that link to it, of their value divided by their number of links; a
+    page known then keeps its value until the next. Pages seen but not fetched count as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, section V ("Partial-pagerank"). Departure: ranks are rounded to 8 significant digits, so
@@ -138,9 +135,7 @@ class PartialPageRank(CompiledOrdering):
     evidence_rule = kernels.SHARE_VALUE
 
     def __init__(self, every: int = 100_000, damping: float = 0.85) -> None:
-        self.every: int | None = int(
-            checked_number(self.name, "every", every, least=1, whole=True)
-        )
+        self.every: int | None = int(checked_number(self.name, "every", every, least=1, whole=True))
         self.damping = checked_number(self.name, "damping", damping, least=0, below=1)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
@@ -207,7 +202,7 @@ class PartialPageRank(CompiledOrdering):
         return ALL_PAGES
 
     def due_at(self, n_links: int) -> int:
-        """Return the number of visits at which a computation is due if so many links are seen then."""
+        """Return the number of visits by which a computation is due if so many links are seen."""
         assert self.every is not None
         return self._n_visits_then + self.every
 
@@ -238,8 +233,8 @@ class PageRank(PartialPageRank):
     last one have earned its cost. So it is made after each visit until 1,000 links are seen, and at
     1,000,000 links after every 1,000. In between, pages have the values of `PartialPageRank`.
 
-    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2 (3);
-    departures as in `PartialPageRank`, and damping 0.85 (there 0.9).
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
+    (3); departures as in `PartialPageRank`, and damping 0.85 (there 0.9).
 
     Parameters
     ----------
@@ -275,8 +270,8 @@ class BatchPageRank(PartialPageRank):
     not fetched count as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
-    2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country,
-    WWW 2005, section 4.1. Departure: ranks are rounded to 8 significant digits.
+    2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
+    country, WWW 2005, section 4.1. Departure: ranks are rounded to 8 significant digits.
 
     While a computation takes its time, the batch before goes on.
 
@@ -298,15 +293,10 @@ class BatchPageRank(PartialPageRank):
     def runs_in_loop(self) -> bool:
         return not self.refines(BatchPageRank)
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
-        super().discover(first, last, visit)
-        if self.n_visits > 0:
-            self.keys[first:last] = self.new_key
-
     def _is_due(self) -> bool:
         if self._n_ranked_waiting == 0 and self.n_visits > self._n_visits_then:
             return True
         return super()._is_due()
 
     def _key_of_seeds(self) -> float:
-        return 0.0
+        return 0.0 if self.n_visits == 0 else self.new_key

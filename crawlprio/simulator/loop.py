@@ -30,13 +30,14 @@ PROGRESS = np.dtype(
     [
         ("n_fetched", np.int64),
         ("n_known", np.int64),
+        ("n_links", np.int64),
         ("n_ranked", np.int64),
         ("n_ranked_waiting", np.int64),
     ],
     align=True,
 )
-"""How far a simulation is. Pages with a local id below `n_ranked` were known when keys were last
-computed anew; so many of them wait."""
+"""How far a simulation is. `n_links` are those of the pages fetched. Pages with a local id below
+`n_ranked` were known when keys were last computed anew; `n_ranked_waiting` of them wait."""
 
 
 @njit(cache=True)
@@ -97,6 +98,7 @@ def fetch_pages(
     n_ranked_waiting = progress[0].n_ranked_waiting
     n_fetched = progress[0].n_fetched
     n_known = progress[0].n_known
+    n_links_seen = progress[0].n_links
     while n_fetched < until and not (while_ranked_wait and n_ranked_waiting == 0):
         page = heaps.pop(pages, sites, ready, delayed, totals, 0.0)
         if page < 0:
@@ -108,6 +110,7 @@ def fetch_pages(
             n_ranked_waiting -= 1
         first = indptr[graph_page]
         n_links = indptr[graph_page + 1] - first
+        n_links_seen += n_links
         key = pages[page].key
         parent_share = key / n_links if n_links > 0 else 0.0
         share = kernels.share_of_link(evidence_rule, key, n_links)
@@ -154,6 +157,7 @@ def fetch_pages(
         heaps.release(pages, sites, ready, delayed, totals, page)
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
+    progress[0].n_links = n_links_seen
     progress[0].n_ranked_waiting = n_ranked_waiting
 
 
@@ -165,15 +169,13 @@ def rows_of_fetched(
     order: PageIds,
     n_fetched: int,
     n_known: int,
+    n_links: int,
 ) -> tuple[NDArray[np.int64], PageIds, PageIds]:
     """Return the links of all fetched pages as (row_start, row_length, targets), in local ids.
 
     Rows lie in the order fetched; pages not fetched have none. O(pages known + links), 4 bytes per
     link and 12 per page.
     """
-    n_links = 0
-    for k in range(n_fetched):
-        n_links += indptr[order[k] + 1] - indptr[order[k]]
     row_start = np.zeros(n_known, dtype=np.int64)
     row_length = np.zeros(n_known, dtype=np.int32)
     targets = np.empty(n_links, dtype=np.int32)

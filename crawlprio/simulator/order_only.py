@@ -17,7 +17,7 @@ from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
-from crawlprio.simulator.loop import PROGRESS, RULES, fetch_pages
+from crawlprio.simulator.loop import PROGRESS, RULES, fetch_pages, rows_of_fetched
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.topic import HotQueue
 
@@ -184,6 +184,8 @@ class _LoopRun:
         self._pages = pages
 
         ordering.open(pages, _truth_of(pages, truth))
+        scores = ordering.first_scores(graph.urls, truth)
+        self._scores = np.empty(0) if scores is None else scores
         found = pages.discover(seeds)
         ordering.learn(Visit(NO_PAGE, found), len(pages))
         heaps.push_new(
@@ -193,39 +195,71 @@ class _LoopRun:
             np.zeros(len(seeds), dtype=np.int32),
             ordering.keys,
         )
+        self._rules = np.zeros(1, dtype=RULES)
+        self._rules["first_key_rule"] = ordering.first_key_rule
+        self._rules["evidence_rule"] = ordering.evidence_rule
+        self._rules["new_key"] = ordering.new_key
+        self._rules["random_seed"] = ordering.random_seed
         self._progress = np.zeros(1, dtype=PROGRESS)
         self._progress["n_known"] = len(pages)
-        self._scores = np.empty(0)
+        self._progress["n_ranked"] = ordering.n_ranked
+        self._progress["n_ranked_waiting"] = ordering.n_ranked
 
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until so many pages are fetched or none waits."""
-        ordering, pages, graph = self._ordering, self._pages, self._graph
-        rules = np.zeros(1, dtype=RULES)
-        rules["first_key_rule"] = ordering.first_key_rule
-        rules["evidence_rule"] = ordering.evidence_rule
-        rules["new_key"] = ordering.new_key
-        rules["random_seed"] = ordering.random_seed
+        ordering, progress = self._ordering, self._progress
         order = np.empty(until, dtype=np.int32)
         n_fetched = 0
         while n_fetched < until:
-            fetch_pages(
-                graph.indptr,
-                graph.indices,
-                self._sites_of,
-                self._scores,
-                pages.local_of,
-                pages.graph_of,
-                order,
-                rules,
-                ordering.table,
-                self._progress,
-                *self._queue,
-                min(until, n_fetched + STRIDE),
-                False,
-            )
-            pages.n_known = int(self._progress["n_known"][0])
-            if self._progress["n_fetched"][0] == n_fetched:
+            due = ordering.due_at(int(progress["n_links"][0]))
+            self._fetch(order, min(until, due, n_fetched + STRIDE))
+            fetched_before, n_fetched = n_fetched, int(progress["n_fetched"][0])
+            if n_fetched == fetched_before:
                 break
-            n_fetched = int(self._progress["n_fetched"][0])
             report(n_fetched)
+            if n_fetched < until and self._is_due(n_fetched):
+                self._compute_keys(order, n_fetched)
         return order[:n_fetched].copy()
+
+    def _fetch(self, order: PageIds, until: int) -> None:
+        """Run the loop until so many pages are fetched, none waits, or keys are due before."""
+        fetch_pages(
+            self._graph.indptr,
+            self._graph.indices,
+            self._sites_of,
+            self._scores,
+            self._pages.local_of,
+            self._pages.graph_of,
+            order,
+            self._rules,
+            self._ordering.table,
+            self._progress,
+            *self._queue,
+            until,
+            self._ordering.due_when_ranked_are_fetched,
+        )
+        self._pages.n_known = int(self._progress["n_known"][0])
+
+    def _is_due(self, n_fetched: int) -> bool:
+        """Whether the ordering computes all keys anew after so many visits."""
+        if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
+            return True
+        none_waits = self._progress["n_ranked_waiting"][0] == 0
+        return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
+
+    def _compute_keys(self, order: PageIds, n_fetched: int) -> None:
+        """Give all pages the keys that the ordering computes from the links seen so far."""
+        progress, n_known = self._progress, len(self._pages)
+        rows = rows_of_fetched(
+            self._graph.indptr,
+            self._graph.indices,
+            self._pages.local_of,
+            order,
+            n_fetched,
+            n_known,
+            int(progress["n_links"][0]),
+        )
+        keys = self._ordering.compute_keys(rows, n_fetched)
+        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
+        progress["n_ranked"] = n_known
+        progress["n_ranked_waiting"] = n_known - n_fetched

@@ -181,7 +181,7 @@ class SiteSpider(Spider):
         yield pairs
         if self._yields_requests:
             for url in pairs.targets:
-                yield Request(url)
+                yield Request(url, meta={"depth": depth + 1})
 
     def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
         """Put each link of a page where it belongs: to the targets, or outside."""

@@ -1,0 +1,161 @@
+"""The ordering made of others: a weighted sum of their keys.
+
+It knows its members as orderings only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from crawlprio.errors import ConfigError
+from crawlprio.orderings.base import (
+    ALL_PAGES,
+    Changed,
+    Keys,
+    Ordering,
+    Pages,
+    checked_number,
+)
+from crawlprio.pages import NO_PAGES, Visit
+
+
+class Combined(Ordering):
+    """Pages with the largest weighted sum of the keys that other orderings give them.
+
+    The keys are taken as they are: a weight must make up for their scale (PageRank sums to 1, cash
+    starts at 1, location is a few points).
+
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998,
+    section 2 (combined importance metrics). The cost is that of all members.
+
+    Parameters
+    ----------
+    weights
+        name or import path of an ordering -> its weight, any finite number; one at least.
+    options
+        name of an ordering -> dict of its options.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float] | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        from crawlprio.orderings import make_ordering
+
+        if not isinstance(weights, Mapping) or not weights:
+            raise ConfigError(
+                f"ORDERING_OPTIONS of combined: weights is {weights!r}; give names of orderings "
+                'with a weight each, such as {"opic": 1.0, "location": 0.5}.'
+            )
+        if not isinstance(options or {}, Mapping):
+            raise ConfigError(
+                f"ORDERING_OPTIONS of combined: options is {options!r}; give a dict of options for "
+                'each name, such as {"location": {"slashes": 2.0}}.'
+            )
+        of_members = options or {}
+        for name in of_members:
+            if name not in weights:
+                raise ConfigError(
+                    f"ORDERING_OPTIONS of combined: options names {name!r}, which has no weight; "
+                    f"orderings with one: {', '.join(map(str, weights))}."
+                )
+        self._members: list[tuple[float, Ordering]] = []
+        for name, value in weights.items():
+            weight = checked_number("combined", f"weights[{name!r}]", value)
+            try:
+                member = make_ordering(name, of_members.get(name))
+            except ConfigError as error:
+                raise ConfigError(f"ORDERING_OPTIONS of combined: {error}") from None
+            if type(member).site_key is not Ordering.site_key:
+                raise ConfigError(
+                    f"ORDERING_OPTIONS of combined: weights names {name!r}, which ranks sites and "
+                    "not pages; leave it out."
+                )
+            self._members.append((weight, member))
+        self.needs_anchors = any(member.needs_anchors for _, member in self._members)
+        self.needs_truth = any(member.needs_truth for _, member in self._members)
+        self.initial_key = sum(weight * member.initial_key for weight, member in self._members)
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self._n_summed = 0
+        self._computing: list[Ordering] = []
+        for _, member in self._members:
+            member.open(pages, truth)
+
+    def observe(self, visit: Visit) -> Changed:
+        changed = _union([member.learn(visit, self.n_pages) for _, member in self._members])
+        if changed is not ALL_PAGES:
+            self._sum(np.arange(self._n_summed, self.n_pages, dtype=np.int32))
+        self._n_summed = self.n_pages
+        return self._summed(changed)
+
+    def recomputation(self) -> Callable[[], Keys] | None:
+        """Return the work of all members that have some due, when none is under way."""
+        if self._computing:
+            return None
+        works = []
+        for _, member in self._members:
+            work = member.recomputation()
+            if work is not None:
+                works.append(work)
+                self._computing.append(member)
+        if not works:
+            return None
+        return lambda: _packed([work() for work in works])
+
+    def accept(self, result: Keys) -> Changed:
+        members, self._computing = self._computing, []
+        return self._summed(
+            _union(
+                [
+                    member.accept(part)
+                    for member, part in zip(members, _unpacked(result), strict=True)
+                ]
+            )
+        )
+
+    def _summed(self, changed: Changed) -> Changed:
+        """Bring the sums of these pages up to date."""
+        self._sum(slice(0, self.n_pages) if changed is ALL_PAGES else changed)
+        return changed
+
+    def _sum(self, pages: Any) -> None:
+        """Add up the members' keys for an index of pages."""
+        total = np.zeros_like(self.keys[pages])
+        for weight, member in self._members:
+            total += weight * member.keys[pages]
+        self.keys[pages] = total
+
+
+def _union(changes: list[Changed]) -> Changed:
+    """The pages that are in any of the changes; mostly they are the targets of one visit."""
+    distinct: list[Changed] = []
+    for change in changes:
+        if change is ALL_PAGES:
+            return ALL_PAGES
+        if len(change) and not any(change is other for other in distinct):
+            distinct.append(change)
+    if len(distinct) == 1:
+        return distinct[0]
+    return np.unique(np.concatenate([NO_PAGES, *distinct]))
+
+
+def _packed(results: list[Keys]) -> Keys:
+    """One array of several, each after its length."""
+    return np.concatenate([part for result in results for part in ([len(result)], result)])
+
+
+def _unpacked(packed: Keys) -> list[Keys]:
+    """The arrays that `_packed` put into one."""
+    results = []
+    at = 0
+    while at < len(packed):
+        end = at + 1 + int(packed[at])
+        results.append(packed[at + 1 : end])
+        at = end
+    return results

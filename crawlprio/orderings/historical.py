@@ -1,0 +1,195 @@
+"""Orderings by scores from outside the crawl: the true ones, and those of an earlier crawl.
+
+How scores are kept in files is known to `crawlprio.orderings.scores`; nothing here knows queues.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from crawlprio.errors import ConfigError
+from crawlprio.orderings import kernels
+from crawlprio.orderings.base import CompiledOrdering, Keys, Pages, checked_seed
+from crawlprio.orderings.scores import EarlierScores, read_scores
+from crawlprio.pages import Visit
+
+_RULES = {
+    "zero": kernels.CONSTANT,
+    "random": kernels.RANDOM_OF_TABLE,
+    "parent": kernels.PARENT_SHARE,
+    "omniscient": kernels.CONSTANT,
+}
+
+
+class ScoredOrdering(CompiledOrdering):
+    """An ordering whose pages have a score from elsewhere as their key, or else one by a rule."""
+
+    def score_of(self, page: int) -> float:
+        """Return the score of a page, or NaN if it has none and the rule for new pages decides."""
+        raise NotImplementedError
+
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys:
+        """Return what `score_of` says of every page of a link graph, by its page id there.
+
+        Parameters
+        ----------
+        n_pages
+            pages of the graph.
+        urls
+            the URL of each, where known.
+        truth
+            float64, shape (n_pages,): PageRank of the whole graph, where it is needed.
+        """
+        raise NotImplementedError
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        super().discover(first, last, visit)
+        for page in range(first, last):
+            score = self.score_of(page)
+            if not math.isnan(score):
+                self.keys[page] = score
+
+
+class Omniscient(ScoredOrdering):
+    """Pages by their true PageRank in the whole graph, which no crawl can know.
+
+    Greedy among the pages seen: no upper bound. The bound is all pages sorted by PageRank.
+
+    Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
+    2004, section V ("Optimal"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW
+    2005, section 4.3. It needs the whole graph: a simulation, a replay or the demo web.
+    """
+
+    needs_truth = True
+
+    def score_of(self, page: int) -> float:
+        return self.truth(page)
+
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys:
+        assert truth is not None
+        return truth
+
+
+class HistoricalPageRank(ScoredOrdering):
+    """Pages by the score that an earlier crawl gave them; four rules for pages new since then.
+
+    Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 4.2
+    ("Historical-pagerank").
+
+    Parameters
+    ----------
+    scores
+        The earlier scores, finite numbers: a crawl store, whose PageRank is computed; a `.npz`
+        with arrays `scores` and `urls`, or `scores` alone, by page id, for a simulation on a graph;
+        a `.csv` with a URL and a score a line; or a dict of URL -> score. Of a URL that comes twice
+        the first score counts. A page is found by exactly its URL.
+    new
+        key of a page without a score. "zero" (the default): 0. "random": a score drawn from the
+        earlier ones when the page is discovered. "parent": the key of the page in which its link
+        was first found, divided by that page's number of links; a seed has 0. "omniscient": its
+        PageRank in the whole graph.
+    seed
+        of the draws; whole number of 0 or more, below 2**53; default 0.
+
+    Raises
+    ------
+    ConfigError
+        if an option is not as said.
+    GraphError, StoreError
+        if a file cannot be read, holds no score, or one that is not a finite number.
+    """
+
+    def __init__(
+        self,
+        scores: str | os.PathLike[str] | Mapping[str, float] | None = None,
+        new: str = "zero",
+        seed: int = 0,
+    ) -> None:
+        if scores is None:
+            raise ConfigError(
+                "ORDERING_OPTIONS of historical-pagerank: scores is missing; give the file of an "
+                "earlier crawl: its crawl store, a .npz or a .csv."
+            )
+        if new not in _RULES:
+            raise ConfigError(
+                f"ORDERING_OPTIONS of historical-pagerank: new is {new!r}; give one of "
+                f"{', '.join(_RULES)}."
+            )
+        self.random_seed = checked_seed("historical-pagerank", seed)
+        self.first_key_rule = _RULES[new]
+        self.needs_truth = new == "omniscient"
+        self._earlier: EarlierScores = read_scores(scores)
+        self.table = self._earlier.values
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self._graph_page: Callable[[int], int] | None = None
+        if self._earlier.by_url is None:
+            self._graph_page = getattr(pages, "graph_page", None)
+            if self._graph_page is None:
+                raise ConfigError(
+                    f"{self._earlier.source} has scores by page id, which are known in a "
+                    "simulation only; give it an array urls too."
+                )
+
+    def score_of(self, page: int) -> float:
+        scores = self._earlier
+        if scores.by_url is not None:
+            at = scores.by_url.get(self.pages.url(page), -1)
+        else:
+            assert self._graph_page is not None
+            at = self._graph_page(page)
+        if 0 <= at < len(scores.values):
+            return float(scores.values[at])
+        return self.truth(page) if self.needs_truth else math.nan
+
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys:
+        known = np.full(n_pages, np.nan) if truth is None or not self.needs_truth else truth.copy()
+        by_url, values = self._earlier.by_url, self._earlier.values
+        if by_url is None:
+            n = min(n_pages, len(values))
+            known[:n] = values[:n]
+            return known
+        self.check_known(urls)
+        for page, url in enumerate(urls or ()):
+            at = by_url.get(url, -1)
+            if at >= 0:
+                known[page] = values[at]
+        return known
+
+    def check_known(self, urls: Iterable[str] | None) -> None:
+        """Check that some page of a graph has an earlier score, where scores go by URL.
+
+        Parameters
+        ----------
+        urls
+            the URLs of the graph; None if it has none.
+
+        Raises
+        ------
+        ConfigError
+            if none has one.
+        """
+        by_url = self._earlier.by_url
+        if by_url is None:
+            return
+        if urls is None:
+            raise ConfigError(
+                f"{self._earlier.source} has scores by URL, and the graph has no URLs; give a .npz "
+                "with scores by page id."
+            )
+        if not any(url in by_url for url in urls):
+            raise ConfigError(
+                f"{self._earlier.source} has scores of {len(by_url)} URLs, of which the graph has "
+                "none; give the scores of an earlier crawl of the same pages."
+            )
