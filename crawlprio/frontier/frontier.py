@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
 from crawlprio.frontier.heaps import DONE, LEASED, UNKNOWN, WAITING
-from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.orderings.base import (
+    ALL_PAGES,
+    Changed,
+    CompiledOrdering,
+    Keys,
+    Ordering,
+    Pages,
+)
+from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.topic import HotQueue
 
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
+
+
+class SitedPages(Pages, Protocol):
+    """A page table as the frontier sees it: that of a live crawl or of a simulation."""
+
+    @property
+    def n_sites(self) -> int: ...
+
+    @property
+    def sites(self) -> NDArray[np.int32]: ...
 
 
 class Frontier:
@@ -53,7 +71,7 @@ class Frontier:
     def __init__(
         self,
         ordering: Ordering,
-        pages: PageTable,
+        pages: SitedPages,
         *,
         limit: int = 1,
         delay: float = 0.0,

@@ -196,7 +196,7 @@ class CompiledOrdering(Ordering):
         )
 
     def due_at(self, n_links: int) -> int:
-        """Return after how many visits all keys are to be computed anew, if so many links are seen then.
+        """Return after how many visits all keys are due anew, if so many links are seen by then.
 
         The compiled loop asks; the answer never falls as `n_links` grows. By default never.
         """
@@ -209,17 +209,21 @@ class CompiledOrdering(Ordering):
         """
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
-    def first_scores(self, urls: Sequence[str] | None, truth: Keys | None) -> Keys | None:
-        """Return the first key of each page of a whole graph, NaN where `first_key_rule` decides.
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys | None:
+        """Return the first key of each page of a link graph, NaN where `first_key_rule` decides.
 
-        The compiled loop asks, once, in place of `discover`. By default None: the rule decides for all.
+        The compiled loop asks once, in place of `discover`. By default None: the rule decides.
 
         Parameters
         ----------
+        n_pages
+            pages of the graph.
         urls
-            of the pages of the graph, if known.
+            the URL of each, where known.
         truth
-            PageRank of the pages of the graph; None if `needs_truth` is False.
+            float64, shape (n_pages,): PageRank of the whole graph, where it is needed.
         """
         return None
 

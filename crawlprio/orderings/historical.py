@@ -32,21 +32,11 @@ class ScoredOrdering(CompiledOrdering):
         """Return the score of a page, or NaN if it has none and the rule for new pages decides."""
         raise NotImplementedError
 
-    def graph_scores(
-        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
-    ) -> Keys:
-        """Return what `score_of` says of every page of a link graph, by its page id there.
-
-        Parameters
-        ----------
-        n_pages
-            pages of the graph.
-        urls
-            the URL of each, where known.
-        truth
-            float64, shape (n_pages,): PageRank of the whole graph, where it is needed.
-        """
-        raise NotImplementedError
+    @property
+    def runs_in_loop(self) -> bool:
+        # `graph_scores` has to say the same as `score_of`: one class must define both.
+        scorer = next(cls for cls in type(self).__mro__ if "score_of" in vars(cls))
+        return "graph_scores" in vars(scorer) and not self.refines(ScoredOrdering)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         super().discover(first, last, visit)

@@ -1,4 +1,4 @@
-"""The pages of a link graph as a simulated crawl discovers them, and what a recorded crawl said of them.
+"""The pages of a link graph as a simulated crawl discovers them, and what a crawl said of them.
 
 Local ids count from 0 in order of discovery, as in a live crawl; nothing here knows orderings.
 """
@@ -71,13 +71,13 @@ class GraphPages:
         """
         if self.graph.urls is None:
             raise GraphError(
-                "The graph has no URLs, which the ordering or topic reads; put them, one a line, in "
-                "NAME.urls.gz beside NAME.npz, or choose another ordering."
+                "The graph has no URLs, which the ordering or topic reads; put them, one a line, "
+                "in NAME.urls.gz beside NAME.npz, or choose another ordering."
             )
-        return self.graph.urls[self.graph_of[page]]
+        return self.graph.urls[self.graph_page(page)]
 
     def discover(self, pages: PageIds) -> PageIds:
-        """Return the local ids of pages of the graph; those that are new get the next ones. O(pages)."""
+        """Return the local ids of pages of the graph; new ones get the next ids. O(pages)."""
         found, self.n_known = _discover(
             self.local_of, self.graph_of, self._sites, self.graph.site, pages, self.n_known
         )
@@ -85,7 +85,7 @@ class GraphPages:
 
 
 class RecordedVisits:
-    """What each page of a crawl store said, by its last visit: anchor texts, title, text and status.
+    """What each page of a crawl store said in its last visit: anchor texts, title, text, status.
 
     Held in memory, texts compressed.
 

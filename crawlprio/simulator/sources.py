@@ -70,8 +70,8 @@ class Source:
     def default_seeds(self) -> list[int]:
         """Return the seeds of a crawl store, else one page that leads far. O(links).
 
-        That page is, of page 0 and the `CANDIDATES` - 1 pages with the most links, the one from which
-        the most pages can be reached; the first of them if several are alike.
+        That page is, of page 0 and the `CANDIDATES` - 1 pages with the most links, the one from
+        which the most pages can be reached; the first of them if several are alike.
         """
         if self.store_seeds:
             return list(self.store_seeds)
@@ -92,7 +92,7 @@ class Source:
         seeds = []
         for seed in given:
             page = NO_PAGE
-            if seed.isascii() and seed.isdigit():
+            if seed.isascii() and seed.isdigit() and len(seed) < 12:
                 page = int(seed) if int(seed) < graph.n_pages else NO_PAGE
             elif graph.urls is not None:
                 page = graph.find(seed)

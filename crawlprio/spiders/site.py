@@ -154,7 +154,9 @@ class SiteSpider(Spider):
             yield Request(url)
 
     def parse(self, response: Response, **_: Any) -> Iterator[LinkPairs | Request]:
-        """Yield the links of one page as one item."""
+        """Yield the links of one page as one item; nothing for an answer that is an error."""
+        if not 200 <= response.status < 300:
+            return
         source = self._source(response)
         depth = response.meta.get("depth", 0) if response.request is not None else 0
         if depth == 0:

@@ -1,0 +1,99 @@
+"""Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would.
+
+It knows no ordering: what comes out is judged by the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from oracles import Topic as OracleTopic
+from oracles import Web, true_pagerank
+
+from crawlprio.frontier import Frontier
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.topic import HotQueue, Topic
+
+
+class WebPages(PageTable):
+    """A page table over a web: ids in order of discovery <-> page numbers of the web."""
+
+    def __init__(self, web: Web) -> None:
+        super().__init__()
+        self.web = web
+        self.numbers: list[int] = []
+
+    def graph_page(self, page: int) -> int:
+        """Return the number that a page has in the web."""
+        return self.numbers[page]
+
+    def find_or_add(self, numbers: Iterable[int]) -> list[int]:
+        """Return the ids of pages of the web; new ones get the next."""
+        pages = []
+        for number in numbers:
+            page = self.find(str(number))
+            if page == NO_PAGE:
+                site = self.site(f"s{self.web.site.get(number, 0)}")
+                page = self.add(str(number), self.web.urls.get(number, ""), site)
+                self.numbers.append(number)
+            pages.append(page)
+        return pages
+
+    def seeds(self, numbers: Sequence[int]) -> Visit:
+        """Return the visit that shows the seeds."""
+        return Visit(NO_PAGE, np.array(self.find_or_add(dict.fromkeys(numbers)), dtype=np.int32))
+
+    def visit(self, page: int) -> Visit:
+        """Return what a fetched page says: distinct links without itself, in page order."""
+        number = self.numbers[page]
+        links = self.web.links_of(number)
+        return Visit(
+            page,
+            np.array(self.find_or_add(links), dtype=np.int32),
+            anchors=[self.web.anchors.get((number, target), "") for target in links],
+            title=self.web.titles.get(number, ""),
+            text=self.web.bodies.get(number, ""),
+        )
+
+
+def hot_queue_of(topic: OracleTopic) -> HotQueue:
+    """Return the hot queue for what the oracle calls a topic."""
+    return HotQueue(
+        Topic(topic.words, stem="english" if topic.stem else None),
+        distance=topic.distance,
+        title=topic.title,
+        body=topic.body,
+    )
+
+
+def fetch_order(
+    web: Web,
+    seeds: Sequence[int],
+    ordering: str | Ordering,
+    options: Mapping[str, Any] | None = None,
+    topic: OracleTopic | None = None,
+    budget: int | None = None,
+) -> list[int]:
+    """Return the pages of a web in the order in which the frontier lets them out."""
+    policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
+    pages = WebPages(web)
+    truth = true_pagerank(web) if policy.needs_truth else {}
+    frontier = Frontier(
+        policy,
+        pages,
+        hot_queue=None if topic is None else hot_queue_of(topic),
+        truth=lambda page: truth[pages.numbers[page]],
+    )
+    frontier.observe(pages.seeds(seeds))
+    order: list[int] = []
+    while budget is None or len(order) < budget:
+        page = frontier.next_page(0.0)
+        if page == NO_PAGE:
+            break
+        order.append(pages.numbers[page])
+        frontier.observe(pages.visit(page))
+        frontier.release(page)
+    return order
