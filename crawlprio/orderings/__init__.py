@@ -17,7 +17,15 @@ from crawlprio.orderings.location import Location
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.topical import AnchorSimilarity
 
-__all__ = ["ALL_PAGES", "ORDERINGS", "Changed", "CompiledOrdering", "Ordering", "make_ordering"]
+__all__ = [
+    "ALL_PAGES",
+    "ORDERINGS",
+    "Changed",
+    "CompiledOrdering",
+    "Ordering",
+    "make_ordering",
+    "option_names",
+]
 
 ORDERINGS: dict[str, type[Ordering]] = {
     "random": Random,
@@ -47,11 +55,7 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         is unknown or out of bounds: one sentence that says what is allowed.
     """
     cls = _find(name)
-    known = [
-        parameter.name
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    known = option_names(cls)
     if not isinstance(options or {}, Mapping):
         raise ConfigError(
             f"ORDERING_OPTIONS is {options!r}; give a dict of options by name, such as "
@@ -62,6 +66,21 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
             allowed = f"known options: {', '.join(known)}" if known else "it has no options"
             raise ConfigError(f"ORDERING_OPTIONS names {option!r}, which {name} lacks; {allowed}.")
     return cls(**(options or {}))
+
+
+def option_names(name: str | type[Ordering]) -> list[str]:
+    """Return the options that the ordering of this name, or of this import path, takes.
+
+    Raises
+    ------
+    ConfigError
+        if there is no such ordering, or the path cannot be imported or is no `Ordering`.
+    """
+    return [
+        parameter.name
+        for parameter in inspect.signature(_find(name)).parameters.values()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def _find(name: str | type[Ordering]) -> type[Ordering]:
