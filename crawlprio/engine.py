@@ -12,10 +12,12 @@ import math
 from collections.abc import Set
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
 
 logger = logging.getLogger("crawlprio")
+
+_refused: WeakSet[Crawler] = WeakSet()
 
 
 class EngineAlarm:
@@ -85,23 +89,34 @@ def silence_downloader_delays(crawler: Crawler) -> None:
     }
 
 
-def silence_slot_delay(crawler: Crawler, slot_key: str) -> None:
-    """Undo the delay that AutoThrottle gave a downloader slot."""
-    slot = crawler.engine.downloader.slots.get(slot_key)
+def silence_slot_delay(crawler: Crawler, request: Request) -> None:
+    """Undo the delay that AutoThrottle gave the downloader slot of a request."""
+    slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
     if slot is not None:
         slot.delay = 0.0
 
 
 def refuse_to_start(crawler: Crawler, error: CrawlprioError) -> CloseSpider:
-    """Log why a crawl cannot start; return the exception that a `spider_opened` handler raises.
+    """Log why a crawl cannot start; return the exception that then ends it, to be raised.
 
-    Scrapy then closes the spider in good order. A crawler that ends without a spider counts as not
-    having started, so that the command exits with an error.
+    It may be raised when the spider is opened, or the scheduler. Scrapy closes the spider in good
+    order. A crawler that ends without a spider counts as not having started, so that the command
+    exits with an error. Only the first refusal of a crawler is logged.
     """
-    logger.error("%s", error)
+    if crawler not in _refused:
+        _refused.add(crawler)
+        logger.error("%s", error)
 
-    def forget_spider() -> None:
-        crawler.spider = None
+        def forget_spider() -> None:
+            crawler.spider = None
 
-    crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+        crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
     return CloseSpider("crawlprio_refused")
+
+
+def stop_crawl(crawler: Crawler, error: CrawlprioError) -> None:
+    """Log why a crawl cannot go on, and let Scrapy close the spider; once is enough."""
+    if crawler not in _refused:
+        _refused.add(crawler)
+        logger.error("%s", error)
+        deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))

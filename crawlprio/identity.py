@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scrapy import Request
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import canonicalize_url
 
@@ -39,3 +40,15 @@ class Identities:
         if self._by_url and request.method == "GET" and not request.body:
             return self.of_url(request.url)
         return "fingerprint:" + self._fingerprinter.fingerprint(request).hex()
+
+
+def forget_inherited_slot(request: Request) -> None:
+    """Take from a redirect the download slot that it has from the page that redirects.
+
+    Scrapy's downloader writes the slot into `meta`, and a redirect copies it, so that the fetch would
+    count for a host that it does not go to.
+    """
+    slot = request.meta.get("download_slot")
+    urls = request.meta.get("redirect_urls")
+    if slot and urls and slot == urlparse_cached(Request(urls[-1])).hostname:
+        del request.meta["download_slot"]

@@ -62,8 +62,9 @@ class Scope:
     follow
         `"site"` (the default): pages on the hosts of the seeds, with or without `www.` in front;
         `"domain"`: pages of the registered domains of the seeds, by the public suffix list as it
-        comes with tldextract, private suffixes (`github.io`) included; a host without a registered
-        domain, such as an IP address, counts as its own; `"web"`: pages anywhere.
+        comes with tldextract, private suffixes (`github.io`) included; under a top-level domain that
+        the list does not name, the last two labels; an IP address is a domain of its own; `"web"`:
+        pages anywhere.
     allow, deny
         Regular expressions: a URL is followed only if `allow` is found in it, and not if `deny`
         is. Empty or None: no condition.
@@ -184,7 +185,10 @@ class Scope:
     def _home(self, host: str) -> str:
         """Return what a host is part of: its site or its domain."""
         if self.follow == "domain":
-            return _suffixes()(host).top_domain_under_public_suffix or host
+            found = _suffixes()(host)
+            if found.suffix or found.ipv4 or found.ipv6:
+                return found.top_domain_under_public_suffix or host
+            return ".".join(host.rsplit(".", 2)[-2:])  # the list's rule for what it does not name
         return host.removeprefix("www.")
 
 

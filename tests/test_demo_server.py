@@ -146,6 +146,22 @@ def test_a_slow_page_holds_nobody_else_up(
     assert first["end"] < second["end"]
 
 
+def test_a_client_that_hangs_up_on_a_slow_page_is_logged_with_status_0(
+    server: LoopbackServer, web: DemoWeb, log: Path
+) -> None:
+    slow = web.url(int(web.slow.nonzero()[0][-1]))
+    hurried = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    hurried.request("GET", slow, headers={"X-Forwarded-Proto": slow.partition(":")[0]})
+    hurried.close()
+    requests = server.summary()["requests"]
+    for _ in range(10_000):  # each a round trip, so that the server gets to see the hang-up
+        if len(lines := log.read_text().splitlines()) == requests:
+            break
+        requests = server.summary()["requests"]
+    last = json.loads(lines[-1])
+    assert (last["url"], last["status"], last["bytes"]) == (slow, 0, 0)
+
+
 def test_each_request_is_a_line_of_the_log(
     server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
 ) -> None:

@@ -81,13 +81,15 @@ def test_another_seed_gives_another_web(web: DemoWeb) -> None:
 
 
 def test_the_arrays_have_the_types_of_a_link_graph(web: DemoWeb) -> None:
-    types = (web.indptr.dtype, web.indices.dtype, web.site.dtype)
-    assert types == (np.int64, np.int32, np.int32)
+    types = [str(array.dtype) for array in (web.indptr, web.indices, web.site)]
+    assert types == ["int64", "int32", "int32"]
     assert len(web.indptr) == len(web) + 1 == 3_001
     assert len(web.hosts) == 40 == web.site.max() + 1
 
 
-@pytest.mark.parametrize(("n_pages", "n_sites"), [(3_000, 40), (1_500, 3), (300, 300), (30, 2)])
+@pytest.mark.parametrize(
+    ("n_pages", "n_sites"), [(3_000, 40), (1_500, 3), (2_000, 900), (300, 300)]
+)
 def test_the_links_of_the_html_are_the_rows_of_the_graph(n_pages: int, n_sites: int) -> None:
     web = DemoWeb(n_pages, n_sites, seed=n_pages)
     endless = 0

@@ -204,3 +204,17 @@ def test_a_seed_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, rea
     with pytest.raises(ConfigError) as caught:
         read_seeds(f"@{path}")
     assert str(caught.value).startswith(f"seeds: {str(path)!r} cannot be read ({reason}")
+
+
+def test_under_an_unlisted_top_level_domain_the_last_two_labels_are_the_domain() -> None:
+    scope = Scope(["http://www.site17.example/"], "domain")
+    urls = ["http://shop.site17.example/a", "http://www.site1.example/", "http://site17.example/"]
+    assert [scope.allows(url, 1) for url in urls] == [True, False, True]
+
+
+def test_an_ip_address_is_a_domain_of_its_own() -> None:
+    scope = Scope(["http://127.0.0.1/"], "domain")
+    assert [scope.allows(f"http://{host}/", 1) for host in ("127.0.0.1", "126.0.0.1")] == [
+        True,
+        False,
+    ]

@@ -1,1 +1,68 @@
-"""The commands that crawlprio adds to `scrapy`; each is thin and imports the core."""
+"""The commands that crawlprio adds to `scrapy`; each is thin and imports the core.
+
+What they share is here: how a command ends when its input is bad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+from scrapy.commands import ScrapyCommand
+
+from crawlprio.errors import ConfigError, CrawlprioError
+
+
+class OneLineCommand(ScrapyCommand):
+    """A command that ends with status 2 and one line on stderr when its input is bad.
+
+    It works outside a project and starts no crawler. A subclass has `execute` in place of `run`; it
+    is imported whenever `scrapy` starts, so it imports what it needs inside.
+    """
+
+    requires_project = False
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Do the work; raise `CrawlprioError` for bad input."""
+        raise NotImplementedError
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        # argparse would print the usage, some twenty lines, before what is wrong.
+        setattr(parser, "error", _end_in_one_line)  # noqa: B010
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""
+        try:
+            self.execute(args, opts)
+        except CrawlprioError as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 2
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            self.exitcode = 130
+
+
+def check_writable(option: str, path: str | Path) -> None:
+    """Raise `ConfigError` if a file cannot be written, before the work that it is for."""
+    path = Path(path)
+    existed = path.exists()
+    try:
+        path.open("ab").close()
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{option} {path}: it cannot be written ({error.strerror or error}); name a file in a "
+            "folder that exists and may be written."
+        ) from None
+
+
+def _end_in_one_line(message: str) -> NoReturn:
+    """Stop because of a bad option."""
+    print(f"scrapy: {message}", file=sys.stderr)
+    sys.exit(2)

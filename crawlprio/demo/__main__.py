@@ -6,6 +6,7 @@ It must not know how the webs are made or served.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -16,9 +17,10 @@ from crawlprio.errors import ConfigError, CrawlprioError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; return 0, or 2 with one sentence on stderr for bad input."""
+    parent = os.getppid()
     options = _parser().parse_args(arguments)
     try:
-        _serve(options)
+        _serve(options, parent)
     except CrawlprioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -27,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _serve(options: argparse.Namespace, parent: int) -> None:
     from crawlprio.demo import server
     from crawlprio.demo.fetches import FetchLog
     from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
@@ -48,9 +50,12 @@ def _serve(options: argparse.Namespace) -> None:
         raise ConfigError(f"{options.log} cannot be written ({error.strerror}).") from error
     with file as log:
         port = server.listen(web, options.port, FetchLog(log))
-        sites = len(web.hosts)
-        print(f"serving {len(web)} pages of {sites} sites at http://127.0.0.1:{port}", flush=True)
-        server.serve(until_stdin_closes=options.until_stdin_closes)
+        line = f"serving {len(web)} pages of {len(web.hosts)} sites at http://127.0.0.1:{port}"
+        server.serve(
+            lambda: print(line, flush=True),
+            parent=parent,
+            until_stdin_closes=options.until_stdin_closes,
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

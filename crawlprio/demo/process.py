@@ -99,6 +99,8 @@ class LoopbackServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
+                # Ctrl-C is for the crawl, which still needs its pages to end in good order.
+                start_new_session=True,
             )
             self._process = process
             try:

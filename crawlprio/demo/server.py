@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from typing import Any
@@ -121,7 +122,7 @@ class LoopbackFactory(http.HTTPFactory):
 
     def control(self, url: str) -> Answer:
         """Return one of the server's own pages."""
-        path = "/" + url.split("/", 3)[3]
+        path = "/" + url.partition("://")[2].partition("/")[2]
         if path == "/summary":
             shown = self.fetches.summary()
         elif path == "/web":
@@ -162,25 +163,32 @@ def listen(web: Web, port: int, fetches: FetchLog) -> int:
     return listened
 
 
-def serve(*, until_stdin_closes: bool = False) -> None:
+def serve(
+    ready: Callable[[], None], *, parent: int | None = None, until_stdin_closes: bool = False
+) -> None:
     """Answer until SIGTERM or SIGINT, or until the parent process is gone.
 
     Parameters
     ----------
+    ready
+        Called once it answers and heeds signals.
+    parent
+        Process id of the parent as it was at start; by default, the present one.
     until_stdin_closes
         Also end when standard input does: the surest sign that whoever started it is gone.
     """
     reactor = _reactor()
-    parent = os.getppid()
+    started_by = os.getppid() if parent is None else parent
 
     def end_without_parent() -> None:
-        if os.getppid() != parent:
+        if os.getppid() != started_by:
             _stop(reactor)
 
     watch = LoopingCall(end_without_parent)
     watch.start(0.5, now=False)
     if until_stdin_closes:
         Thread(target=_wait_for_stdin, args=(reactor,), daemon=True).start()
+    reactor.callWhenRunning(ready)
     reactor.run()
 
 

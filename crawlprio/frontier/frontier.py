@@ -140,8 +140,10 @@ class Frontier:
         if visit.page >= 0 and self.state(visit.page) == WAITING:
             heaps.remove(*self._arrays, visit.page, DONE)
         self._take(changed)
-        if self._by_call:
-            self._ask_site_keys(np.append(visit.targets, np.arange(first, n_pages, dtype=np.int32)))
+        if self._by_call and changed is not ALL_PAGES:
+            new = np.arange(first, n_pages, dtype=np.int32)
+            own = [visit.page] if visit.page >= 0 else []
+            self._ask_site_keys(np.concatenate([visit.targets, changed, new, own]).astype(np.int64))
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
@@ -152,22 +154,25 @@ class Frontier:
         """
         self._grow()
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
-        known = page < self.ordering.n_pages
-        key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
+        before = int(self._pages["tier"][page])
+        hot = before % 2
         if self.state(page) == WAITING:
-            waiting = self._pages[page]
-            hot = int(waiting["tier"]) % 2
-            tier = max(tier, int(waiting["tier"]) - hot) + hot
-            heaps.rekey(*self._arrays, page, tier, float(waiting["key"]))
-            return
-        heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
-        if self._by_call:
-            self._ask_site_keys(np.array([page], dtype=np.int32))
+            tier = max(tier, before - hot)
+            heaps.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
+            if self._by_call:
+                self._ask_site_keys(np.array([page], dtype=np.int32))
+        else:
+            self._push(page, tier + hot)
 
     def put_back(self, page: int) -> None:
-        """Let a leased page wait again as it did before it was leased. O(log n)."""
-        row = self._pages[page]
-        heaps.push(*self._arrays, page, int(row["site"]), int(row["tier"]), float(row["key"]))
+        """Let a leased page wait again, at the priority it had and its present key. O(log n)."""
+        self._push(page, int(self._pages["tier"][page]))
+
+    def _push(self, page: int, tier: int) -> None:
+        """Let a page wait with its present key."""
+        known = page < self.ordering.n_pages
+        key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
+        heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
             self._ask_site_keys(np.array([page], dtype=np.int32))
 
@@ -255,7 +260,8 @@ class Frontier:
     def _take(self, changed: Changed) -> None:
         """Bring the keys of waiting pages up to date with the ordering's."""
         if changed is ALL_PAGES:
-            heaps.rekey_all(*self._arrays, self.ordering.n_pages, self._n_sites, self.ordering.keys)
+            n_pages = self.ordering.n_pages
+            heaps.rekey_all(*self._arrays, self._n_sites, self.ordering.keys[:n_pages])
             if self._by_call:
                 self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):

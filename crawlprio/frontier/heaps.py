@@ -488,6 +488,8 @@ def push_new(
         elif pages[page].state == WAITING:
             tier = pages[page].tier + tiers[page - first]
             rekey(pages, sites, ready, delayed, totals, page, tier, keys[page])
+        else:
+            pages[page].tier += tiers[page - first]
 
 
 @njit(cache=True)
@@ -513,16 +515,19 @@ def rekey_all(
     ready: NDArray[np.int32],
     delayed: NDArray[np.int32],
     totals: Records,
-    n_pages: int,
     n_sites: int,
     keys: NDArray[np.float64],
 ) -> None:
-    """Rebuild every heap with the keys given, keys by page id. O(pages + sites log sites)."""
+    """Rebuild every heap with the keys given, keys by page id. O(pages + sites log sites).
+
+    Waiting pages beyond the keys, which were added since the last visit, keep theirs.
+    """
     for site in range(n_sites):
         sites[site].head = NONE
-    for page in range(n_pages):
+    for page in range(len(pages)):
         if pages[page].state == WAITING:
-            pages[page].key = keys[page]
+            if page < len(keys):
+                pages[page].key = keys[page]
             pages[page].child = NONE
             pages[page].next = NONE
             pages[page].prev = NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,11 @@ from crawlprio.extraction import parse_page
 from crawlprio.items import LinkPairs
 from crawlprio.job import Job, failure_of
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
-from crawlprio.schedulers.dispatch import Dispatcher, Lease
+from crawlprio.schedulers.dispatch import Dispatcher
+from crawlprio.schedulers.leases import Lease
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-JOURNALED = "_crawlprio_journaled"
 
 
 class LinksMiddleware:
@@ -71,37 +71,49 @@ class LinksMiddleware:
                     self._observe(dispatcher, lease, visit)
                 elif isinstance(output, Request):
                     requests.append(output)
+                    if dispatcher is not None and lease is not None:
+                        dispatcher.expect(lease, output)
                 yield output
             error = ""
         except Exception as exception:
             error = type(exception).__name__
             raise
         finally:
-            if pairs is None:
-                page = self._page(request, lease)
-                self._observe(dispatcher, lease, self._visit(page, response, requests, error))
-            if dispatcher is not None and lease is not None:
-                dispatcher.finish(request, lease)
+            if dispatcher is not None:
+                # Without a lease this is what a middleware made of a failed callback: seen before.
+                if lease is not None:
+                    visit_of = partial(self._visit, lease.page, response, requests, error)
+                    dispatcher.conclude(lease, visit_of)
+            elif pairs is None:
+                page = self._page(request, None)
+                self._observe(None, None, self._visit(page, response, requests, error))
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """Observe the visit of a page whose callback failed before it yielded anything."""
-        request = response.request
-        if self._job is None or request is None:
+        dispatcher = None if self._job is None else self._dispatcher()
+        lease = None
+        if dispatcher is not None and response.request is not None:
+            lease = dispatcher.lease_of(response.request)
+        if dispatcher is None or lease is None or lease.in_callback:
             return
-        dispatcher = self._dispatcher()
-        lease = None if dispatcher is None else dispatcher.answered(request)
-        if dispatcher is None or lease is None or lease.observed:
-            return
+        lease.in_callback = True
         error = type(exception).__name__
-        self._observe(dispatcher, lease, self._visit(lease.page, response, [], error))
-        dispatcher.finish(request, lease)
+        dispatcher.conclude(lease, partial(self._visit, lease.page, response, [], error))
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Let a spider's `start` go on only as fast as its requests are handed out."""
+        async for output in start:
+            dispatcher = self._dispatcher()
+            if dispatcher is not None and isinstance(output, Request):
+                await dispatcher.room_for_start()
+            yield output
 
     def _observe(self, dispatcher: Dispatcher | None, lease: Lease | None, visit: Visit) -> None:
         assert self._job is not None
-        if dispatcher is not None and lease is not None:
-            dispatcher.observe(lease, visit)
-        elif visit.page != NO_PAGE:
+        if dispatcher is None:
             self._job.observe(self._job.timed(visit, time(), 0.0))
+        elif lease is not None:
+            dispatcher.observe(lease, visit)
 
     def _page(self, request: Request, lease: Lease | None) -> int:
         """The page of a response, which is new where another scheduler runs."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import email.utils
 import logging
+import math
+from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio import engine
+from crawlprio.frontier import Frontier
+from crawlprio.frontier.politeness import BACK_OFF_STATUSES
+from crawlprio.identity import forget_inherited_slot
 from crawlprio.job import Job, failure_of
 from crawlprio.middlewares.links import dispatcher_of
 
@@ -21,6 +26,17 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A fetch in flight; `leased` says that the frontier handed its page out."""
+
+    site: int
+    started_at: float
+    leased: bool
+    status: int = 0
+    retry_after: float | None = None
 
 
 class PolitenessMiddleware:
@@ -38,9 +54,10 @@ class PolitenessMiddleware:
         self._crawler = crawler
         self._job: Job | None = None
         self._fetching: dict[int, int] = {}
+        self._started_at: dict[int, float] = {}
         self._ended_at: dict[int, float] = {}
-        self._started: dict[Request, tuple[int, float, bool]] = {}
-        self._answers: dict[Request, tuple[int, float | None]] = {}
+        self._paused_until: dict[int, float] = {}
+        self._fetches: dict[Request, _Fetch] = {}
         self._smallest_gap = float("inf")
         self._waiters: dict[int, list[Deferred[None]]] = {}
         connect = crawler.signals.connect
@@ -58,57 +75,59 @@ class PolitenessMiddleware:
         job = self._job
         if job is None:
             return None
+        forget_inherited_slot(request)
         site = job.site_of(request)
         dispatcher = dispatcher_of(self._crawler)
         lease = None if dispatcher is None else dispatcher.lease_of(request)
-        if lease is not None:
-            if not self._may_start(site, leased=True):
-                return request
+        if dispatcher is not None and lease is not None:
+            if not self._may_start(site):
+                return dispatcher.give_back(lease)
             lease.started_at = monotonic()
         else:
-            job.frontier.hold(site)
+            self._frontier.hold(site)
             try:
-                while not self._may_start(site, leased=False):
+                while not self._may_start(site):
                     await self._wait(site)
             except BaseException:
-                job.frontier.hold(site, -1)
+                self._frontier.hold(site, -1)
                 raise
         self._start(request, site, leased=lease is not None)
         return None
 
-    def _may_start(self, site: int, *, leased: bool) -> bool:
+    def _may_start(self, site: int) -> bool:
         """Whether a fetch may start on a site now."""
-        job = self._job
-        assert job is not None
-        limit = job.frontier.site_limit(site)
-        if self._fetching.get(site, 0) >= limit:
-            return False
-        # With several leases the frontier has moved the site's time on when it let this page out.
-        return (leased and limit > 1) or job.frontier.site_ready_at(site) <= monotonic()
+        is_busy = self._fetching.get(site, 0) >= self._frontier.site_limit(site)
+        return not is_busy and self._next_start(site) <= monotonic()
+
+    def _next_start(self, site: int) -> float:
+        """Return the time before which no fetch may start on a site.
+
+        Where a site may have several leases the frontier has moved its time on when it let a page out,
+        so that the last start counts here.
+        """
+        if self._frontier.site_limit(site) == 1:
+            return self._frontier.site_ready_at(site)
+        by_delay = self._started_at.get(site, -math.inf) + self._delay(site)
+        return max(by_delay, self._paused_until.get(site, -math.inf))
 
     def _start(self, request: Request, site: int, *, leased: bool) -> None:
-        job = self._job
-        assert job is not None
         now = monotonic()
         self._fetching[site] = self._fetching.get(site, 0) + 1
-        self._started[request] = (site, now, leased)
-        if not leased and job.frontier.site_limit(site) > 1:
-            job.frontier.delay_site(site, now + self._delay(site))
-        if site in self._ended_at:
+        self._fetches[request] = _Fetch(site, now, leased)
+        self._started_at[site] = now
+        if self._frontier.site_limit(site) > 1:
+            self._frontier.delay_site(site, self._next_start(site))
+        elif site in self._ended_at:
             self._smallest_gap = min(self._smallest_gap, now - self._ended_at[site])
             self._crawler.stats.set_value("crawlprio/smallest_gap_seconds", self._smallest_gap)
-        key = self._crawler.engine.downloader.get_slot_key(request)
-        engine.silence_slot_delay(self._crawler, key)
 
     async def _wait(self, site: int) -> None:
         """Wait until the site's time has come, or a fetch on it has ended."""
-        job = self._job
-        assert job is not None
         waiter: Deferred[None] = Deferred()
         self._waiters.setdefault(site, []).append(waiter)
         timer = None
-        if self._fetching.get(site, 0) < job.frontier.site_limit(site):
-            seconds = max(job.frontier.site_ready_at(site) - monotonic(), 0.0)
+        if self._fetching.get(site, 0) < self._frontier.site_limit(site):
+            seconds = max(self._next_start(site) - monotonic(), 0.0)
             timer = call_later(seconds, self._let_waiter_go, site, waiter)
         try:
             await maybe_deferred_to_future(waiter)
@@ -123,34 +142,43 @@ class PolitenessMiddleware:
             waiter.callback(None)
 
     def _response_downloaded(self, response: Response, request: Request) -> None:
-        if request in self._started:
-            self._answers[request] = (response.status, _retry_after(response))
+        fetch = self._fetches.get(request)
+        if fetch is not None:
+            fetch.status = response.status
+            fetch.retry_after = _retry_after(response)
+            engine.silence_slot_delay(self._crawler, request)
 
     def _fetch_ended(self, request: Request) -> None:
         """Note the end of a fetch; from here the delay runs."""
-        started = self._started.pop(request, None)
-        if started is None or self._job is None:
+        fetch = self._fetches.pop(request, None)
+        if fetch is None or self._job is None:
             return
-        site, started_at, leased = started
-        frontier = self._job.frontier
+        site, frontier = fetch.site, self._frontier
         now = monotonic()
-        status, retry_after = self._answers.pop(request, (0, None))
         pause = self._job.config.politeness.pause(
             site,
-            elapsed=now - started_at,
-            status=status,
-            retry_after=retry_after,
+            elapsed=now - fetch.started_at,
+            status=fetch.status,
+            retry_after=fetch.retry_after,
             n_pages=self._job.site_pages(site),
         )
         self._ended_at[site] = now
         self._fetching[site] -= 1
-        refused = pause > self._delay(site)
-        if frontier.site_limit(site) == 1 or refused:
-            frontier.end_fetch(site, now + pause, ends_visit=not leased or refused)
-        if not leased:
+        if frontier.site_limit(site) == 1:
+            ends_visit = not fetch.leased or fetch.status in BACK_OFF_STATUSES
+            frontier.end_fetch(site, now + pause, ends_visit=ends_visit)
+        elif pause > self._delay(site):
+            self._paused_until[site] = max(self._paused_until.get(site, -math.inf), now + pause)
+            frontier.delay_site(site, self._paused_until[site])
+        if not fetch.leased:
             frontier.hold(site, -1)
         for waiter in self._waiters.pop(site, []):
             waiter.callback(None)
+
+    @property
+    def _frontier(self) -> Frontier:
+        assert self._job is not None
+        return self._job.frontier
 
     def _delay(self, site: int) -> float:
         assert self._job is not None
@@ -164,7 +192,8 @@ class PolitenessMiddleware:
         agent = self._crawler.settings.get("ROBOTSTXT_USER_AGENT") or request.headers.get(
             "User-Agent", self._crawler.settings["USER_AGENT"]
         )
-        seconds = robotparser.crawl_delay(agent)
+        # A parser of the project's own need not know of it.
+        seconds = getattr(robotparser, "crawl_delay", lambda _: None)(agent)
         if seconds is None:
             return
         site = job.site_of(request)

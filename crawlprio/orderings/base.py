@@ -105,7 +105,8 @@ class Ordering:
     def observe(self, visit: Visit) -> Changed:
         """Learn from a visit; return the pages whose keys changed, or `ALL_PAGES`.
 
-        New targets have their first key already. The default learns nothing.
+        The fetched page itself need not be named. New targets have their first key already. The
+        default learns nothing.
         """
         return visit.targets[:0]
 

@@ -91,6 +91,7 @@ class Combined(Ordering):
         changed = _union([member.learn(visit, self.n_pages) for _, member in self._members])
         if changed is not ALL_PAGES:
             self._sum(np.arange(self._n_summed, self.n_pages, dtype=np.int32))
+            self._sum(slice(visit.page, visit.page + 1) if visit.page >= 0 else NO_PAGES)
         self._n_summed = self.n_pages
         return self._summed(changed)
 

@@ -11,6 +11,8 @@ from scrapy import Request
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from crawlprio import engine
+from crawlprio.errors import ConfigError
 from crawlprio.job import Job, failure_of
 from crawlprio.pages import NO_PAGE
 from crawlprio.schedulers.dispatch import Dispatcher
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LINKS_MIDDLEWARE = "crawlprio.middlewares.LinksMiddleware"
 _STOCK_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 
 
@@ -53,10 +56,34 @@ class Scheduler(BaseScheduler):
         """What keeps requests and leases; None before the crawl has started."""
         return self._dispatcher
 
+    @property
+    def mqs(self) -> Scheduler:
+        """What waits in memory, as Scrapy's telnet console asks for it."""
+        return self
+
+    @property
+    def dqs(self) -> None:
+        """What waits on disk: nothing."""
+        return None
+
     def open(self, spider: Spider) -> None:
-        """Make the frontier ready. A bad setting is reported once the spider is opened."""
-        if failure_of(self._crawler) is not None:
-            return
+        """Make the frontier ready.
+
+        Raises
+        ------
+        CloseSpider
+            for a bad setting, or without `LinksMiddleware`: the crawl would learn nothing.
+        """
+        failure = failure_of(self._crawler)
+        if failure is None and not self._crawler.get_spider_middleware(
+            load_object(_LINKS_MIDDLEWARE)
+        ):
+            failure = ConfigError(
+                "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
+                "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
+            )
+        if failure is not None:
+            raise engine.refuse_to_start(self._crawler, failure)
         self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
         dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
         if dupefilter is not load_object(_STOCK_DUPEFILTER):
@@ -82,9 +109,13 @@ class Scheduler(BaseScheduler):
         if self._dispatcher is None:
             return False
         again = request.dont_filter
+        is_seen = False
         if self._dupefilter is not None and not again:
-            again = not self._dupefilter.request_seen(request)
-        kept = self._dispatcher.enqueue(request, again=again)
+            is_seen = self._dupefilter.request_seen(request)
+            again = not is_seen
+        if is_seen:
+            self._dispatcher.note_scheduled(request)
+        kept = not is_seen and self._dispatcher.enqueue(request, again=again)
         stats = self._crawler.stats
         if kept:
             stats.inc_value("scheduler/enqueued/memory")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import GraphError
+from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import Frontier, heaps
 from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
+from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator.loop import PROGRESS, RULES, fetch_pages, rows_of_fetched
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
@@ -76,7 +77,7 @@ def crawl_order(
     GraphError
         if a seed is no page of the graph, or the ordering reads URLs and the graph has none.
     ConfigError
-        if the ordering cannot do without what a simulation lacks.
+        if the budget is below 0, or earlier scores are of other pages than those of the graph.
 
     Notes
     -----
@@ -86,6 +87,8 @@ def crawl_order(
     8 microseconds or more for a page, and what the ordering itself keeps.
     """
     distinct = checked_seeds(graph, seeds)
+    if budget is not None and budget < 0:
+        raise ConfigError(f"budget is {budget}; give 0 or more fetches, or None for no limit.")
     until = graph.n_pages if budget is None else min(budget, graph.n_pages)
     if truth is None and ordering.needs_truth:
         truth = pagerank(graph.indptr, graph.indices)
@@ -93,14 +96,16 @@ def crawl_order(
         truth = round_significant(truth)
     pages = GraphPages(graph)
     report: OnProgress = on_progress or (lambda n_fetched: None)
-    if (
-        compiled
-        and hot_queue is None
-        and isinstance(ordering, CompiledOrdering)
-        and ordering.runs_in_loop
-    ):
+    if compiled and isinstance(ordering, CompiledOrdering) and runs_compiled(ordering, hot_queue):
         return _LoopRun(pages, distinct, ordering, truth).order(until, report)
+    if isinstance(ordering, HistoricalPageRank):
+        ordering.check_known(graph.urls)
     return _page_by_page(pages, distinct, ordering, until, hot_queue, truth, recorded, report)
+
+
+def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
+    """Whether a crawl runs in the compiled loop: rules say all, and links alone are evidence."""
+    return hot_queue is None and isinstance(ordering, CompiledOrdering) and ordering.runs_in_loop
 
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:

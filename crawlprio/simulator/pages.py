@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from numba import njit
@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.pages import PageIds, Visit
-
-if TYPE_CHECKING:
-    from crawlprio.store import Store
 
 
 class GraphPages:
@@ -87,36 +84,51 @@ class GraphPages:
 class RecordedVisits:
     """What each page of a crawl store said in its last visit: anchor texts, title, text, status.
 
-    Held in memory, texts compressed.
+    They are held in memory, texts compressed.
 
     Parameters
     ----------
-    store
-        an open crawl store.
+    path
+        the crawl store.
     with_texts
         keep the text of pages, which only a topic reads.
-
-    Raises
-    ------
-    StoreError
-        if the store cannot be read.
     """
 
-    def __init__(self, store: Store, *, with_texts: bool) -> None:
-        self._visits: dict[int, Visit] = {}
+    def __init__(self, path: Path, *, with_texts: bool) -> None:
+        self._path = path
+        self._with_texts = with_texts
+        self._visits: dict[int, Visit] | None = None
         self._texts: dict[int, bytes] = {}
-        for visit in store.visits():
-            if visit.page < 0:
-                continue
-            self._visits[visit.page] = dataclasses.replace(visit, text="", outside=())
-            if with_texts:
-                self._texts[visit.page] = zlib.compress(visit.text.encode(), 1)
+
+    def load(self) -> None:
+        """Read the store, if that has not been done; `visit` does it otherwise.
+
+        Raises
+        ------
+        StoreError
+            if the store cannot be read.
+        """
+        if self._visits is not None:
+            return
+        from crawlprio.store import Store
+
+        visits: dict[int, Visit] = {}
+        with Store.open(self._path, readonly=True) as store:
+            for visit in store.visits():
+                if visit.page < 0:
+                    continue
+                visits[visit.page] = dataclasses.replace(visit, text="", outside=())
+                if self._with_texts:
+                    self._texts[visit.page] = zlib.compress(visit.text.encode(), 1)
+        self._visits = visits
 
     def visit(self, graph_page: int, row: PageIds, page: int, targets: PageIds) -> Visit:
         """Return the visit of a page that has `row` as links, under its local ids.
 
         A page that the recorded crawl did not fetch says nothing: no links, status 0.
         """
+        self.load()
+        assert self._visits is not None
         visit = self._visits.get(graph_page)
         if visit is None:
             return Visit(page, targets, status=0)

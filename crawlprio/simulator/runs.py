@@ -15,12 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.evaluation import cumulative_pagerank, curve, kendall_tau, reachable
+from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering
+from crawlprio.orderings.backlinks import Opic
+from crawlprio.orderings.pagerank import BatchPageRank
 from crawlprio.pages import PageIds
-from crawlprio.simulator.order_only import OnProgress, checked_seeds, crawl_order
+from crawlprio.simulator.order_only import (
+    OnProgress,
+    checked_seeds,
+    crawl_order,
+    runs_compiled,
+)
 from crawlprio.simulator.pages import RecordedVisits
 from crawlprio.topic import HotQueue
 
@@ -142,13 +149,16 @@ class Simulation:
             as `crawl_order`.
         """
         truth = self.ranks if ordering.needs_truth else None
+        hot_queue = self._hot_queue()
+        if self._recorded is not None and not runs_compiled(ordering, hot_queue):
+            self._recorded.load()
         start = time.perf_counter()
         order = crawl_order(
             self.graph,
             self.seeds,
             ordering,
             budget=self.budget,
-            hot_queue=self._hot_queue(),
+            hot_queue=hot_queue,
             truth=truth,
             recorded=self._recorded,
             on_progress=on_progress,
@@ -164,6 +174,12 @@ class Simulation:
             curve=curve(gathered, n_pages=self.n_reachable),
             pagerank_at=tuple(self._gathered_at(gathered, mark) for mark in MARKS),
         )
+
+    def best_curve(self) -> list[list[float]]:
+        """Return the curve of all reachable pages by falling PageRank, which no order exceeds."""
+        order = best_order(self.ranks, self.reachable)
+        gathered = cumulative_pagerank(order, self.ranks, self.reachable)
+        return curve(gathered[: self.n_to_fetch], n_pages=self.n_reachable)
 
     def as_json(self, runs: Sequence[Run]) -> dict[str, Any]:
         """Return what was crawled and how the runs went, for JSON."""
@@ -193,6 +209,14 @@ def simulate(
     """Return one measured crawl for each ordering, in their order; see `Simulation`."""
     simulation = Simulation(graph, seeds, budget=budget)
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
+
+
+def compile_kernels() -> None:
+    """Compile, or load from numba's cache, all that a simulation runs, so that none is timed."""
+    graph = LinkGraph.cleaned(np.array([0, 1, 1]), np.array([1]))
+    simulation = Simulation(graph, [0])
+    for ordering in (Opic(), Opic(history=True), BatchPageRank(every=1)):
+        simulation.run("", ordering)
 
 
 def _or_none(value: float) -> float | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from crawlprio.errors import GraphError
 from crawlprio.evaluation import reachable
+from crawlprio.extraction import normalise_url
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.reading import SQLITE_MAGIC
 from crawlprio.pages import NO_PAGE
@@ -96,6 +97,8 @@ class Source:
                 page = int(seed) if int(seed) < graph.n_pages else NO_PAGE
             elif graph.urls is not None:
                 page = graph.find(seed)
+                if page == NO_PAGE:
+                    page = graph.find(normalise_url(seed) or seed)
             elif ":" in seed:
                 raise GraphError(
                     f"seed {seed} is a URL, and {self.path} has no URLs; give a page id from 0 to "
@@ -111,16 +114,5 @@ class Source:
         return seeds
 
     def recorded(self, *, with_texts: bool) -> RecordedVisits | None:
-        """Return what the pages of a crawl store said, or None for a graph.
-
-        Raises
-        ------
-        StoreError
-            if the store cannot be read.
-        """
-        if not self.is_store:
-            return None
-        from crawlprio.store import Store
-
-        with Store.open(self.path, readonly=True) as store:
-            return RecordedVisits(store, with_texts=with_texts)
+        """Return what the pages of a crawl store said, or None for a graph."""
+        return RecordedVisits(self.path, with_texts=with_texts) if self.is_store else None

@@ -1,0 +1,359 @@
+"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were.
+
+It reads options and writes files; the crawls themselves are the simulator's business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from crawlprio.commands import OneLineCommand, check_writable
+from crawlprio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from crawlprio.orderings import Ordering
+    from crawlprio.simulator import Run, Simulation, Source
+    from crawlprio.topic import HotQueue
+
+DEFAULT_ORDERINGS = (
+    "omniscient",
+    "opic",
+    "backlink-count",
+    "larger-sites-first",
+    "breadth-first",
+    "random",
+)
+"""What is simulated when no ordering is named: the papers' cheap ones, the best and the worst."""
+
+TIMED = {
+    "robots": "1",
+    "delay": "0",
+    "pages_per_visit": "1",
+    "bandwidth": None,
+    "latency": None,
+    "page_bytes": None,
+}
+"""Options of a simulation in time, with the only value each may have yet; None: none at all."""
+
+PATIENCE_SECONDS = 1.0
+"""How long a terminal stays silent while numba compiles."""
+
+
+class Command(OneLineCommand):
+    """`scrapy simulate GRAPH` crawls a link graph in memory, once for each ordering."""
+
+    def syntax(self) -> str:
+        return "[options] GRAPH"
+
+    def short_desc(self) -> str:
+        return "Crawl a link graph in memory under one or more orderings and compare them"
+
+    def long_desc(self) -> str:
+        return (
+            "Crawl GRAPH in memory, once for each ordering, and report how much of the PageRank "
+            "each had gathered when. GRAPH is a crawl store, an .npz with indptr and indices, an "
+            "edge list .txt or .txt.gz, or a WebGraph .graph. The same orderings run in live "
+            "crawls and fetch pages in the same order there. -s TOPIC=WORDS puts a hot queue in "
+            "front of each."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Simulation")
+        group.add_argument(
+            "--ordering",
+            action="append",
+            metavar="NAME",
+            help="name or import path of an ordering; may be repeated; default: "
+            + ", ".join(DEFAULT_ORDERINGS),
+        )
+        group.add_argument(
+            "--ordering-options",
+            metavar="JSON",
+            help="options of the orderings that have them, as in '{\"every\": 1000}', or by "
+            'ordering: \'{"opic": {"seed_cash": 10}}\'',
+        )
+        group.add_argument(
+            "--seeds",
+            metavar="ID|URL[,...]|@FILE",
+            help="where crawls start, in this order; @FILE: one a line. Default: the seeds of a "
+            "crawl store; else, of page 0 and the four pages with the most links, the one from "
+            "which the most pages can be reached",
+        )
+        group.add_argument("--budget", metavar="N", help="fetches at most; default: no limit")
+        for name, metavar, meaning in (
+            ("--robots", "R", "fetches in flight; only 1 for now"),
+            ("--delay", "W", "seconds between two fetches on a site; only 0 for now"),
+            ("--pages-per-visit", "K", "pages fetched before the delay; only 1 for now"),
+            ("--bandwidth", "BYTES/S", "not for now"),
+            ("--latency", "S", "not for now"),
+            ("--page-bytes", "N", "not for now"),
+        ):
+            group.add_argument(name, metavar=metavar, help=meaning)
+        group.add_argument(
+            "--order",
+            metavar="FILE",
+            help="write the ids of the pages in the order fetched, one a line; with several "
+            "orderings, %%s in FILE stands for the name",
+        )
+        group.add_argument("--plot", metavar="FILE", help="draw the curves: .png, .svg or .pdf")
+        group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        graph_path = _only_argument(args)
+        _check_timed(opts)
+        budget = _whole_number("--budget", opts.budget)
+        if os.getcwd() not in sys.path and "" not in sys.path:
+            sys.path.append(os.getcwd())
+        names = list(dict.fromkeys(opts.ordering or DEFAULT_ORDERINGS))
+        order_paths = _order_paths(opts.order, names)
+        _check_outputs(graph_path, order_paths, opts)
+        options = _options_of(names, opts.ordering_options)
+        orderings = _make(names, options)
+        self._hot_queue()
+
+        from rich.console import Console
+
+        from crawlprio.simulator import Simulation, Source, compile_kernels
+        from crawlprio.simulator.reporting import plot_runs, print_runs
+
+        progress_console = Console(stderr=True)
+        with _saying_that_it_compiles(progress_console):
+            compile_kernels()
+        source = Source.open(graph_path)
+        seeds = _seeds(source, opts.seeds)
+        simulation = Simulation(
+            source.graph,
+            seeds,
+            budget=budget,
+            hot_queue=self._hot_queue,
+            recorded=source.recorded(with_texts=self._hot_queue() is not None),
+        )
+        runs = []
+        for name, ordering in orderings.items():
+            runs.append(_run(simulation, name, ordering, progress_console))
+            if name in order_paths:
+                ids = "\n".join(map(str, runs[-1].order.tolist()))
+                _write("--order", order_paths[name], f"{ids}\n" if ids else "")
+        if opts.json:
+            figures = _with_options(simulation.as_json(runs), options)
+            _write("--json", Path(opts.json), json.dumps(figures) + "\n")
+        if opts.plot:
+            plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
+        print_runs(simulation, runs, graph_path)
+
+    def _hot_queue(self) -> HotQueue | None:
+        """A new hot queue as TOPIC and TOPIC_OPTIONS say, or None without a topic."""
+        from scrapy.settings import BaseSettings
+
+        from crawlprio.config import CrawlConfig
+
+        assert self.settings is not None
+        topic = BaseSettings()
+        for name in ("TOPIC", "TOPIC_OPTIONS"):
+            topic.set(name, self.settings.get(name))
+        return CrawlConfig.from_settings(topic).hot_queue()
+
+
+def _only_argument(args: Sequence[str]) -> str:
+    """The graph; argparse leaves options that it does not know among the arguments."""
+    unknown = [arg for arg in args if arg.startswith("-")]
+    if unknown:
+        raise ConfigError(
+            f"scrapy simulate has no option {unknown[0]}; see scrapy simulate --help."
+        )
+    if len(args) != 1:
+        given = f"{len(args)} arguments" if args else "none"
+        raise ConfigError(
+            f"scrapy simulate takes one GRAPH and was given {given}; give a crawl store, an .npz, "
+            "an edge list .txt or .txt.gz, or a WebGraph .graph."
+        )
+    return args[0]
+
+
+def _check_timed(opts: argparse.Namespace) -> None:
+    """Refuse what only a simulation in time could obey."""
+    for name, allowed in TIMED.items():
+        value = getattr(opts, name)
+        option = "--" + name.replace("_", "-")
+        if value is None:
+            continue
+        try:
+            obeyed = allowed is not None and float(value) == float(allowed)
+        except ValueError:
+            obeyed = False
+        if not obeyed:
+            remedy = "leave it out" if allowed is None else f"give {allowed} or leave it out"
+            raise ConfigError(
+                f"{option} is {value}; a simulation has one fetch at a time and no delay so far: "
+                f"{remedy}."
+            )
+
+
+def _whole_number(option: str, text: str | None) -> int | None:
+    """The value of an option that counts, at least 1."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 18 and int(text) > 0):
+        raise ConfigError(f"{option} is {text!r}; give a whole number of 1 or more.")
+    return int(text)
+
+
+def _order_paths(template: str | None, names: Sequence[str]) -> dict[str, Path]:
+    """The file for the order of each ordering; empty if none is wanted."""
+    if template is None:
+        return {}
+    if len(names) > 1 and "%s" not in template:
+        raise ConfigError(
+            f"--order is {template!r} for {len(names)} orderings; write %s where the name of the "
+            "ordering goes, as in order-%s.txt."
+        )
+    return {name: Path(template.replace("%s", name)) for name in names}
+
+
+def _check_outputs(
+    graph_path: str, order_paths: Mapping[str, Path], opts: argparse.Namespace
+) -> None:
+    """Make sure that all files can be written, and none over another or over the graph."""
+    outputs = [("--order", path) for path in order_paths.values()]
+    outputs += [
+        (option, Path(path))
+        for option, path in (("--plot", opts.plot), ("--json", opts.json))
+        if path
+    ]
+    taken = {Path(graph_path).resolve(): "GRAPH"}
+    for option, path in outputs:
+        owner = taken.setdefault(path.resolve(), option)
+        if owner != option:
+            raise ConfigError(f"{option} {path} is the file of {owner} too; name another.")
+        check_writable(option, path)
+    if opts.plot:
+        from crawlprio.evaluation.plots import check_plot_path
+
+        check_plot_path(opts.plot)
+
+
+def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
+    """The options of each ordering: its own, or those of all that it has."""
+    from crawlprio.orderings import ORDERINGS, option_names
+
+    if text is None:
+        return {name: {} for name in names}
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--ordering-options is {text!r}, which is no JSON ({error}); write it as in "
+            "'{\"every\": 1000}'."
+        ) from None
+    if not isinstance(given, dict):
+        raise ConfigError(
+            f"--ordering-options is {text!r}; give a JSON object, as in '{{\"every\": 1000}}'."
+        )
+    known = {name: option_names(name) for name in names}
+    by_name = given and all(
+        isinstance(value, dict) and (key in known or key in ORDERINGS)
+        for key, value in given.items()
+    )
+    if by_name:
+        for name in given:
+            if name not in known:
+                raise ConfigError(
+                    f"--ordering-options has options of {name}, which is not simulated; simulated "
+                    f"are {', '.join(names)}."
+                )
+        return {name: given.get(name, {}) for name in names}
+    for option in given:
+        if not any(option in options for options in known.values()):
+            allowed = ", ".join(
+                sorted({option for options in known.values() for option in options})
+            )
+            raise ConfigError(
+                f"--ordering-options names {option!r}, which no ordering simulated has; known "
+                f"options: {allowed or 'none'}."
+            )
+    return {
+        name: {option: value for option, value in given.items() if option in known[name]}
+        for name in names
+    }
+
+
+def _make(names: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Ordering]:
+    """The orderings by name."""
+    from crawlprio.orderings import make_ordering
+
+    return {name: make_ordering(name, options[name]) for name in names}
+
+
+def _seeds(source: Source, text: str | None) -> list[int]:
+    """The pages that --seeds names, or the source's own."""
+    if text is None:
+        return source.default_seeds()
+    if text.startswith("@"):
+        try:
+            lines = Path(text[1:]).read_text("utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"--seeds {text}: the file cannot be read ({reason}).") from None
+        given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    else:
+        given = [part.strip() for part in text.split(",") if part.strip()]
+    if not given:
+        raise ConfigError(f"--seeds is {text!r}, which names no page; give page ids or URLs.")
+    return source.find_seeds(given)
+
+
+@contextmanager
+def _saying_that_it_compiles(console: Console) -> Iterator[None]:
+    """Say on a terminal why nothing happens, if it takes long."""
+    timer = Timer(
+        PATIENCE_SECONDS,
+        lambda: console.print("Compiling the simulator, which is done once ..."),
+    )
+    timer.daemon = True
+    if console.is_terminal:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _run(simulation: Simulation, name: str, ordering: Ordering, console: Console) -> Run:
+    """Simulate one crawl, with a progress bar on a terminal."""
+    if not console.is_terminal:
+        return simulation.run(name, ordering)
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(name, total=simulation.n_to_fetch)
+        return simulation.run(
+            name, ordering, lambda n_fetched: progress.update(task, completed=n_fetched)
+        )
+
+
+def _with_options(
+    figures: dict[str, Any], options: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The figures, each run with the options that its ordering was given."""
+    for run in figures["runs"]:
+        run["options"] = dict(options[run["ordering"]])
+    return figures
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    """Write a text file."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: writing it failed ({error.strerror}).") from None

@@ -1,0 +1,402 @@
+"""The frontier: what it lets out and when, and against a slow twin under random actions."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from crawlprio.frontier import Frontier
+from crawlprio.frontier.heaps import (
+    DONE,
+    IN_DELAYED,
+    IN_READY,
+    LEASED,
+    NONE,
+    NOWHERE,
+    UNKNOWN,
+    WAITING,
+)
+from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
+from crawlprio.orderings.base import Keys, Pages
+from crawlprio.orderings.baseline import LargerSitesFirst
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.topic import HotQueue, Topic
+
+
+def check_invariants(frontier: Frontier) -> None:
+    """Assert what `crawlprio.frontier.heaps` says of its arrays, and that the counts agree."""
+    pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
+    waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
+    leased = np.flatnonzero(pages["state"] == LEASED).tolist()
+    assert totals["n_waiting"] == len(waiting) == len(frontier)
+    assert totals["n_leased"] == len(leased) == frontier.n_leased
+
+    def rank(page: int) -> tuple[int, float, int]:
+        return -int(pages["tier"][page]), -float(pages["key"][page]), page
+
+    for site in range(frontier.pages.n_sites):
+        row = sites[site]
+        found = []
+        stack = [int(row["head"])] if row["head"] != NONE else []
+        if stack:
+            assert pages["prev"][stack[0]] == NONE
+            assert pages["next"][stack[0]] == NONE
+        while stack:
+            page = stack.pop()
+            found.append(page)
+            left, child = page, int(pages["child"][page])
+            while child != NONE:
+                assert pages["prev"][child] == left
+                assert rank(page) < rank(child)
+                stack.append(child)
+                left, child = child, int(pages["next"][child])
+        assert sorted(found) == [page for page in waiting if pages["site"][page] == site]
+        assert row["n_waiting"] == len(found)
+        if not found or row["n_leased"] >= row["limit"]:
+            assert row["place"] == NOWHERE
+        else:
+            assert row["place"] == (IN_DELAYED if row["ready_at"] > totals["now"] else IN_READY)
+        if found:
+            assert row["head"] == min(found, key=rank)
+            assert row["tier"] == pages["tier"][row["head"]]
+
+    def ready_rank(site: int) -> tuple[int, int, float, int]:
+        row = sites[site]
+        return (
+            -int(row["n_visited"] > 0),
+            -int(row["tier"]),
+            -float(row["key"]),
+            int(row["head"]),
+        )
+
+    def delayed_rank(site: int) -> tuple[float, int]:
+        return float(sites["ready_at"][site]), site
+
+    ranks: list[tuple[int, str, np.ndarray, Callable[[int], tuple[float, ...]]]] = [
+        (IN_READY, "n_ready", frontier._ready, ready_rank),
+        (IN_DELAYED, "n_delayed", frontier._delayed, delayed_rank),
+    ]
+    for place, count, heap, rank_of in ranks:
+        n = int(totals[count])
+        standing = heap[:n].tolist()
+        assert sorted(standing) == np.flatnonzero(sites["place"] == place).tolist()
+        for at, site in enumerate(standing):
+            assert sites["position"][site] == at
+            if at:
+                assert rank_of(standing[(at - 1) // 2]) < rank_of(site)
+
+
+class Restless(Ordering):
+    """Few keys, so that many tie; some change at each visit, all now and then, some late."""
+
+    initial_key = 1.0
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self.rng = random.Random(1)
+        self.n_visits = 0
+        self.n_computed = 0
+        self.is_computing = False
+
+    def drawn(self, n: int) -> Keys:
+        return np.array([self.rng.randrange(4) for _ in range(n)], dtype=np.float64)
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        self.keys[first:last] = self.drawn(last - first)
+
+    def observe(self, visit: Visit) -> Changed:
+        self.n_visits += 1
+        if self.n_visits % 13 == 0:
+            self.keys[: self.n_pages] = self.drawn(self.n_pages)
+            return ALL_PAGES
+        changed = [self.rng.randrange(self.n_pages) for _ in range(3) if self.n_pages]
+        self.keys[changed] = self.drawn(len(changed))
+        return np.array(changed, dtype=np.int32)
+
+    def recomputation(self) -> Callable[[], Keys] | None:
+        if self.is_computing or self.n_visits - self.n_computed < 7:
+            return None
+        self.is_computing = True
+        self.n_computed = self.n_visits
+        result = self.drawn(self.n_pages)
+        return lambda: result
+
+    def accept(self, result: Keys) -> Changed:
+        self.is_computing = False
+        self.keys[: len(result)] = result
+        return ALL_PAGES
+
+
+class RestlessWithSiteKey(Restless):
+    """A user's own rank of sites, in which many tie."""
+
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        return (site + 2 * best_key + n_waiting) % 3
+
+
+class RestlessBySize(Restless, LargerSitesFirst):
+    """Larger sites first, with changing keys within a site."""
+
+
+class SlowFrontier:
+    """The slow twin: everything in dicts, searched through each time it is asked for."""
+
+    def __init__(self, frontier: Frontier, limit: int, delay: float, pages_per_visit: int) -> None:
+        self.frontier = frontier
+        self.pages_per_visit = pages_per_visit
+        self.now = -math.inf
+        self.states: dict[int, int] = {}
+        self.priorities: dict[int, int] = {}
+        self.hot: set[int] = set()
+        self.defaults = (limit, delay)
+        self.limits: dict[int, int] = {}
+        self.delays: dict[int, float] = {}
+        self.times: dict[int, float] = {}
+        self.held: dict[int, int] = {}
+        self.visited: dict[int, int] = {}
+
+    def site(self, page: int) -> int:
+        return int(self.frontier.pages.sites[page])
+
+    def limit(self, site: int) -> int:
+        return self.limits.get(site, self.defaults[0])
+
+    def ready_time(self, site: int) -> float:
+        return self.times.get(site, -math.inf)
+
+    def key(self, page: int) -> float:
+        ordering = self.frontier.ordering
+        return float(ordering.keys[page]) if page < ordering.n_pages else ordering.initial_key
+
+    def rank(self, page: int) -> tuple[int, int, float, int]:
+        return -self.priorities[page], -(page in self.hot), -self.key(page), page
+
+    def in_state(self, state: int) -> list[int]:
+        return sorted(page for page, found in self.states.items() if found == state)
+
+    def waiting_of(self, site: int) -> list[int]:
+        """Return the waiting pages of a site, first to leave first."""
+        waiting = [page for page in self.in_state(WAITING) if self.site(page) == site]
+        return sorted(waiting, key=self.rank)
+
+    def free_sites(self) -> list[int]:
+        """Return the sites that have a waiting page and a free lease."""
+        free = []
+        for site in range(self.frontier.pages.n_sites):
+            leased = [page for page in self.in_state(LEASED) if self.site(page) == site]
+            n_leased = len(leased) + self.held.get(site, 0)
+            if self.waiting_of(site) and n_leased < self.limit(site):
+                free.append(site)
+        return free
+
+    def site_rank(self, site: int) -> tuple[float, ...]:
+        waiting = self.waiting_of(site)
+        head = waiting[0]
+        ordering = self.frontier.ordering
+        key = ordering.site_key(site, self.key(head), len(waiting))
+        visiting = self.visited.get(site, 0) > 0
+        return -visiting, *self.rank(head)[:2], -key, head
+
+    def observe(self, visit: Visit, first: int, topic: bool) -> None:
+        for page in range(first, len(self.frontier.pages)):
+            self.priorities.setdefault(page, 0)
+            self.states.setdefault(page, WAITING)
+            shown = topic and visit.page >= 0 and page in visit.targets
+            if shown and "hot" in self.frontier.pages.url(page):
+                self.hot.add(page)
+        if self.states.get(visit.page) == WAITING:
+            self.states[visit.page] = DONE
+
+    def add(self, page: int, priority: int) -> None:
+        if self.states.get(page) == WAITING:
+            priority = max(priority, self.priorities[page])
+        self.priorities[page] = priority
+        self.states[page] = WAITING
+
+    def next_page(self, now: float) -> int:
+        self.now = max(now, self.now)
+        ready = [site for site in self.free_sites() if self.ready_time(site) <= self.now]
+        if not ready:
+            return NO_PAGE
+        site = min(ready, key=self.site_rank)
+        page = self.waiting_of(site)[0]
+        self.states[page] = LEASED
+        if self.limit(site) > 1:
+            delay = self.delays.get(site, self.defaults[1])
+            self.times[site] = max(self.ready_time(site), self.now + delay)
+        return page
+
+    def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
+        self.visited[site] = self.visited.get(site, 0) + 1
+        is_last = self.visited[site] >= self.pages_per_visit or not self.waiting_of(site)
+        if ends_visit or is_last:
+            self.visited[site] = 0
+            self.times[site] = max(self.ready_time(site), ready_at)
+
+    def ready_at(self) -> float:
+        times = [self.ready_time(site) for site in self.free_sites()]
+        if any(time <= self.now for time in times):
+            return 0.0
+        return min(times, default=math.inf)
+
+
+class Pair:
+    """A frontier and its slow twin, to which the same is done at random."""
+
+    def __init__(
+        self,
+        ordering: Ordering,
+        seed: int,
+        *,
+        limit: int,
+        pages_per_visit: int,
+        topic: bool,
+        late: bool,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.pages = PageTable()
+        self.topic = topic
+        self.frontier = Frontier(
+            ordering,
+            self.pages,
+            limit=limit,
+            delay=1.5,
+            pages_per_visit=pages_per_visit,
+            hot_queue=HotQueue(Topic("hot"), distance=0) if topic else None,
+        )
+        self.works: list[Callable[[], Keys]] = []
+        if late:
+            self.frontier.recompute = self.works.append
+        self.twin = SlowFrontier(self.frontier, limit, 1.5, pages_per_visit)
+        self.now = 0.0
+
+    def new_page(self) -> int:
+        number = len(self.pages)
+        site = self.pages.site(f"s{self.rng.randrange(6)}")
+        word = "hot" if self.rng.random() < 0.3 else "cold"
+        return self.pages.add(str(number), f"http://s{site}/{word}/{number}", site)
+
+    def some_site(self) -> int:
+        return self.rng.randrange(self.pages.n_sites)
+
+    def observe(self) -> None:
+        rng, first = self.rng, self.frontier.ordering.n_pages
+        sources = self.twin.in_state(LEASED) * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
+        page = rng.choice(sources)
+        known = rng.sample(range(len(self.pages)), min(len(self.pages), rng.randrange(4)))
+        new = [self.new_page() for _ in range(rng.randrange(5))]
+        targets = [target for target in known + new if target != page]
+        visit = Visit(page, np.array(targets, dtype=np.int32))
+        self.frontier.observe(visit)
+        self.twin.observe(visit, first, self.topic)
+
+    def add(self) -> None:
+        pages = self.twin.in_state(WAITING) + self.twin.in_state(DONE)
+        page = self.rng.choice(pages) if pages and self.rng.random() < 0.6 else self.new_page()
+        priority = self.rng.choice([-1, 0, 0, 1, 5])
+        self.frontier.add(page, priority)
+        self.twin.add(page, priority)
+
+    def next_page(self) -> None:
+        self.now += self.rng.choice([0.0, 0.0, 0.5, 1.0])
+        assert self.frontier.next_page(self.now) == self.twin.next_page(self.now)
+
+    def release(self) -> None:
+        leased = self.twin.in_state(LEASED)
+        if leased:
+            page = self.rng.choice(leased)
+            self.frontier.release(page)
+            self.twin.states[page] = DONE
+
+    def put_back(self) -> None:
+        pages = self.twin.in_state(LEASED)
+        if pages:
+            page = self.rng.choice(pages)
+            self.frontier.put_back(page)
+            self.twin.states[page] = WAITING
+
+    def end_fetch(self) -> None:
+        site = self.some_site()
+        ready_at = self.now + self.rng.choice([0.0, 1.0, 3.0])
+        ends_visit = self.rng.random() < 0.3
+        self.frontier.end_fetch(site, ready_at, ends_visit=ends_visit)
+        self.twin.end_fetch(site, ready_at, ends_visit)
+
+    def hold(self) -> None:
+        site = self.some_site()
+        n_held = self.twin.held.get(site, 0)
+        change = -n_held if n_held else self.rng.randrange(1, 3)
+        self.frontier.hold(site, change)
+        self.twin.held[site] = n_held + change
+
+    def delay_site(self) -> None:
+        site, until = self.some_site(), self.now + self.rng.choice([-1.0, 0.5, 2.0])
+        self.frontier.delay_site(site, until)
+        self.twin.times[site] = max(self.twin.ready_time(site), until)
+
+    def set_site(self) -> None:
+        site, limit, delay = self.some_site(), self.rng.randrange(1, 4), self.rng.random()
+        self.frontier.set_site(site, limit=limit, delay=delay)
+        self.twin.limits[site], self.twin.delays[site] = limit, delay
+
+    def accept(self) -> None:
+        if self.works:
+            self.frontier.accept(self.works.pop(0)())
+
+    def act(self) -> str:
+        """Do one thing to both, compare all that can be asked, and return what was done."""
+        actions = [self.next_page] * 8 + [self.observe] * 6 + [self.release] * 6 + [self.add] * 3
+        actions += [self.end_fetch] * 4 + [self.put_back, self.hold, self.delay_site, self.accept]
+        if self.rng.random() < 0.02:
+            actions = [self.set_site]
+        action = self.rng.choice(actions) if self.pages.n_sites else self.observe
+        action()
+        return action.__name__
+
+    def compare(self) -> None:
+        frontier, twin = self.frontier, self.twin
+        check_invariants(frontier)
+        assert frontier.ready_at() == twin.ready_at()
+        assert len(frontier) == len(twin.in_state(WAITING))
+        assert frontier.n_sites_waiting == len(twin.free_sites())
+        for page in range(len(self.pages)):
+            assert frontier.state(page) == twin.states.get(page, UNKNOWN)
+        for site in range(self.pages.n_sites):
+            assert frontier.site_ready_at(site) == twin.ready_time(site)
+            assert frontier.site_limit(site) == twin.limit(site)
+
+    def drain(self) -> None:
+        """Let every page out that still waits."""
+        for site, n_held in self.twin.held.items():
+            self.frontier.hold(site, -n_held)
+        self.twin.held.clear()
+        for _ in range(3 * len(self.pages)):
+            for page in self.twin.in_state(LEASED):
+                self.frontier.release(page)
+                self.twin.states[page] = DONE
+            self.now += 1.0
+            page = self.twin.next_page(self.now)
+            assert self.frontier.next_page(self.now) == page
+        assert len(self.frontier) == 0
+
+
+@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+@pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (1, 3), (2, 1), (3, 2)])
+@pytest.mark.parametrize("topic", [False, True], ids=["no topic", "topic"])
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_whatever_is_done_to_a_frontier_it_does_as_its_slow_twin(
+    ordering: type[Ordering], limit: int, pages_per_visit: int, topic: bool, late: bool
+) -> None:
+    for seed in range(2):
+        print("seed", seed)
+        pair = Pair(
+            ordering(), seed, limit=limit, pages_per_visit=pages_per_visit, topic=topic, late=late
+        )
+        for _ in range(150):
+            print(pair.act())
+            pair.compare()
+        pair.drain()

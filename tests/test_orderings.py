@@ -1,0 +1,378 @@
+"""Every ordering against the oracle: the pages that the frontier lets out, page for page."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import oracles
+import pytest
+from driver import WebPages, fetch_order
+from graphs import (
+    EARLIER_SCORES,
+    TOPIC_PHRASES,
+    bookshop,
+    cho_figure_3,
+    distance_through_old_links,
+    earlier_and_new,
+    half_a_batch,
+    hot_page_found_late,
+    hot_pages_of_two_sites,
+    opic_cash_comes_back,
+    opic_five_pages,
+    power_law_web,
+    seeds_of,
+    three_sites,
+    two_seeds,
+    unreachable_backlinks,
+    webs,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import Topic, Web, true_pagerank
+from oracles.link_based import PageRank as EveryVisitPageRank
+
+from crawlprio.frontier import Frontier
+from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
+from crawlprio.pages import NO_PAGE, Visit
+
+WORDS = list(TOPIC_PHRASES)
+CASES: dict[str, list[dict[str, Any]]] = {
+    "random": [{}, {"seed": 2**52 + 1}],
+    "opic": [{}, {"seed_cash": 3.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
+    "location": [{}, {"slashes": 0.5, "tlds": {"org": 2.0}, "words": {"Frontier": 3.0}}],
+    "pagerank": [{"every": 1}, {"every": 4}, {"every": 1, "damping": 0.5}],
+    "partial-pagerank": [{}, {"every": 2}, {"every": 3}],
+    "batch-pagerank": [{}, {"every": 1}, {"every": 3}],
+    "historical-pagerank": [
+        {"scores": EARLIER_SCORES, "new": new, "seed": 5}
+        for new in ("zero", "random", "parent", "omniscient")
+    ],
+    "anchor-similarity": [{"words": WORDS}],
+    "combined": [
+        {"weights": {"opic": 0.5, "location": 2.0}},
+        {
+            "weights": {
+                "batch-pagerank": 50.0,
+                "partial-pagerank": -30.0,
+                "anchor-similarity": 0.125,
+                "depth-first": 0.25,
+            },
+            "options": {
+                "batch-pagerank": {"every": 2},
+                "partial-pagerank": {"every": 3},
+                "anchor-similarity": {"words": WORDS},
+            },
+        },
+    ],
+}
+ALL_CASES = [(name, case) for name in ORDERINGS for case in CASES.get(name, [{}])]
+TOPICS = [None, Topic(WORDS, distance=0), Topic(WORDS), Topic(["crawl", "Frontiers"], stem=True)]
+HAND_DRAWN = [
+    (cho_figure_3, [0]),
+    (opic_five_pages, [0]),
+    (opic_cash_comes_back, [0]),
+    (three_sites, [0]),
+    (two_seeds, [0, 1]),
+    (half_a_batch, [0]),
+    (earlier_and_new, [0]),
+    (unreachable_backlinks, [0]),
+    (bookshop, [0]),
+    (hot_page_found_late, [0]),
+    (distance_through_old_links, [0]),
+    (hot_pages_of_two_sites, [0]),
+]
+
+
+def url_of(web: Web, page: int) -> str:
+    return web.urls.get(page) or f"http://s{web.site.get(page, 0)}.example/{page}"
+
+
+def with_urls(web: Web) -> Web:
+    """Give every page a URL of its own."""
+    return dataclasses.replace(web, urls={page: url_of(web, page) for page in web.pages})
+
+
+def ours(web: Web, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn options as the oracle has them into ours: earlier scores go by URL."""
+    if "scores" not in options:
+        return dict(options)
+    scores = {url_of(web, page): score for page, score in options["scores"].items()}
+    return {**options, "scores": scores}
+
+
+def orders(
+    web: Web, seeds: list[int], name: str, options: Mapping[str, Any], topic: Topic | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the order of the frontier and that of the oracle."""
+    return (
+        fetch_order(web, seeds, name, ours(web, options), topic),
+        oracles.crawl(web, seeds, name, topic=topic, **options),
+    )
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=["no topic", "distance 0", "distance 3", "stemmed"])
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(
+    name: str, options: dict[str, Any], topic: Topic | None
+) -> None:
+    for web_of, seeds in HAND_DRAWN:
+        found, expected = orders(with_urls(web_of()), seeds, name, options, topic)
+        assert found == expected, web_of.__name__
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_every_ordering_fetches_random_webs_as_the_oracle_does(data: st.DataObject) -> None:
+    web = data.draw(webs(max_pages=30))
+    seeds = data.draw(seeds_of(web))
+    topic = data.draw(st.sampled_from(TOPICS))
+    for name, options in ALL_CASES:
+        found, expected = orders(web, seeds, name, options, topic)
+        assert found == expected, (name, options)
+
+
+SCORES_SEED = 4
+EARLIER = {
+    page: random.Random(SCORES_SEED + page).random() for page in range(0, 1500) if page % 3 != 0
+}
+LARGE_CASES: list[tuple[str, dict[str, Any]]] = [
+    ("random", {}),
+    ("breadth-first", {}),
+    ("depth-first", {}),
+    ("backlink-count", {}),
+    ("opic", {}),
+    ("opic", {"pass_on": 1.0}),
+    ("larger-sites-first", {}),
+    ("location", {}),
+    ("omniscient", {}),
+    ("pagerank", {"every": 150}),
+    ("partial-pagerank", {"every": 150}),
+    ("batch-pagerank", {"every": 150}),
+    ("historical-pagerank", {"scores": EARLIER, "new": "random"}),
+    ("historical-pagerank", {"scores": EARLIER, "new": "parent"}),
+    ("anchor-similarity", {"words": WORDS}),
+    ("combined", {"weights": {"backlink-count": 1.0, "location": 0.5}}),
+]
+
+
+@pytest.fixture(scope="module")
+def large_web() -> Web:
+    return power_law_web(1500, seed=11)
+
+
+@pytest.mark.parametrize(("name", "options"), LARGE_CASES)
+def test_a_power_law_web_is_fetched_as_the_oracle_does(
+    large_web: Web, name: str, options: dict[str, Any]
+) -> None:
+    found, expected = orders(large_web, [3, 700, 41], name, options)
+    assert len(found) > 1000
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", ["breadth-first", "opic", "larger-sites-first"])
+@pytest.mark.parametrize("distance", [0, 3])
+def test_a_power_law_web_is_fetched_hot_pages_first_as_the_oracle_does(
+    large_web: Web, name: str, distance: int
+) -> None:
+    found, expected = orders(
+        large_web, [3, 700, 41], name, {}, Topic(["frontiers"], distance=distance, body=8)
+    )
+    assert found == expected
+
+
+class AffordedPageRank(EveryVisitPageRank):
+    """PageRank as often as visits earn it: a visit 1,000 links, a computation costs those seen."""
+
+    def __init__(self, record: oracles.Record) -> None:
+        super().__init__(record)
+        self.earned = 0
+
+    def observe(self, page: int) -> None:
+        self.earned += 1000
+        is_due = self.earned >= len(self.record.links)
+        self.every = 1 if is_due else 10**9
+        super().observe(page)
+        if is_due:
+            self.earned = 0
+
+
+def test_pagerank_is_computed_as_often_as_visits_earn_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(oracles.ORDERINGS, "afforded", AffordedPageRank)
+    rng = random.Random(7)
+    web = Web(links={page: rng.choices(range(page % 90 + 30), k=30) for page in range(120)})
+    found = fetch_order(web, [0], "pagerank")
+    assert sum(web.out_degree(page) for page in found) > 2000
+    assert found == oracles.crawl(web, [0], "afforded")
+    assert found != fetch_order(web, [0], "pagerank", {"every": 1})
+
+
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_seeds_that_come_one_by_one_are_fetched_as_if_they_came_at_once(
+    name: str, options: dict[str, Any]
+) -> None:
+    web = with_urls(power_law_web(60, seed=2))
+    seeds = [7, 3, 21, 50, 9, 14]
+    expected = oracles.crawl(web, seeds, name, **options)
+    truth = true_pagerank(web)
+    pages = WebPages(web)
+    frontier = Frontier(
+        make_ordering(name, ours(web, options)),
+        pages,
+        truth=lambda page: truth[pages.numbers[page]],
+    )
+    for seed in seeds:
+        frontier.observe(pages.seeds([seed]))
+    order = []
+    while (page := frontier.next_page(0.0)) != NO_PAGE:
+        order.append(pages.numbers[page])
+        frontier.observe(pages.visit(page))
+        frontier.release(page)
+    assert order == expected
+
+
+def opened(name: str, options: Mapping[str, Any], pages: WebPages) -> Ordering:
+    """Return an ordering that is open on an empty crawl of a web."""
+    ordering = make_ordering(name, options)
+    truth = true_pagerank(pages.web) if ordering.needs_truth else {}
+    ordering.open(pages, lambda page: truth[pages.numbers[page]])
+    return ordering
+
+
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_observe_names_every_known_page_whose_key_changes(
+    name: str, options: dict[str, Any]
+) -> None:
+    web = with_urls(power_law_web(150, seed=3))
+    pages = WebPages(web)
+    ordering = opened(name, ours(web, options), pages)
+    before = np.empty(0)
+
+    def check(named: object, fetched: int) -> None:
+        nonlocal before
+        keys = ordering.keys[: len(pages)].copy()
+        assert np.isfinite(keys).all()
+        if named is not ALL_PAGES:
+            changed = np.flatnonzero(keys[: len(before)] != before).tolist()
+            assert set(changed) <= {fetched, *np.asarray(named).tolist()}
+        before = keys
+
+    visits = [pages.seeds([5, 6])]
+    for page in range(60):
+        check(ordering.learn(visits[-1], len(pages)), visits[-1].page)
+        work = ordering.recomputation()
+        if work is not None:
+            check(ordering.accept(work()), NO_PAGE)
+        visits.append(pages.visit(page))
+
+
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_an_ordering_that_is_opened_again_starts_anew(name: str, options: dict[str, Any]) -> None:
+    web = with_urls(power_law_web(80, seed=8))
+    ordering = make_ordering(name, ours(web, options))
+    first = fetch_order(web, [1, 5, 30], ordering, budget=50)
+    assert fetch_order(web, [1, 5, 30], ordering, budget=50) == first
+
+
+LATE_CASES: list[tuple[str, dict[str, Any]]] = [
+    ("pagerank", {"every": 9}),
+    ("partial-pagerank", {"every": 9}),
+    ("batch-pagerank", {"every": 9}),
+    (
+        "combined",
+        {
+            "weights": {"partial-pagerank": 1.0, "pagerank": 2.0, "opic": 0.01},
+            "options": {"partial-pagerank": {"every": 9}, "pagerank": {"every": 9}},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), LATE_CASES)
+def test_ranks_that_come_late_are_taken_over_as_if_they_had_been_there_at_once(
+    name: str, options: dict[str, Any]
+) -> None:
+    web = power_law_web(400, seed=13)
+    pages = WebPages(web)
+    punctual, late = opened(name, options, pages), opened(name, options, pages)
+    visit = pages.seeds([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+    work = None
+    n_late = 0
+    for page in range(150):
+        n_pages = len(pages)
+        punctual.learn(visit, n_pages)
+        now = punctual.recomputation()
+        if now is not None:
+            punctual.accept(now())
+        late.learn(visit, n_pages)
+        if work is not None:
+            assert late.recomputation() is None
+            n_late += 1
+        else:
+            work = late.recomputation()
+        if work is not None and n_late == 6:
+            assert late.accept(work()) is ALL_PAGES
+            assert late.keys[:n_pages].tolist() == punctual.keys[:n_pages].tolist()
+            work, n_late = None, 0
+        visit = pages.seeds([399]) if page == 25 else pages.visit(page)
+    assert len(pages) > 200
+
+
+def test_a_page_whose_ranks_are_under_way_keeps_its_key_until_they_come() -> None:
+    pages = WebPages(two_seeds())
+    ordering = opened("partial-pagerank", {"every": 1}, pages)
+    ordering.learn(pages.seeds([0, 1]), 2)
+    ordering.learn(pages.visit(0), len(pages))
+    assert ordering.keys[:4].tolist() == [0.5, 0.5, 0.25, 0.25]
+    work = ordering.recomputation()
+    assert work is not None
+    ordering.learn(pages.visit(1), len(pages))
+    assert ordering.keys[:4].tolist() == [0.5, 0.5, 0.25, 0.75]
+    ordering.accept(work())
+    total = 1 + 1 + 1.425 + 1.425
+    assert ordering.keys[:4].tolist() == pytest.approx(
+        [1 / total, 1 / total, 1.425 / total, 1.425 / total], rel=1e-7
+    )
+
+
+def test_partial_pagerank_starts_from_equal_shares_of_one() -> None:
+    pages = WebPages(two_seeds())
+    ordering = opened("partial-pagerank", {}, pages)
+    ordering.learn(pages.seeds([0]), len(pages))
+    ordering.learn(pages.seeds([1]), len(pages))
+    changed = ordering.learn(pages.visit(0), len(pages))
+    assert changed is ALL_PAGES
+    assert ordering.keys[: len(pages)].tolist() == [0.5, 0.5, 0.25, 0.25]
+
+
+def test_ranks_of_a_crawl_do_not_depend_on_how_often_they_were_computed() -> None:
+    web = power_law_web(200, seed=21)
+    keys = []
+    for every in (1, 60):
+        pages = WebPages(web)
+        ordering = opened("pagerank", {"every": every}, pages)
+        visit = pages.seeds([0, 1, 2, 3])
+        for page in range(61):
+            ordering.learn(visit, len(pages))
+            work = ordering.recomputation()
+            if work is not None:
+                ordering.accept(work())
+            visit = pages.visit(page)
+        keys.append(ordering.keys[: ordering.n_pages].tolist())
+    assert keys[0] == keys[1]
+
+
+def test_the_row_of_a_page_that_is_fetched_again_is_its_last() -> None:
+    pages = WebPages(Web(links={0: [1, 2, 3]}))
+    ordering = opened("pagerank", {"every": 1}, pages)
+    ordering.learn(pages.seeds([0]), 1)
+    ordering.learn(pages.visit(0), 4)
+    ordering.learn(Visit(0, np.array([2], dtype=np.int32)), 4)
+    work = ordering.recomputation()
+    assert work is not None
+    assert work().tolist() == pytest.approx([1 / 4.85, 1 / 4.85, 1.85 / 4.85, 1 / 4.85], rel=1e-7)
