@@ -1,0 +1,84 @@
+"""Pages per second of frontier, ordering and journal alone, driven one page at a time from Python.
+
+Crawls a link graph with URLs as the live crawl would, without Scrapy and HTML: look up the URLs of each
+page's links, observe the visit, record it, take the next page.
+
+    python benchmarks/frontier.py GRAPH --seed URL [--ordering NAME]... [--rounds 3]
+
+What it does not show: parsing, fetching, requests; memory beyond the peak of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from crawlprio.extraction import host_of
+from crawlprio.frontier import Frontier
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.orderings import make_ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store import Store
+
+
+def crawl(graph: LinkGraph, links: list[list[str]], seed: str, name: str, store: Store | None) -> float:
+    """Crawl all that can be reached; return pages per second."""
+    assert graph.urls is not None
+    row_of = {url: row for row, url in enumerate(graph.urls)}
+    pages = PageTable()
+    frontier = Frontier(make_ordering(name), pages)
+    find, add, site = pages.find, pages.add, pages.site
+    n_fetched = 0
+    started = perf_counter()
+    add(seed, seed, site(host_of(seed)))
+    frontier.observe(Visit(NO_PAGE, np.zeros(1, dtype=np.int32)))
+    while True:
+        page = frontier.next_page(0.0)
+        if page == NO_PAGE:
+            break
+        targets = []
+        for url in links[row_of[pages.url(page)]]:
+            target = find(url)
+            if target == NO_PAGE:
+                target = add(url, url, site(host_of(url)))
+            targets.append(target)
+        visit = Visit(page, np.array(targets, dtype=np.int32))
+        if store is not None:
+            store.record(visit, pages)
+        frontier.observe(visit)
+        frontier.release(page)
+        n_fetched += 1
+    return n_fetched / (perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graph")
+    parser.add_argument("--seed", required=True)
+    parser.add_argument("--ordering", action="append")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    graph = read_graph(options.graph)
+    assert graph.urls is not None
+    urls = graph.urls
+    links = [[urls[target] for target in graph.out_links(page)] for page in range(graph.n_pages)]
+    for name in options.ordering or ["opic", "breadth-first"]:
+        crawl(graph, links[:], options.seed, name, None)
+        in_memory = [crawl(graph, links, options.seed, name, None) for _ in range(options.rounds)]
+        journalled = []
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as folder, Store.create(Path(folder, "s")) as store:
+                journalled.append(crawl(graph, links, options.seed, name, store))
+        print(
+            f"{name:20} {statistics.median(in_memory):9,.0f} pages/s in memory, "
+            f"{statistics.median(journalled):9,.0f} journalled"
+        )
+
+
+if __name__ == "__main__":
+    main()
