@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from scrapy.settings import BaseSettings
+from typing import TYPE_CHECKING
 
+from scrapy.settings import BaseSettings, default_settings
+
+from crawlprio.config import bad_stock_number
+from crawlprio.job import refuse
 from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.report import CrawlReport
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 
 class Addon:
@@ -16,6 +23,13 @@ class Addon:
     report. Retries and redirects keep their place in the order (their priority adjustments become 0)
     unless the project says otherwise.
     """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Addon:
+        return cls(crawler)
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
@@ -27,3 +41,8 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
+        bad = bad_stock_number(settings)
+        if bad is not None:
+            name, error = bad
+            refuse(self._crawler, error)
+            settings.set(name, getattr(default_settings, name), "cmdline")

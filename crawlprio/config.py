@@ -6,6 +6,7 @@ Every bad value is a `ConfigError` of one sentence: setting, value, what is allo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ class CrawlConfig:
         name = ordering or settings.get("ORDERING", "opic")
         topic, topic_options = _topic(settings)
         jobdir = job_dir(settings)
-        store = settings.get("CRAWLPRIO_STORE", "crawl.sqlite")
+        # `get` takes a setting of None for one that is not set.
+        store = settings["CRAWLPRIO_STORE"] if "CRAWLPRIO_STORE" in settings else "crawl.sqlite"
         path = None if store in (None, "", "None", False) else Path(str(store))
         if path is not None and jobdir is not None and not path.is_absolute():
             path = Path(jobdir) / path
@@ -115,6 +117,25 @@ class CrawlConfig:
     def hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for the topic, or None without one."""
         return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
+
+
+def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
+    """Return the first setting that Scrapy reads as a number and is none, and what to say of it.
+
+    Scrapy's downloader reads these before any component of a project, and fails with a traceback.
+    """
+    checks: dict[str, Callable[[BaseSettings, str, Any], object]] = {
+        "CONCURRENT_REQUESTS": _whole,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": _whole,
+        "DOWNLOAD_DELAY": _number,
+        "DOWNLOAD_SLOTS": lambda settings, name, _: _options(settings, name),
+    }
+    for name, check in checks.items():
+        try:
+            check(settings, name, 0)
+        except ConfigError as error:
+            return name, error
+    return None
 
 
 def _topic(settings: BaseSettings) -> tuple[Topic | None, dict[str, int]]:

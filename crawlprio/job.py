@@ -283,6 +283,11 @@ class Job:
         return Store.create(path)
 
 
+def refuse(crawler: Crawler, error: CrawlprioError) -> None:
+    """Let a crawler have no job, for this reason, unless it has one."""
+    _jobs.setdefault(crawler, error)
+
+
 def failure_of(crawler: Crawler) -> CrawlprioError | None:
     """Return why the job of a crawler cannot be made, or None if it is there."""
     try:

@@ -5,19 +5,26 @@ It reads visits and URLs alone; it knows no queue and no Scrapy object.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.base import Pages
 from crawlprio.pages import PageIds, Visit
 
+if TYPE_CHECKING:
+    from crawlprio.orderings.base import Pages
+
 _WORD = re.compile(r"[^\W_]+")
+
+MAX_DISTANCE = 255
+"""Links from a hot page that a hot queue can look: distances are kept in a byte each."""
 
 
 class Topic:
@@ -47,6 +54,8 @@ class Topic:
                     f"{', '.join(snowballstemmer.algorithms())}."
                 )
             self._stemmer = snowballstemmer.stemmer(stem)
+        if not isinstance(terms, str | Sequence) or isinstance(terms, bytes):
+            raise ConfigError(f"TOPIC is {terms!r}; give words, with commas between terms.")
         self.terms = terms.split(",") if isinstance(terms, str) else [str(term) for term in terms]
         phrases = [tuple(self.words(term)) for term in self.terms]
         self._words = {phrase[0] for phrase in phrases if len(phrase) == 1}
@@ -93,8 +102,8 @@ class HotQueue:
     topic
         what to look for.
     distance
-        links from a hot page below which a page goes to the hot queue; default 3; 0 looks at anchor
-        text and URL only.
+        links from a hot page below which a page goes to the hot queue; default 3, at most 255; 0
+        looks at anchor text and URL only.
     title, body
         topic words in title (default 1) or body (default 10) that make a page hot.
 
@@ -106,10 +115,12 @@ class HotQueue:
 
     def __init__(self, topic: Topic, *, distance: int = 3, title: int = 1, body: int = 10) -> None:
         for option, value in (("distance", distance), ("title", title), ("body", body)):
-            least = 0 if option == "distance" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            least, most = (0, MAX_DISTANCE) if option == "distance" else (1, math.inf)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not least <= value <= most:
+                bound = f"from 0 to {most}" if option == "distance" else "of 1 or more"
                 raise ConfigError(
-                    f"TOPIC_OPTIONS: {option} is {value!r}; give a whole number of {least} or more."
+                    f"TOPIC_OPTIONS: {option} is {value!r}; give a whole number {bound}."
                 )
         self.topic = topic
         self._distance = distance
@@ -131,8 +142,7 @@ class HotQueue:
         """Learn from a visit; return for its new pages first, ..., last - 1 whether they are hot (1, 0)."""
         tiers = np.zeros(last - first, dtype=np.int32)
         distances = self._distances
-        far = min(self._far, 255)
-        distances.extend(bytes([far]) * (last - len(distances)))
+        distances.extend(bytes([self._far]) * (last - len(distances)))
         if visit.page < 0:
             return tiers
         if self.is_hot(visit):

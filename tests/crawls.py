@@ -1,15 +1,30 @@
-"""Runs real crawls of the demo web in a child process, and reads what the server and the store say."""
+"""Runs real crawls: of the demo web in a child process, of small servers in this one.
+
+It must not know what the tests expect of them.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
+
+from scrapy import Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.settings import Settings
+from scrapy.utils.reactor import install_reactor
+from twisted.web import http
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,11 +51,21 @@ class Crawl:
 
     def requests(self) -> list[dict[str, Any]]:
         """What the server was asked, in the order in which the requests arrived."""
-        lines = (self.folder / "server.jsonl").read_text().splitlines()
-        return sorted((json.loads(line) for line in lines), key=lambda fetch: fetch["start"])
+        return server_log(self.folder / "server.jsonl")
 
     def urls(self) -> list[str]:
-        return [fetch["url"] for fetch in self.requests()]
+        return fetched_urls(self.folder / "server.jsonl")
+
+
+def server_log(file: Path) -> list[dict[str, Any]]:
+    """Return the requests in a log of the loopback server, in the order in which they arrived."""
+    lines = file.read_text().splitlines()
+    return sorted((json.loads(line) for line in lines), key=lambda fetch: fetch["start"])
+
+
+def fetched_urls(file: Path) -> list[str]:
+    """Return the URLs in a log of the loopback server, in the order of arrival."""
+    return [fetch["url"] for fetch in server_log(file)]
 
 
 def scrapy(
@@ -98,3 +123,251 @@ def crawl_demo_web(
         timeout=timeout,
     )
     return Crawl(folder, done.returncode, done.stdout, done.stderr)
+
+
+class Answer(NamedTuple):
+    """What a `Site` answers to one request."""
+
+    body: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = {}
+    seconds: float = 0.0
+    """How long the answer takes."""
+
+
+class Fetch(NamedTuple):
+    """One request that a `Site` got; times of `time.monotonic`."""
+
+    host: str
+    path: str
+    start: float
+    end: float
+    method: str
+    body: bytes
+    connection: int
+
+
+def page(*links: str, title: str = "") -> Answer:
+    """Return a page of HTML with these links, in order; the anchor text of each is its URL."""
+    anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
+    return Answer(f"<title>{title}</title>{anchors}", headers={"Content-Type": "text/html"})
+
+
+class Site:
+    """An HTTP server on loopback: any host name through `LoopbackHandler`, or 127.0.0.1 itself.
+
+    It runs in the thread of the crawls, so that an answer counts as ended before the client has it.
+
+    Parameters
+    ----------
+    pages
+        What is answered to a path, to `host/path` or to a request that a function is called for;
+        404 to all else.
+    """
+
+    def __init__(
+        self,
+        pages: Mapping[str, Answer],
+        answer: Callable[[str, str], Answer | None] = lambda host, path: None,
+    ) -> None:
+        self.fetches: list[Fetch] = []
+        self.n_connections = 0
+        self._pages = pages
+        self._answer = answer
+
+    def __enter__(self) -> Site:
+        def listen() -> Any:
+            reactor = _reactor()
+            return reactor.listenTCP(0, _SiteFactory(self), backlog=500, interface="127.0.0.1")
+
+        self._port = _in_loop(_called(listen), 10.0)
+        self.address = f"127.0.0.1:{self._port.getHost().port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _in_loop(_called(lambda: self._port.stopListening()), 10.0)
+
+    def answer(self, host: str, path: str) -> Answer:
+        found = self._answer(host, path)
+        if found is None:
+            found = self._pages.get(f"{host}{path}") or self._pages.get(path)
+        return found or Answer("nothing here", 404)
+
+    def paths(self) -> list[str]:
+        """The paths asked for, in order of arrival, without robots.txt."""
+        return [
+            fetch.path
+            for fetch in sorted(self.fetches, key=lambda fetch: fetch.start)
+            if fetch.path != "/robots.txt"
+        ]
+
+
+class _SiteRequest(http.Request):
+    site: Site
+    connection: int
+
+    def process(self) -> None:
+        start = monotonic()
+        host = (self.getRequestHostname() or b"").decode()
+        uri = self.uri.decode()
+        path = "/" + uri.split("/", 3)[3] if "://" in uri.partition("?")[0] else uri
+        answer = self.site.answer(host, path)
+        body = self.content.read()
+
+        def reply() -> None:
+            self.setResponseCode(answer.status)
+            for name, value in answer.headers.items():
+                self.setHeader(name, value)
+            content = answer.body.encode()
+            self.setHeader("Content-Length", str(len(content)))
+            self.write(content)
+            self.finish()
+            self.site.fetches.append(
+                Fetch(host, path, start, monotonic(), self.method.decode(), body, self.connection)
+            )
+
+        _reactor().callLater(answer.seconds, reply)
+
+
+class _SiteFactory(http.HTTPFactory):
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.timeOut = None
+        self.site = site
+
+    def log(self, request: object) -> None:
+        pass
+
+    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
+        channel: Any = super().buildProtocol(addr)
+        self.site.n_connections += 1
+        connection = self.site.n_connections
+
+        def make_request(*args: Any, **kwargs: Any) -> _SiteRequest:
+            request = _SiteRequest(*args, **kwargs)
+            request.site = self.site
+            request.connection = connection
+            return request
+
+        channel.requestFactory = make_request
+        return channel
+
+
+@dataclass
+class Run:
+    """How a crawl in this process ended."""
+
+    spider: Any
+    crawler: Crawler
+    items: list[Any]
+    log: list[logging.LogRecord]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        return dict(self.crawler.stats.get_stats())
+
+    @property
+    def reason(self) -> str:
+        return str(self.stats["finish_reason"])
+
+    def messages(self, level: int = logging.WARNING) -> list[str]:
+        """What was logged at this level or above."""
+        return [record.getMessage() for record in self.log if record.levelno >= level]
+
+
+ADDON: dict[str, object] = {"ADDONS": {"crawlprio.Addon": 500}}
+"""What a project needs to set."""
+
+_PLAIN: dict[str, object] = {
+    "TELNETCONSOLE_ENABLED": False,
+    "CRAWLPRIO_STORE": None,
+    "CRAWLPRIO_PRINT": False,
+    "RETRY_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+    "CLOSESPIDER_TIMEOUT": 60,
+}
+
+
+def run_spider(
+    spider: type[Spider],
+    settings: Mapping[str, object] = ADDON,
+    *,
+    site: Site | None = None,
+    priority: str = "project",
+    timeout: float = 70.0,
+    **arguments: Any,
+) -> Run:
+    """Crawl in this process, with Scrapy's own defaults but for `_PLAIN` and what is given.
+
+    Every request goes to `site` where one is given. Scrapy runs in a thread of its own, one reactor
+    for all tests of the process.
+    """
+    every = {**_PLAIN, **settings}
+    if site is not None:
+        handler = "crawlprio.demo.handler.LoopbackHandler"
+        every["DOWNLOAD_HANDLERS"] = {"http": handler, "https": handler}
+        every["CRAWLPRIO_LOOPBACK"] = site.address
+    _reactor()
+    runner = AsyncCrawlerRunner(Settings(every, priority))
+    crawler = runner.create_crawler(spider)
+    items: list[Any] = []
+    crawler.signals.connect(
+        lambda item: items.append(item), signal=signals.item_scraped, weak=False
+    )
+    records = _Records()
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(records)
+    root.setLevel(logging.INFO)
+
+    async def crawl() -> Any:
+        await runner.crawl(crawler, **arguments)
+
+    spiders: list[Any] = []
+    crawler.signals.connect(
+        lambda spider: spiders.append(spider), signal=signals.spider_opened, weak=False
+    )
+    try:
+        _in_loop(crawl(), timeout)
+    finally:
+        root.removeHandler(records)
+        root.setLevel(level)
+    return Run(spiders[0] if spiders else None, crawler, items, records.records)
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    """Call a function in the loop."""
+    return function()
+
+
+def _in_loop(coroutine: Coroutine[Any, Any, Any], timeout: float) -> Any:
+    """Run a coroutine in the thread of the reactor."""
+    loop = _reactor()._asyncioEventloop
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout)
+
+
+@cache
+def _reactor() -> Any:
+    """The reactor of this process, which runs in a thread of its own until the process ends."""
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    thread = threading.Thread(target=running.run, args=(False,), daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        running.callFromThread(running.stop)
+        thread.join(5.0)
+
+    atexit.register(stop)
+    return running

@@ -43,8 +43,17 @@ class OneLineCommand(ScrapyCommand):
             print(error, file=sys.stderr)
             self.exitcode = 2
         except KeyboardInterrupt:
-            print("Interrupted.", file=sys.stderr)
-            self.exitcode = 130
+            self._end_interrupted()
+        except SystemError as error:
+            # An interrupt that comes while compiled code runs is raised as this when it returns.
+            if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+                raise
+            self._end_interrupted()
+
+    def _end_interrupted(self) -> None:
+        """End as a program that an interrupt has stopped."""
+        print("Interrupted.", file=sys.stderr)
+        self.exitcode = 130
 
 
 def check_writable(option: str, path: str | Path) -> None:

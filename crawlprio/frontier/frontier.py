@@ -260,8 +260,8 @@ class Frontier:
     def _take(self, changed: Changed) -> None:
         """Bring the keys of waiting pages up to date with the ordering's."""
         if changed is ALL_PAGES:
-            n_pages = self.ordering.n_pages
-            heaps.rekey_all(*self._arrays, self._n_sites, self.ordering.keys[:n_pages])
+            keys = self.ordering.keys[: self.ordering.n_pages]
+            heaps.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
             if self._by_call:
                 self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):

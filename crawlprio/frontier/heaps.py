@@ -515,16 +515,17 @@ def rekey_all(
     ready: NDArray[np.int32],
     delayed: NDArray[np.int32],
     totals: Records,
+    n_pages: int,
     n_sites: int,
     keys: NDArray[np.float64],
 ) -> None:
     """Rebuild every heap with the keys given, keys by page id. O(pages + sites log sites).
 
-    Waiting pages beyond the keys, which were added since the last visit, keep theirs.
+    Waiting pages below `n_pages` that have no key there, being added since, keep theirs.
     """
     for site in range(n_sites):
         sites[site].head = NONE
-    for page in range(len(pages)):
+    for page in range(n_pages):
         if pages[page].state == WAITING:
             if page < len(keys):
                 pages[page].key = keys[page]

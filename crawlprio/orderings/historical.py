@@ -126,8 +126,8 @@ class HistoricalPageRank(ScoredOrdering):
             self._graph_page = getattr(pages, "graph_page", None)
             if self._graph_page is None:
                 raise ConfigError(
-                    f"{self._earlier.source} has scores by page id, which are known in a "
-                    "simulation only; give it an array urls too."
+                    f"{self._earlier.source}: its scores go by page id, which only a "
+                    "simulation has; give it an array urls too."
                 )
 
     def score_of(self, page: int) -> float:

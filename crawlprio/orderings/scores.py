@@ -58,7 +58,7 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
     """
     if isinstance(scores, Mapping):
         given = ((str(url), score, f"scores of {url!r}") for url, score in scores.items())
-        return _gathered(given, "scores")
+        return _gathered(given, "ORDERING_OPTIONS")
     if not isinstance(scores, str | os.PathLike) or not str(scores):
         raise ConfigError(
             f"ORDERING_OPTIONS of historical-pagerank: scores is {scores!r}; give the path of a "

@@ -211,7 +211,8 @@ class Dispatcher:
             if again:
                 self._unfiltered.add(page)
         state = self._frontier.state(page)
-        if state == WAITING and source is not None and not again and page not in self._requests:
+        if state == WAITING and page not in self._requests:
+            # It waits as a link only, which this request says more of.
             self._requests[page] = request
             if request.priority:
                 self._frontier.add(page, request.priority)

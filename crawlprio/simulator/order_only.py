@@ -82,9 +82,9 @@ def crawl_order(
     Notes
     -----
     Orderings made of compiled rules take some 0.6 microseconds for a page of ten links, and 52
-    bytes per page of the graph; those that compute PageRank on the way take what that takes, and
-    meanwhile 4 bytes per link and some 100 per page known. Others, and all with a hot queue, take
-    8 microseconds or more for a page, and what the ordering itself keeps.
+    bytes per page of the graph, 60 where scores come from elsewhere; those that compute PageRank
+    on the way take what that takes, and meanwhile 4 bytes per link. Others, and all with a hot
+    queue, take 8 microseconds or more for a page, and what the ordering itself keeps.
     """
     distinct = checked_seeds(graph, seeds)
     if budget is not None and budget < 0:

@@ -5,6 +5,7 @@ Nothing here computes a figure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from rich.table import Table
 
 from crawlprio.evaluation.plots import plot_cumulative
 from crawlprio.simulator.runs import MARKS, Run, Simulation
+
+LEAST_WIDTH = 100
+"""Columns of the table at least: on a narrower terminal lines wrap, and no figure is cut."""
 
 
 def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str) -> None:
@@ -38,8 +42,7 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     """Print the runs as a table, with a line of what was crawled and one of what figures mean."""
     graph = simulation.graph
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 100
+    console.width = max(console.width, LEAST_WIDTH)
     sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
     console.print(
         f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
@@ -56,9 +59,7 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
             run.ordering,
             f"{run.fetched:,}",
             f"{run.pages_per_second:,.0f}",
-            f"{run.average_cumulative_pagerank:.4f}",
-            *(f"{share:.4f}" for share in run.pagerank_at),
-            f"{run.kendall_tau:.3f}",
+            *map(_figure, (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)),
         )
     console.print(table)
     console.print(
@@ -67,6 +68,11 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
         soft_wrap=True,
         markup=False,
     )
+
+
+def _figure(value: float) -> str:
+    """A share or tau with four digits; a dash where it has no meaning."""
+    return "-" if math.isnan(value) else f"{value:.4f}"
 
 
 def _named(seeds: Sequence[int]) -> str:

@@ -1,0 +1,198 @@
+"""The private names of Scrapy that `crawlprio.engine` uses: they exist and do what it expects.
+
+If one of these tests fails after an update of Scrapy, only `crawlprio/engine.py` has to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from time import monotonic
+from typing import Any
+
+from crawls import ADDON, Site, page, run_spider
+from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.http import Response
+
+from crawlprio import engine
+from crawlprio.errors import ConfigError
+
+
+class Starter(Spider):
+    name = "starter"
+    start_urls = ("http://a.test/",)
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class HoldingScheduler(BaseScheduler):
+    """Hands its one request out at `opens_at`, and notes when it is asked."""
+
+    asked_at: list[float]
+    opens_at: float
+
+    def open(self, spider: Any) -> None:
+        type(self).asked_at = []
+        self._crawler = spider.crawler
+        self._requests: list[Request] = []
+
+    def has_pending_requests(self) -> bool:
+        return bool(self._requests)
+
+    def enqueue_request(self, request: Request) -> bool:
+        self._requests.append(request)
+        type(self).opens_at = monotonic() + 0.5
+        alarm = engine.EngineAlarm(self._crawler)
+        alarm.set(self.opens_at + 60)
+        alarm.set(self.opens_at)
+        alarm.set(self.opens_at + 30)
+        self._alarm = alarm
+        return True
+
+    def next_request(self) -> Request | None:
+        self.asked_at.append(monotonic())
+        is_open = bool(self._requests) and monotonic() >= self.opens_at
+        return self._requests.pop() if is_open else None
+
+
+def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts() -> None:
+    """The engine of itself asks only every 5 s."""
+    with Site({"/": page()}) as site:
+        run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site=site)
+    assert (run.reason, len(run.items)) == ("finished", 1)
+    asked_at, opens_at = HoldingScheduler.asked_at, HoldingScheduler.opens_at
+    assert not any(opens_at - 0.3 < at < opens_at - 0.01 for at in asked_at)
+    late = min(at for at in asked_at if at >= opens_at) - opens_at
+    assert late < 0.05
+
+
+def test_a_cancelled_alarm_does_not_ring() -> None:
+    rung: list[float] = []
+
+    class Cancelling(Starter):
+        def parse(self, response: Response) -> Iterator[Any]:
+            alarm = engine.EngineAlarm(self.crawler)
+            alarm._ring = lambda: rung.append(monotonic())  # type: ignore[method-assign]
+            alarm.set(monotonic() + 0.02)
+            alarm.cancel()
+            yield from super().parse(response)
+
+        async def start(self) -> AsyncIterator[Any]:
+            yield Request("http://a.test/")
+            await self.crawler.signals.wait_for(signals.item_scraped)
+            yield Request("http://a.test/slow")
+
+    with Site({"/": page(), "/slow": page()._replace(seconds=0.1)}) as site:
+        run = run_spider(Cancelling, {}, site=site)
+    assert (len(run.items), rung) == (2, [])
+
+
+def test_a_request_is_in_progress_until_its_items_are_through() -> None:
+    """From the moment it is handed out, through callback and pipelines."""
+    seen: list[tuple[str, bool]] = []
+
+    class Pipeline:
+        def __init__(self, crawler: Any) -> None:
+            self._crawler = crawler
+
+        @classmethod
+        def from_crawler(cls, crawler: Any) -> Pipeline:
+            return cls(crawler)
+
+        def process_item(self, item: Any) -> Any:
+            seen.append(("pipeline", bool(engine.requests_in_progress(self._crawler))))
+            return item
+
+    class Looking(Starter):
+        def parse(self, response: Response) -> Iterator[Any]:
+            progress = engine.requests_in_progress(self.crawler)
+            seen.append(("callback", response.request in progress))
+            yield {"url": response.url}
+
+    with Site({"/": page()}) as site:
+        run = run_spider(Looking, {"ITEM_PIPELINES": {Pipeline: 1}}, site=site)
+    assert seen == [("callback", True), ("pipeline", True)]
+    assert engine.requests_in_progress(run.crawler) == set()
+
+
+def test_the_delays_of_the_downloader_can_be_silenced() -> None:
+    delays: dict[str, tuple[float, float]] = {}
+
+    class Looking(Starter):
+        start_urls = ("http://a.test/", "http://b.test/")
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            slots = self.crawler.engine.downloader.slots
+            delays.update({name: (slot.delay, slot.jitter) for name, slot in slots.items()})
+            slots["a.test"].delay = 7.0
+            assert response.request is not None
+            engine.silence_slot_delay(self.crawler, Request("http://a.test/"))
+            assert slots["a.test"].delay == 7.0
+            meta = {"download_slot": "a.test"}
+            engine.silence_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
+            assert slots["a.test"].delay == 0.0
+            yield {}
+
+    settings = {
+        **ADDON,
+        "DOWNLOAD_DELAY": 0.01,
+        "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02, "concurrency": 3}},
+    }
+    with Site({"/": page()}) as site:
+        run = run_spider(Looking, settings, site=site)
+        assert run.messages() == []
+    assert delays == {"a.test": (0.0, 0.0), "b.test": (0.0, 0.0)}
+
+
+def test_a_refused_crawl_ends_without_a_spider_and_says_so_once() -> None:
+    """Without a spider the command exits with an error."""
+
+    class Refused(Starter):
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.refuse, signal=signals.spider_opened)
+            crawler.signals.connect(spider.refuse_too, signal=signals.spider_opened)
+            return spider
+
+        def refuse(self) -> None:
+            raise engine.refuse_to_start(self.crawler, ConfigError("X is 1; give 2."))
+
+        def refuse_too(self) -> None:
+            self.refuse()
+
+    with Site({"/": page()}) as site:
+        run = run_spider(Refused, {}, site=site)
+    assert run.crawler.spider is None
+    assert run.messages() == ["X is 1; give 2."]
+    assert site.fetches == []
+
+
+def test_a_crawl_that_cannot_go_on_closes_its_spider_and_says_so_once() -> None:
+    class Failing(Starter):
+        start_urls = tuple(f"http://a.test/{number}" for number in range(50))
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            for _ in range(2):
+                engine.stop_crawl(self.crawler, ConfigError("The disk is full."))
+            yield {}
+
+    with Site({}) as site:
+        run = run_spider(
+            Failing, {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True}, site=site
+        )
+    assert run.reason == "crawlprio_failed"
+    assert run.messages() == ["The disk is full."]
+    assert len(site.fetches) <= 2
+
+
+def test_waking_an_engine_after_its_end_does_nothing() -> None:
+    with Site({"/": page()}) as site:
+        run = run_spider(Starter, {}, site=site)
+    engine.wake(run.crawler)
+    assert engine.requests_in_progress(run.crawler) == set()

@@ -1,0 +1,226 @@
+"""The live crawl against the simulator and the naive oracle: one order, page for page."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracles
+import pytest
+from crawls import fetched_urls, run_spider, scrapy
+
+import crawlprio.settings
+from crawlprio.demo.truth import whole_graph
+from crawlprio.demo.web import DemoWeb
+from crawlprio.linkgraph import read_graph
+from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.pages import Visit
+from crawlprio.simulator import RecordedVisits, crawl_order
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.topic import HotQueue, Topic
+
+PAGES = 150
+SITES = 6
+SEED = 5
+WORDS = "chess, gardening"
+
+
+@cache
+def demo_web() -> DemoWeb:
+    return DemoWeb(PAGES, SITES, SEED)
+
+
+@cache
+def true_ranks() -> dict[str, float]:
+    """PageRank of every page of the demo web, by URL."""
+    indptr, indices, _, urls = whole_graph(demo_web())
+    rows = {
+        page: indices[indptr[page] : indptr[page + 1]].tolist() for page in range(len(indptr) - 1)
+    }
+    ranks = oracles.true_pagerank(oracles.Web(links=rows))
+    return {urls[page]: rank for page, rank in ranks.items()}
+
+
+def earlier_scores() -> dict[str, float]:
+    """Scores of every other page, the best page last."""
+    return {url: 1.0 + number % 10 for number, url in enumerate(demo_web().urls()) if number % 2}
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "random": {"seed": 7},
+    "pagerank": {"every": 1},
+    "partial-pagerank": {"every": 20},
+    "batch-pagerank": {"every": 20},
+    "historical-pagerank": {"scores": earlier_scores(), "new": "random", "seed": 3},
+    "anchor-similarity": {"words": "gardening, chess section"},
+    "combined": {
+        "weights": {"opic": 1.0, "location": 0.25, "anchor-similarity": 0.5},
+        "options": {"anchor-similarity": {"words": "chess"}},
+    },
+}
+"""Options that make an ordering do all it does on a small web; the others have their defaults."""
+
+CASES = [
+    *(pytest.param((name, None), id=name) for name in ORDERINGS),
+    *(pytest.param((name, 3), id=f"{name}-topic") for name in ORDERINGS),
+    *(pytest.param((name, 0), id=f"{name}-topic-at-distance-0") for name in ("opic", "random")),
+]
+
+
+class Crawled:
+    """A live crawl, and all that server and store say of it."""
+
+    def __init__(self, folder: Path, name: str, distance: int | None, options: Any) -> None:
+        self.folder = folder
+        self.name = name
+        self.distance = distance
+        self.options = options
+        bundled = {
+            name: getattr(crawlprio.settings, name)
+            for name in dir(crawlprio.settings)
+            if name.isupper()
+        }
+        topic = {} if distance is None else {"TOPIC": WORDS, "TOPIC_OPTIONS": self.topic_options}
+        self.run = run_spider(
+            SiteSpider,
+            {
+                **bundled,
+                **topic,
+                "ORDERING": name,
+                "ORDERING_OPTIONS": options,
+                "CONCURRENT_REQUESTS": 1,
+                "DOWNLOAD_DELAY": 0,
+                "ROBOTSTXT_OBEY": False,
+                "RETRY_ENABLED": False,
+                "CLOSESPIDER_TIMEOUT": 60,
+                "CRAWLPRIO_DEMO_PAGES": PAGES,
+                "CRAWLPRIO_DEMO_SITES": SITES,
+                "CRAWLPRIO_DEMO_SEED": SEED,
+                "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
+                "CRAWLPRIO_STORE": folder / "crawl.sqlite",
+                "CRAWLPRIO_PLOT": None,
+            },
+            priority="cmdline",
+        )
+        self.store = folder / "crawl.sqlite"
+        self.asked_for = fetched_urls(folder / "server.jsonl")
+        with Store.open(self.store, readonly=True) as store:
+            self.pages = store.load_pages()
+            self.seeds = store.seeds()
+            self.visits: list[Visit] = [visit for visit in store.visits() if visit.page >= 0]
+
+    @property
+    def topic_options(self) -> dict[str, int]:
+        return {"distance": self.distance or 0, "title": 1, "body": 4}
+
+    @property
+    def visited(self) -> list[str]:
+        return self.pages.urls(visit.page for visit in self.visits)
+
+    def oracle_order(self) -> list[str]:
+        """The order of the naive crawler on the web as the crawl recorded it."""
+        web = oracles.Web(
+            links={visit.page: visit.targets.tolist() for visit in self.visits},
+            site=dict(enumerate(self.pages.sites.tolist())),
+            urls={page: self.pages.url(page) for page in range(len(self.pages))},
+            anchors={
+                (visit.page, target): anchor
+                for visit in self.visits
+                for target, anchor in zip(visit.targets.tolist(), visit.anchors, strict=False)
+            },
+            titles={visit.page: visit.title for visit in self.visits},
+            bodies={visit.page: visit.text for visit in self.visits},
+        )
+        name, options = self.name, copy.deepcopy(self.options)
+        if name == "omniscient":
+            name, options = "historical-pagerank", {"scores": true_ranks()}
+        if name == "historical-pagerank":
+            ids = {url: page for page, url in web.urls.items()}
+            options["scores"] = {
+                ids.get(url, -1 - number): score
+                for number, (url, score) in enumerate(options["scores"].items())
+            }
+        for of_member in (options, *options.get("options", {}).values()):
+            if "words" in of_member:
+                of_member["words"] = [word.strip() for word in of_member["words"].split(",")]
+        topic = None
+        if self.distance is not None:
+            topic = oracles.Topic([word.strip() for word in WORDS.split(",")], **self.topic_options)
+        return self.pages.urls(oracles.crawl(web, self.seeds, name, topic=topic, **options))
+
+    def simulated_order(self) -> list[str]:
+        """The order of the simulator on the graph in the crawl's store."""
+        graph = read_graph(self.store)
+        urls = graph.urls
+        assert urls is not None
+        is_omniscient = self.name == "omniscient"
+        order = crawl_order(
+            graph,
+            self.seeds,
+            make_ordering(self.name, self.options),
+            hot_queue=None
+            if self.distance is None
+            else HotQueue(Topic(WORDS), **self.topic_options),
+            truth=np.array([true_ranks().get(url, 0.0) for url in urls]) if is_omniscient else None,
+            recorded=RecordedVisits(self.store, with_texts=True),
+        )
+        return [urls[page] for page in order]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def crawled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    name, distance = request.param
+    return Crawled(tmp_path_factory.mktemp(name), name, distance, OPTIONS.get(name, {}))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    return Crawled(tmp_path_factory.mktemp("plain"), "opic", None, {})
+
+
+def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled: Crawled) -> None:
+    assert crawled.run.reason == "finished"
+    assert crawled.run.messages() == []
+    assert len(crawled.asked_for) > 0.8 * PAGES
+    assert crawled.asked_for == crawled.visited
+    assert crawled.oracle_order() == crawled.asked_for
+    assert crawled.simulated_order() == crawled.asked_for
+
+
+def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends(
+    plain: Crawled,
+) -> None:
+    visits = plain.visits
+    statuses = {visit.status for visit in visits}
+    assert {200, 404, 500} <= statuses
+    assert statuses & {301, 302}
+    redirects = [visit for visit in visits if visit.status in (301, 302)]
+    assert [len(visit.targets) for visit in redirects] == [1] * len(redirects)
+    bodies = [visit.content_hash for visit in visits if visit.status == 200]
+    assert len(set(bodies)) < len(bodies)
+    assert any(len(visit.targets) == 0 for visit in visits if visit.status == 200)
+    assert [visit.targets.tolist() for visit in visits if visit.status >= 400] == [
+        [] for visit in visits if visit.status >= 400
+    ]
+
+
+def test_the_topic_has_hot_pages_and_others() -> None:
+    """Or the crawls with a topic would say nothing of the hot queue."""
+    titles = [demo_web().title(page) for page in range(PAGES)]
+    topic = Topic(WORDS)
+    assert 10 < sum(topic.count(title) > 0 for title in titles) < PAGES - 10
+
+
+def test_the_simulate_command_on_the_store_of_a_crawl_says_its_order(
+    plain: Crawled, tmp_path: Path
+) -> None:
+    order_file = tmp_path / "order.txt"
+    line = ["simulate", str(plain.store), "--ordering", plain.name, "--order", str(order_file)]
+    done = scrapy(line, tmp_path)
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    order = [int(page) for page in order_file.read_text().split()]
+    assert plain.pages.urls(order) == plain.asked_for

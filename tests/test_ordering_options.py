@@ -1,0 +1,350 @@
+"""What the options of orderings may be, what is said of bad ones, and files of earlier scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from driver import WebPages, fetch_order
+from graphs import EARLIER_SCORES, earlier_and_new
+from oracles import Web, crawl, pagerank, rounded
+
+from crawlprio.errors import ConfigError, CrawlprioError, GraphError
+from crawlprio.frontier import Frontier
+from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.orderings.historical import HistoricalPageRank
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store import Store
+
+OPTIONS_OF = "ORDERING_OPTIONS of"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        (
+            "random",
+            {"seed": -1},
+            f"{OPTIONS_OF} random: seed is -1; give a whole number of 0 or more, below "
+            "9007199254740992.",
+        ),
+        (
+            "opic",
+            {"pass_on": "lots"},
+            f"{OPTIONS_OF} opic: pass_on is 'lots'; give a number of 0 or more.",
+        ),
+        (
+            "opic",
+            {"cash": 1},
+            "ORDERING_OPTIONS names 'cash', which opic lacks; known options: seed_cash, pass_on, "
+            "pass_on_budget, history.",
+        ),
+        (
+            "breadth-first",
+            {"x": 1},
+            "ORDERING_OPTIONS names 'x', which breadth-first lacks; it has no options.",
+        ),
+        (
+            "pagerank",
+            {"every": 0},
+            f"{OPTIONS_OF} pagerank: every is 0; give a whole number of 1 or more.",
+        ),
+        (
+            "partial-pagerank",
+            {"every": None},
+            f"{OPTIONS_OF} partial-pagerank: every is None; give a whole number of 1 or more.",
+        ),
+        (
+            "batch-pagerank",
+            {"every": 2.5},
+            f"{OPTIONS_OF} batch-pagerank: every is 2.5; give a whole number of 1 or more.",
+        ),
+        (
+            "pagerank",
+            {"damping": 1},
+            f"{OPTIONS_OF} pagerank: damping is 1; give a number of 0 or more, below 1.",
+        ),
+        (
+            "historical-pagerank",
+            {},
+            f"{OPTIONS_OF} historical-pagerank: scores is missing; give the file of an earlier "
+            "crawl: its crawl store, a .npz or a .csv.",
+        ),
+        (
+            "historical-pagerank",
+            {"scores": {"http://a/": 1.0}, "new": "old"},
+            f"{OPTIONS_OF} historical-pagerank: new is 'old'; give one of zero, random, parent, "
+            "omniscient.",
+        ),
+        (
+            "historical-pagerank",
+            {"scores": 3},
+            f"{OPTIONS_OF} historical-pagerank: scores is 3; give the path of a crawl store, a "
+            ".npz or a .csv, or a dict of URL -> score.",
+        ),
+        (
+            "historical-pagerank",
+            {"scores": "nowhere.csv"},
+            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', and there is no such "
+            "file; give a crawl store, a .npz or a .csv.",
+        ),
+        (
+            "historical-pagerank",
+            {"scores": {"http://a/": 1.0, "http://b/": float("nan")}},
+            "scores of 'http://b/': the score is nan; it must be a finite number.",
+        ),
+        (
+            "historical-pagerank",
+            {"scores": {}},
+            "ORDERING_OPTIONS: there is no score in it; give one for a page at least.",
+        ),
+        (
+            "anchor-similarity",
+            {},
+            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words that anchor texts "
+            'are searched for, such as {"words": "machine learning, statistics"}.',
+        ),
+        (
+            "anchor-similarity",
+            {"words": 7},
+            f"{OPTIONS_OF} anchor-similarity: words is 7; give a text or a list.",
+        ),
+        (
+            "combined",
+            {},
+            f"{OPTIONS_OF} combined: weights is None; give names of orderings with a weight each, "
+            'such as {"opic": 1.0, "location": 0.5}.',
+        ),
+        (
+            "combined",
+            {"weights": {"opic": "much"}},
+            f"{OPTIONS_OF} combined: weights['opic'] is 'much'; give a number.",
+        ),
+        (
+            "combined",
+            {"weights": {"opic": 1.0}, "options": {"location": {}}},
+            f"{OPTIONS_OF} combined: options names 'location', which has no weight; orderings "
+            "with one: opic.",
+        ),
+        (
+            "combined",
+            {"weights": {"opic": 1.0}, "options": [1]},
+            f"{OPTIONS_OF} combined: options is [1]; give a dict of options for each name, such as "
+            '{"location": {"slashes": 2.0}}.',
+        ),
+        (
+            "combined",
+            {"weights": {"opic": 1.0, "larger-sites-first": 1.0}},
+            f"{OPTIONS_OF} combined: weights names 'larger-sites-first', which ranks sites and not "
+            "pages; leave it out.",
+        ),
+        (
+            "combined",
+            {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
+            f"{OPTIONS_OF} combined: ORDERING_OPTIONS names 'cash', which opic lacks; known "
+            "options: seed_cash, pass_on, pass_on_budget, history.",
+        ),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_sentence(
+    name: str, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(CrawlprioError) as caught:
+        make_ordering(name, options)
+    assert str(caught.value) == sentence
+
+
+def test_an_unknown_ordering_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_ordering("opick")
+    known = ", ".join(sorted(ORDERINGS))
+    assert str(caught.value) == (
+        f"ORDERING is 'opick'; known orderings: {known}; or give an import path."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("omniscient", {}),
+        ("historical-pagerank", {"scores": {"http://a/": 1.0}, "new": "omniscient"}),
+        ("combined", {"weights": {"omniscient": 1.0}}),
+    ],
+)
+def test_what_needs_the_whole_graph_is_refused_where_nothing_knows_it(
+    name: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
+        Frontier(make_ordering(name, options), PageTable())
+
+
+def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
+    words = {"words": "crawling"}
+    combined = {"weights": {"opic": 1.0, "anchor-similarity": 1.0}}
+    assert make_ordering("anchor-similarity", words).needs_anchors
+    assert make_ordering(
+        "combined", {**combined, "options": {"anchor-similarity": words}}
+    ).needs_anchors
+    assert not make_ordering("combined", {"weights": {"opic": 1.0}}).needs_anchors
+    assert not make_ordering("opic").needs_anchors
+
+
+def test_a_combined_ordering_can_have_a_member_given_by_its_import_path() -> None:
+    web = Web(links={0: [1, 2, 3], 2: [3]})
+    path = "crawlprio.orderings.backlinks.BacklinkCount"
+    options = {"weights": {path: -1.0, "breadth-first": 1.0}}
+    assert fetch_order(web, [0], "combined", options) == [0, 1, 2, 3]
+    options = {"weights": {path: 1.0, "depth-first": 0.5}}
+    assert fetch_order(web, [0], "combined", options) == [0, 1, 2, 3]
+    assert fetch_order(web, [0, 3, 2], "combined", options) == [0, 1, 3, 2]
+
+
+def url(page: int) -> str:
+    return f"http://earlier.example/{page}"
+
+
+def historical_web() -> Web:
+    web = earlier_and_new()
+    web.urls = {page: url(page) for page in web.pages}
+    return web
+
+
+def write_csv(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_scores_are_read_from_csv_npz_and_dict_alike(tmp_path: Path) -> None:
+    scores = {url(page): score for page, score in EARLIER_SCORES.items()}
+    lines = [f"{address},{score}" for address, score in scores.items()]
+    np.savez(tmp_path / "by_url.npz", urls=list(scores), scores=list(scores.values()))
+    np.savez(tmp_path / "by_id.npz", scores=[0.8, 0.3])
+    for new in ("zero", "random", "parent", "omniscient"):
+        expected = crawl(
+            historical_web(), [0], "historical-pagerank", scores=EARLIER_SCORES, new=new, seed=5
+        )
+        for given in (
+            scores,
+            write_csv(tmp_path / "plain.csv", *lines),
+            str(write_csv(tmp_path / "header.csv", "URL,score", *lines, "", f"{url(0)},9")),
+            tmp_path / "by_url.npz",
+        ):
+            options = {"scores": given, "new": new, "seed": 5}
+            assert fetch_order(historical_web(), [0], "historical-pagerank", options) == expected
+    by_id = {"scores": tmp_path / "by_id.npz", "new": "parent"}
+    assert fetch_order(earlier_and_new(), [0], "historical-pagerank", by_id) == crawl(
+        earlier_and_new(), [0], "historical-pagerank", scores={0: 0.8, 1: 0.3}, new="parent"
+    )
+
+
+def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path: Path) -> None:
+    web = historical_web()
+    pages = WebPages(web)
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        seeds = pages.seeds([0])
+        store.record(seeds, pages)
+        for page in range(3):
+            store.record(pages.visit(page), pages)
+    ordering = make_ordering("historical-pagerank", {"scores": tmp_path / "crawl.sqlite"})
+    assert isinstance(ordering, HistoricalPageRank)
+    table = PageTable()
+    for page in (2, 0, 77):
+        table.add(str(page), url(page), table.site("earlier.example"))
+    ordering.open(table)
+    ordering.learn(Visit(NO_PAGE, np.arange(3, dtype=np.int32)), 3)
+    seen = {page: web.links_of(page) if page < 3 else [] for page in web.pages}
+    ranks = {page: rounded(rank) for page, rank in pagerank(seen).items()}
+    assert ordering.keys[:3].tolist() == pytest.approx([ranks[2], ranks[0], 0.0], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ([], ": there is no score in it; give one for a page at least."),
+        (["URL,score"], ": there is no score in it; give one for a page at least."),
+        (
+            ["http://a/,1", "http://b/,c,2"],
+            ":2: expected URL,score; found 3 fields (a URL with commas must stand in quotes).",
+        ),
+        (
+            ["http://a/"],
+            ":1: expected URL,score; found 1 fields (a URL with commas must stand in quotes).",
+        ),
+        (["http://a/,1", "http://b/,x"], ":2: the score is 'x'; it must be a finite number."),
+        (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
+    ],
+)
+def test_a_bad_csv_of_scores_is_refused_with_file_and_line(
+    tmp_path: Path, lines: list[str], sentence: str
+) -> None:
+    path = write_csv(tmp_path / "scores.csv", *lines)
+    with pytest.raises(GraphError) as caught:
+        make_ordering("historical-pagerank", {"scores": path})
+    assert str(caught.value) == f"{path}{sentence}"
+
+
+def test_a_url_with_commas_stands_in_quotes(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "scores.csv", '"http://a/?x=1,2",0.25')
+    ordering = make_ordering("historical-pagerank", {"scores": path})
+    assert isinstance(ordering, HistoricalPageRank)
+    ordering.check_known(["http://b/", "http://a/?x=1,2"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"ranks": [1.0]}, " holds no array scores; write one, and urls beside it."),
+        ({"scores": ["a"]}, ": scores is <U1 of shape (1,); it must be one row of numbers."),
+        (
+            {"scores": [[1]]},
+            ": scores is int64 of shape (1, 1); it must be one row of numbers.",
+        ),
+        ({"scores": [1.0, np.nan]}, ": score 1 is nan; all must be finite numbers."),
+        (
+            {"scores": [1.0], "urls": ["a", "b"]},
+            ": urls is <U1 of shape (2,); it must be one text per score, 1.",
+        ),
+        ({"scores": np.empty(0)}, ": there is no score in it; give one for a page at least."),
+    ],
+)
+def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
+    tmp_path: Path, arrays: dict[str, Any], sentence: str
+) -> None:
+    path = tmp_path / "scores.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(GraphError) as caught:
+        make_ordering("historical-pagerank", {"scores": path})
+    assert str(caught.value) == f"{path}{sentence}"
+
+
+def test_a_file_that_is_no_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    for content in (b"", b"PK\x03\x04 cut short", b"no archive"):
+        path = tmp_path / "scores.npz"
+        path.write_bytes(content)
+        with pytest.raises(GraphError, match=r"scores\.npz cannot be read as \.npz \("):
+            make_ordering("historical-pagerank", {"scores": path})
+
+
+def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
+    path = tmp_path / "scores.npz"
+    np.savez(path, scores=[0.5, 0.5])
+    with pytest.raises(ConfigError) as caught:
+        Frontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
+    assert str(caught.value) == (
+        f"{path}: its scores go by page id, which only a simulation has; give it an array urls too."
+    )
+
+
+def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
+    ordering = make_ordering("historical-pagerank", {"scores": {"http://a/": 1.0}})
+    assert isinstance(ordering, HistoricalPageRank)
+    with pytest.raises(ConfigError) as caught:
+        ordering.check_known(["http://b/", "http://c/"])
+    assert str(caught.value) == (
+        "ORDERING_OPTIONS has scores of 1 URLs, of which the graph has none; give the scores of an "
+        "earlier crawl of the same pages."
+    )
+    with pytest.raises(ConfigError, match="and the graph has no URLs"):
+        ordering.check_known(None)

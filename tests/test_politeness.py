@@ -1,0 +1,460 @@
+"""No site is fetched from sooner than promised, and none is kept waiting for nothing.
+
+The first part asks the rules, the second the log of a server that real crawls were sent to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from email.utils import formatdate
+from itertools import pairwise
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider, server_log
+from scrapy import Request, Spider
+from scrapy.http import Response, TextResponse
+
+import crawlprio.settings
+from crawlprio.frontier import Politeness
+from crawlprio.spiders.site import SiteSpider
+
+
+def test_the_pause_is_the_delay() -> None:
+    assert Politeness(delay=2.0).pause(0) == 2.0
+    assert Politeness().pause(0, elapsed=9.0) == 0.0
+
+
+def test_a_small_site_has_its_own_delay_until_it_is_large() -> None:
+    politeness = Politeness(delay=5.0, small_site_delay=15.0, small_site_pages=100)
+    assert [politeness.pause(0, n_pages=n) for n in (0, 99, 100, 5000)] == [15.0, 15.0, 5.0, 5.0]
+    assert Politeness(delay=5.0, small_site_delay=0.0).pause(0, n_pages=3) == 0.0
+
+
+def test_a_site_with_a_delay_of_its_own_keeps_it() -> None:
+    politeness = Politeness(delay=5.0, small_site_delay=15.0)
+    politeness.set_delay(3, 0.5)
+    assert [politeness.pause(site, n_pages=1) for site in (2, 3)] == [15.0, 0.5]
+
+
+def test_crawl_delay_only_lengthens_and_is_obeyed_up_to_a_bound() -> None:
+    politeness = Politeness(delay=5.0, max_crawl_delay=60.0)
+    assert [politeness.set_crawl_delay(site, s) for site, s in enumerate((1.0, 30.0, 1e9))] == [
+        1.0,
+        30.0,
+        60.0,
+    ]
+    assert [politeness.pause(site) for site in range(4)] == [5.0, 30.0, 60.0, 5.0]
+    assert politeness.set_crawl_delay(0, -1.0) == 0.0
+
+
+def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound() -> None:
+    politeness = Politeness(delay=1.0, adaptive=10.0, max_adaptive=60.0)
+    assert [politeness.pause(0, elapsed=s) for s in (0.01, 0.5, 3.0, 50.0)] == [
+        1.0,
+        5.0,
+        30.0,
+        60.0,
+    ]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_without_retry_after_the_pause_doubles_with_each_refusal_and_ends_with_an_answer(
+    status: int,
+) -> None:
+    politeness = Politeness(delay=2.0, max_back_off=20.0)
+    pauses = [politeness.pause(0, status=s) for s in (status, status, status, status, 200, status)]
+    assert pauses == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
+
+
+def test_a_delay_below_a_second_doubles_from_a_second() -> None:
+    politeness = Politeness(delay=0.0)
+    assert [politeness.pause(0, status=503) for _ in range(3)] == [2.0, 4.0, 8.0]
+
+
+def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them() -> None:
+    politeness = Politeness(delay=1.0)
+    assert [politeness.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
+
+
+def test_the_refusals_of_one_site_are_not_those_of_another() -> None:
+    politeness = Politeness(delay=1.0)
+    assert [politeness.pause(site, status=503) for site in (0, 1, 0)] == [2.0, 2.0, 4.0]
+
+
+def test_retry_after_says_how_long_between_delay_and_bound() -> None:
+    politeness = Politeness(delay=5.0, max_back_off=100.0)
+    asked = (0.0, 4.0, 30.0, 1e9, -1.0)
+    pauses = [politeness.pause(0, status=503, retry_after=seconds) for seconds in asked]
+    assert pauses == [5.0, 5.0, 30.0, 100.0, 5.0]
+
+
+def test_retry_after_of_a_page_that_was_not_refused_says_nothing() -> None:
+    assert Politeness(delay=1.0).pause(0, status=200, retry_after=50.0) == 1.0
+
+
+def test_refusals_without_end_do_not_overflow() -> None:
+    politeness = Politeness(max_back_off=3600.0)
+    assert [politeness.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
+
+
+class Fan(Spider):
+    """Fetches what it is told to, and all links of the pages that it gets."""
+
+    name = "fan"
+    start_urls: Sequence[str] = ("http://a.test/",)
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if isinstance(response, TextResponse):
+            for url in response.css("a::attr(href)").getall():
+                yield response.follow(url)
+
+
+ONE_PER_SITE: dict[str, object] = {
+    **ADDON,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    "DOWNLOAD_DELAY_JITTER": 0.5,
+}
+
+
+def fan(n: int) -> dict[str, Answer]:
+    """A home page with links to n pages."""
+    return {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page() for k in range(n)}}
+
+
+def by_host(fetches: Sequence[Fetch]) -> dict[str, list[Fetch]]:
+    hosts = defaultdict(list)
+    for fetch in sorted(fetches, key=lambda fetch: fetch.start):
+        hosts[fetch.host].append(fetch)
+    return hosts
+
+
+def gaps(fetches: Sequence[Fetch]) -> list[float]:
+    """Seconds from the end of each fetch to the start of the next one on the same host."""
+    return [b.start - a.end for host in by_host(fetches).values() for a, b in pairwise(host)]
+
+
+def crawl(site: Site, settings: dict[str, object], spider: type[Spider] = Fan, **more: Any) -> Run:
+    run = run_spider(spider, {**ONE_PER_SITE, **settings}, site=site, **more)
+    assert run.reason == "finished"
+    assert run.messages(logging.ERROR) == []
+    return run
+
+
+def test_fifty_sites_are_crawled_politely_and_nearly_as_fast_as_can_be(tmp_path: Path) -> None:
+    """At best the busiest site is fetched from without a break: n fetches and n - 1 delays."""
+    bundled = {
+        name: getattr(crawlprio.settings, name)
+        for name in dir(crawlprio.settings)
+        if name.isupper()
+    }
+    settings = {
+        **bundled,
+        "DOWNLOAD_DELAY": 0.2,
+        "CONCURRENT_REQUESTS": 16,
+        "CRAWLPRIO_MAX_CRAWL_DELAY": 0,
+        "CRAWLPRIO_DEMO_PAGES": 400,
+        "CRAWLPRIO_DEMO_SITES": 50,
+        "CRAWLPRIO_DEMO_SEED": 2,
+        "CRAWLPRIO_SERVER_LOG": tmp_path / "server.jsonl",
+        "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite",
+        "CRAWLPRIO_PLOT": None,
+        "RETRY_ENABLED": False,
+    }
+    run = run_spider(SiteSpider, settings, priority="cmdline")
+    assert run.reason == "finished"
+    sites: dict[str, list[Any]] = defaultdict(list)
+    fetches = server_log(tmp_path / "server.jsonl")
+    for fetch in fetches:
+        sites[fetch["host"]].append(fetch)
+    assert len(sites) == 50
+    n_robots = [
+        sum(f["url"].endswith("/robots.txt") for f in fetched) for fetched in sites.values()
+    ]
+    assert n_robots == [1] * 50
+    gaps = [b["start"] - a["end"] for fetched in sites.values() for a, b in pairwise(fetched)]
+    assert min(gaps) >= 0.2
+    seconds = fetches[-1]["end"] - fetches[0]["start"]
+    at_best = max(
+        0.2 * (len(fetched) - 1) + sum(fetch["end"] - fetch["start"] for fetch in fetched)
+        for fetched in sites.values()
+    )
+    print(f"{len(fetches)} fetches in {seconds:.2f} s, at best {at_best:.2f} s")
+    assert seconds < 1.1 * at_best
+
+
+def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
+    """Four sites at a second a page and twenty at 50 ms, eight fetches in flight."""
+    slow = [f"slow{k}.test" for k in range(4)]
+    fast = [f"fast{k}.test" for k in range(20)]
+    pages = {f"{host}/{path}": found for host in slow for path, found in _under(fan(5))}
+    pages |= {f"{host}/{path}": found for host in fast for path, found in _under(fan(60))}
+    settings: dict[str, object] = {
+        "DOWNLOAD_DELAY": 0.05,
+        "DOWNLOAD_SLOTS": {host: {"delay": 1.0} for host in slow},
+        "CONCURRENT_REQUESTS": 8,
+    }
+
+    class Both(Fan):
+        start_urls = tuple(f"http://{host}/" for host in [*slow, *fast])
+
+    with Site(pages) as site:
+        crawl(site, settings, Both)
+    hosts = by_host(site.fetches)
+    assert {host: len(hosts[host]) for host in hosts} == {
+        **dict.fromkeys(slow, 6),
+        **dict.fromkeys(fast, 61),
+    }
+    assert min(min(gaps(hosts[host])) for host in slow) >= 1.0
+    assert min(min(gaps(hosts[host])) for host in fast) >= 0.05
+    for host, at_best in [*((host, 5.0) for host in slow), *((host, 3.0) for host in fast)]:
+        seconds = hosts[host][-1].end - hosts[host][0].start
+        print(f"{host}: {seconds:.2f} s, at best {at_best:.2f} s")
+        assert seconds < 1.25 * at_best
+    assert max(f.end for f in site.fetches) - min(f.start for f in site.fetches) < 5.5
+
+
+def _under(pages: dict[str, Answer]) -> list[tuple[str, Answer]]:
+    return [(path.removeprefix("/"), found) for path, found in pages.items()]
+
+
+def test_crawl_delay_is_obeyed_from_robots_txt_on() -> None:
+    robots = Answer("User-agent: *\nCrawl-delay: 0.15\nDisallow: /1")
+    settings: dict[str, object] = {"DOWNLOAD_DELAY": 0.02, "ROBOTSTXT_OBEY": True}
+    with Site({**fan(3), "/robots.txt": robots}) as site:
+        crawl(site, settings)
+        assert site.paths() == ["/", "/0", "/2"]
+        assert [0.15 <= gap < 0.2 for gap in gaps(site.fetches)] == [True] * 3
+
+
+def test_a_crawl_delay_above_the_bound_is_cut_with_a_warning() -> None:
+    robots = Answer("User-agent: *\nCrawl-delay: 100")
+    settings: dict[str, object] = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}
+    with Site({**fan(1), "/robots.txt": robots}) as site:
+        run = crawl(site, settings)
+        assert all(0.05 <= gap < 0.1 for gap in gaps(site.fetches))
+    assert run.messages() == [
+        "a.test asks for a crawl delay of 100 s; 0.05 s is the most that is obeyed "
+        "(CRAWLPRIO_MAX_CRAWL_DELAY)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({}, 2.0, 2.1),
+        ({"Retry-After": "1"}, 1.0, 1.1),
+        ({"Retry-After": "date"}, 0.9, 2.1),
+        ({"Retry-After": "soon"}, 2.0, 2.1),
+    ],
+)
+def test_a_site_that_refuses_is_left_alone_while_others_are_crawled(
+    headers: dict[str, str], least: float, most: float
+) -> None:
+    refused = 0
+
+    def answer(host: str, path: str) -> Answer | None:
+        nonlocal refused
+        if host == "a.test" and path == "/1" and not refused:
+            refused += 1
+            after = {
+                name: formatdate(time() + 2, usegmt=True) if value == "date" else value
+                for name, value in headers.items()
+            }
+            return Answer(status=503, headers=after)
+        return None
+
+    class Both(Fan):
+        start_urls = ("http://a.test/", "http://b.test/")
+
+    settings: dict[str, object] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
+    with Site(fan(3), answer) as site:
+        crawl(site, settings, Both)
+    hosts = by_host(site.fetches)
+    assert sorted(fetch.path for fetch in hosts["a.test"]) == ["/", "/0", "/1", "/1", "/2"]
+    assert hosts["b.test"][-1].end - hosts["b.test"][0].start < 0.5
+    longest = max(gaps(hosts["a.test"]))
+    assert least <= longest < most
+
+
+def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch() -> None:
+    pages = {"/": page("/1", "/2")._replace(seconds=0.05), "/1": page()}
+    with Site({**pages, "/2": page()}) as site:
+        crawl(site, {"CRAWLPRIO_ADAPTIVE_DELAY": 4})
+        first, second = gaps(site.fetches)
+    assert 0.2 <= first < 0.3
+    assert second < 0.1
+
+
+def test_so_many_pages_a_visit_are_fetched_on_one_connection_before_the_delay() -> None:
+    settings: dict[str, object] = {"DOWNLOAD_DELAY": 0.2, "CRAWLPRIO_PAGES_PER_VISIT": 3}
+    with Site(fan(6)) as site:
+
+        class Direct(Fan):
+            start_urls = (f"http://{site.address}/",)
+
+        run = run_spider(Direct, {**ONE_PER_SITE, **settings})
+        assert run.reason == "finished"
+        assert len(site.fetches) == 7
+        assert [gap >= 0.2 for gap in gaps(site.fetches)] == [
+            True,  # nothing more was known when the first page was done
+            False,
+            False,
+            True,
+            False,
+            False,
+        ]
+        assert {fetch.connection for fetch in site.fetches} == {1}
+
+
+def test_the_adaptive_delay_does_not_end_a_visit() -> None:
+    settings: dict[str, object] = {"CRAWLPRIO_ADAPTIVE_DELAY": 50, "CRAWLPRIO_PAGES_PER_VISIT": 3}
+    pages = {path: found._replace(seconds=0.005) for path, found in fan(3).items()}
+    with Site(pages) as site:
+        crawl(site, settings)
+        assert [gap >= 0.2 for gap in gaps(site.fetches)] == [True, False, False]
+
+
+def test_several_fetches_at_once_have_the_delay_from_start_to_start() -> None:
+    pages = {path: found._replace(seconds=0.25) for path, found in fan(8).items()}
+    settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.05}
+    with Site(pages) as site:
+        crawl(site, settings)
+    first, *rest = sorted(site.fetches, key=lambda fetch: fetch.start)
+    steps = [b.start - a.start for a, b in pairwise(rest)]
+    assert min(steps) >= 0.05
+    assert max(_at_once(rest)) == 3
+    assert rest[-1].end - first.start < 1.3
+
+
+def _at_once(fetches: Sequence[Fetch]) -> list[int]:
+    """How many fetches are in flight at the start of each."""
+    return [sum(a.start <= b.start < a.end for a in fetches) for b in fetches]
+
+
+def test_pages_that_waited_for_robots_txt_together_do_not_start_together() -> None:
+    class Several(Fan):
+        start_urls = tuple(f"http://a.test/{k}" for k in range(4))
+
+    settings: dict[str, object] = {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+        "DOWNLOAD_DELAY": 0.05,
+        "ROBOTSTXT_OBEY": True,
+    }
+    slow_robots = Answer("", seconds=0.3)
+    with Site({**fan(4), "/robots.txt": slow_robots}) as site:
+        crawl(site, settings, Several)
+    starts = sorted(fetch.start for fetch in site.fetches)
+    assert len(starts) == 5
+    assert min(b - a for a, b in pairwise(starts)) >= 0.05
+
+
+def test_a_refusal_stops_a_site_with_several_fetches_at_once() -> None:
+    settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2}
+    refusal = Answer(status=429, headers={"Retry-After": "1"})
+    with Site({**fan(6), "/1": refusal}) as site:
+        crawl(site, settings)
+    fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
+    refused = next(fetch for fetch in fetches if fetch.path == "/1")
+    later = [fetch.start - refused.end for fetch in fetches if fetch.start > refused.end]
+    assert len(fetches) == 7
+    assert min(later) >= 1.0
+
+
+def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
+    class Media(Fan):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            if response.url.endswith("/"):
+                yield response.follow("/0")
+                engine = self.crawler.engine
+                images = [Request(f"http://a.test/image/{k}") for k in range(4)]
+                answers = await asyncio.gather(*(engine.download_async(r) for r in images))
+                yield {"images": [answer.url for answer in answers]}
+                yield response.follow("/1")
+
+    pages = {**fan(2), **{f"/image/{k}": Answer("image") for k in range(4)}}
+    for concurrency in (1, 8):
+        with Site(pages) as site:
+            settings = {"DOWNLOAD_DELAY": 0.08, "CONCURRENT_REQUESTS": concurrency}
+            run = crawl(site, settings, Media)
+        assert len(run.items[0]["images"]) == 4
+        assert len(site.fetches) == 7
+        found = gaps(site.fetches)
+        assert min(found) >= 0.08
+        assert sum(found) < 1.5 * 6 * 0.08
+
+
+def test_a_redirect_that_bypasses_the_scheduler_counts_for_the_host_it_goes_to() -> None:
+    class Media(Fan):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            engine = self.crawler.engine
+            for k in range(3):
+                await engine.download_async(Request(f"http://b.test/{k}"))
+            yield {}
+
+    def answer(host: str, path: str) -> Answer | None:
+        if host == "b.test":
+            return Answer(status=302, headers={"Location": f"http://c.test{path}"})
+        return None
+
+    with Site(fan(3), answer) as site:
+        crawl(site, {"DOWNLOAD_DELAY": 0.1}, Media)
+    hosts = by_host(site.fetches)
+    assert [len(hosts[host]) for host in ("a.test", "b.test", "c.test")] == [1, 3, 3]
+    assert min(gaps(site.fetches)) >= 0.1
+    hops = [c.start - b.end for b, c in zip(hosts["b.test"], hosts["c.test"], strict=True)]
+    assert max(hops) < 0.05
+
+
+def test_autothrottle_warns_and_adds_nothing() -> None:
+    settings: dict[str, object] = {
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 5,
+        "DOWNLOAD_DELAY": 0.05,
+    }
+    with Site(fan(5)) as site:
+        run = crawl(site, settings)
+    assert len(site.fetches) == 6
+    assert [0.05 <= gap < 0.1 for gap in gaps(site.fetches)] == [True] * 5
+    (warning,) = run.messages()
+    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays")
+
+
+def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:
+    class Three(Fan):
+        start_urls = ("http://a.test/", "http://b.test/", "http://c.test/")
+
+    settings: dict[str, object] = {
+        "DOWNLOAD_DELAY": 0.1,
+        "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02}, "c.test": {"delay": 0, "concurrency": 4}},
+    }
+    pages = {path: found._replace(seconds=0.05) for path, found in fan(4).items()}
+    with Site(pages) as site:
+        crawl(site, settings, Three)
+    hosts = by_host(site.fetches)
+    assert all(0.1 <= gap < 0.15 for gap in gaps(hosts["a.test"]))
+    assert all(0.02 <= gap < 0.07 for gap in gaps(hosts["b.test"]))
+    assert max(_at_once(hosts["c.test"])) == 4
+
+
+def test_a_slot_named_by_a_request_is_a_site_of_its_own() -> None:
+    class Slots(Fan):
+        async def start(self) -> AsyncIterator[Any]:
+            for k in range(3):
+                yield Request(f"http://a.test/{k}", meta={"download_slot": "one"})
+                yield Request(f"http://b.test/{k}", meta={"download_slot": "one"})
+
+    with Site(fan(3)) as site:
+        crawl(site, {"DOWNLOAD_DELAY": 0.05}, Slots)
+    starts = sorted(fetch.start for fetch in site.fetches)
+    assert len(starts) == 6
+    assert min(b - a for a, b in pairwise(starts)) >= 0.05

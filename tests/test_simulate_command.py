@@ -1,0 +1,364 @@
+"""`scrapy simulate`: what it writes, and the one line that it prints for bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from driver import WebPages
+from graphs import power_law_web
+from scrapy import cmdline
+from scrapy.settings import Settings
+
+from crawlprio.commands.simulate import DEFAULT_ORDERINGS, Command
+from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+from crawlprio.orderings import make_ordering
+from crawlprio.simulator import Source, crawl_order
+from crawlprio.store import Store
+from crawlprio.topic import HotQueue, Topic
+
+N_PAGES = 200
+OWN_ORDERING = """
+from crawlprio import Ordering
+
+class FewestLinksFirst(Ordering):
+    def __init__(self, sign=-1):
+        self.sign = sign
+
+    def observe(self, visit):
+        if visit.page >= 0:
+            self.keys[visit.targets] = self.sign * len(visit.targets)
+        return visit.targets
+"""
+
+Simulate = Callable[..., int]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder with a graph, with and without URLs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    web = power_law_web(N_PAGES, seed=1)
+    rows = [web.links.get(page, []) for page in range(N_PAGES)]
+    graph = LinkGraph.cleaned(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+        site=np.array([web.site[page] for page in range(N_PAGES)]),
+    )
+    write_npz(graph, "bare.npz")
+    urls = [f"http://s{web.site[page]}.example/{page}" for page in range(N_PAGES)]
+    write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "graph.npz")
+    return tmp_path
+
+
+def simulate(*arguments: str) -> int:
+    """Run the command by scrapy's own command line; return its exit status."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"simulate": Command()})
+        with pytest.raises(SystemExit) as ended:
+            cmdline.execute(["scrapy", "simulate", *arguments], settings=Settings())
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def scrapy_simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does, in the current folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "simulate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+
+
+def order_in(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().splitlines()]
+
+
+def test_json_has_the_figures_of_the_contract(folder: Path) -> None:
+    arguments = ["--ordering", "opic", "--ordering", "random", "--seeds", "0,7"]
+    assert simulate("graph.npz", *arguments, "--json", "out.json") == 0
+    figures = json.loads((folder / "out.json").read_text())
+    graph = read_graph("graph.npz")
+    assert (figures["pages"], figures["links"]) == (graph.n_pages, graph.n_links)
+    assert figures["seeds"] == [0, 7]
+    assert [run["ordering"] for run in figures["runs"]] == ["opic", "random"]
+    for run in figures["runs"]:
+        assert run["fetched"] == figures["reachable"]
+        assert run["pages_per_second"] == pytest.approx(run["fetched"] / run["seconds"])
+        assert 0 < run["average_cumulative_pagerank"] < 1
+        assert -1 <= run["kendall_tau"] <= 1
+        assert run["curve"][0] == [0, 0]
+        assert run["curve"][-1] == [1, pytest.approx(1)]
+        assert list(run["pagerank_at"]) == ["0.05", "0.1", "0.3"]
+        assert run["options"] == {}
+
+
+def test_without_an_ordering_the_default_ones_are_simulated(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate("bare.npz", "--json", "out.json") == 0
+    figures = json.loads((folder / "out.json").read_text())
+    assert tuple(run["ordering"] for run in figures["runs"]) == DEFAULT_ORDERINGS
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    first_words = [line.split()[0] for line in printed.out.splitlines() if line.strip()]
+    assert [word for word in first_words if word in DEFAULT_ORDERINGS] == list(DEFAULT_ORDERINGS)
+
+
+def test_order_files_hold_the_order_fetched_one_for_each_ordering(folder: Path) -> None:
+    names = ["opic", "larger-sites-first"]
+    named = [argument for name in names for argument in ("--ordering", name)]
+    assert simulate("graph.npz", *named, "--seeds", "3,0", "--order", "order-%s.txt") == 0
+    graph = read_graph("graph.npz")
+    for name in names:
+        expected = crawl_order(graph, [3, 0], make_ordering(name)).tolist()
+        assert order_in(folder / f"order-{name}.txt") == expected
+
+
+def test_one_ordering_needs_no_placeholder_and_a_budget_ends_the_crawl(folder: Path) -> None:
+    arguments = ["--ordering", "depth-first", "--budget", "17", "--seeds", "0"]
+    assert simulate("graph.npz", *arguments, "--order", "order.txt") == 0
+    graph = read_graph("graph.npz")
+    whole = crawl_order(graph, [0], make_ordering("depth-first")).tolist()
+    assert order_in(folder / "order.txt") == whole[:17]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"every": 5}', {"every": 5}),
+        ('{"pagerank": {"every": 5}}', {"every": 5}),
+        ('{"every": 5, "seed_cash": 3}', {"every": 5}),
+    ],
+)
+def test_options_go_to_the_orderings_that_have_them(
+    folder: Path, text: str, expected: dict[str, object]
+) -> None:
+    arguments = ["--ordering", "pagerank", "--ordering", "opic", "--seeds", "0"]
+    assert simulate("graph.npz", *arguments, "--ordering-options", text, "--order", "%s.txt") == 0
+    order = crawl_order(read_graph("graph.npz"), [0], make_ordering("pagerank", expected))
+    assert order_in(folder / "pagerank.txt") == order.tolist()
+
+
+def test_seeds_are_ids_urls_or_the_lines_of_a_file(folder: Path) -> None:
+    graph = read_graph("graph.npz")
+    assert graph.urls is not None
+    (folder / "seeds.txt").write_text(f"# where to start\n\n 12 \n{graph.urls[5]}\n")
+    for seeds in ("12,5", f"12,{graph.urls[5]}", "@seeds.txt"):
+        arguments = ["--ordering", "breadth-first", "--seeds", seeds, "--order", "order.txt"]
+        assert simulate("graph.npz", *arguments) == 0
+        assert order_in(folder / "order.txt")[:2] == [12, 5]
+
+
+def test_a_topic_from_the_settings_comes_first(folder: Path) -> None:
+    graph = read_graph("graph.npz")
+    rows = [[1, 2, 3], [], [], []]
+    urls = [f"http://a.example/{name}" for name in ("", "one", "two", "topic")]
+    indptr = np.cumsum([0, *map(len, rows)])
+    write_npz(LinkGraph(indptr, np.array(rows[0], dtype=np.int32), urls=urls), "topic.npz")
+    arguments = ["topic.npz", "--ordering", "breadth-first", "--order", "order.txt"]
+    assert simulate(*arguments, "-s", "TOPIC=topic") == 0
+    assert order_in(folder / "order.txt") == [0, 3, 1, 2]
+    assert simulate(*arguments) == 0
+    assert order_in(folder / "order.txt") == [0, 1, 2, 3]
+    assert graph.n_pages == N_PAGES
+
+
+def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder: Path) -> None:
+    web = power_law_web(N_PAGES, seed=1)
+    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
+    pages = WebPages(web)
+    with Store.create(folder / "crawl.sqlite") as store:
+        store.record_pages(pages, pages.seeds([9, 4]).targets.tolist())
+        for page in range(30):
+            store.record(pages.visit(page), pages)
+    arguments = ["crawl.sqlite", "--ordering", "opic", "--order", "order.txt"]
+    assert simulate(*arguments) == 0
+    plain = order_in(folder / "order.txt")
+    source = Source.open("crawl.sqlite")
+    assert plain == crawl_order(source.graph, [0, 1], make_ordering("opic")).tolist()
+    assert simulate(*arguments, "-s", "TOPIC=web crawling") == 0
+    with_topic = crawl_order(
+        source.graph,
+        [0, 1],
+        make_ordering("opic"),
+        hot_queue=HotQueue(Topic("web crawling")),
+        recorded=source.recorded(with_texts=True),
+    ).tolist()
+    assert order_in(folder / "order.txt") == with_topic != plain
+
+
+def test_a_plot_is_drawn(folder: Path) -> None:
+    assert simulate("graph.npz", "--ordering", "opic", "--plot", "curves.svg") == 0
+    drawn = (folder / "curves.svg").read_text()
+    assert "opic" in drawn
+    assert "upper-bound" in drawn
+
+
+BAD_INPUT: list[tuple[list[str], str]] = [
+    ([], "scrapy simulate takes one GRAPH and was given none"),
+    (["graph.npz", "bare.npz"], "takes one GRAPH and was given 2 arguments"),
+    (["graph.npz", "--sedes", "1"], "scrapy simulate has no option --sedes"),
+    (["graph.npz", "--budget"], "argument --budget: expected one argument"),
+    (["graph.npz", "--budget", "0"], "--budget is '0'; give a whole number of 1 or more."),
+    (["graph.npz", "--budget", "1e3"], "--budget is '1e3'; give a whole number of 1 or more."),
+    (["absent.npz"], "absent.npz: there is no such file"),
+    (["short.npz"], "short.npz cannot be read as .npz"),
+    (["notes.md"], "notes.md is not a graph of a known form"),
+    (["edges.txt"], "edges.txt:2:"),
+    (["edges.txt.gz"], "edges.txt.gz"),
+    (["empty.npz"], "empty.npz has no pages; there is nothing to crawl."),
+    (["graph.npz", "--seeds", str(N_PAGES)], f"seed {N_PAGES} is no page of graph.npz"),
+    (["graph.npz", "--seeds", "http://x.example/"], "seed http://x.example/ is no page"),
+    (["bare.npz", "--seeds", "http://x.example/"], "is a URL, and bare.npz has no URLs"),
+    (["graph.npz", "--seeds", ","], "--seeds is ',', which names no page"),
+    (["graph.npz", "--seeds", "@absent.txt"], "--seeds @absent.txt: the file cannot be read"),
+    (["graph.npz", "--ordering", "opick"], "ORDERING is 'opick'; known orderings: anchor-sim"),
+    (["graph.npz", "--ordering", "own.Absent"], "ORDERING is 'own.Absent', which cannot be imp"),
+    (["graph.npz", "--ordering", "json.JSONDecoder"], "is no subclass of crawlprio.Ordering"),
+    (["graph.npz", "--ordering-options", "{every: 1}"], "which is no JSON"),
+    (["graph.npz", "--ordering-options", "[1]"], "--ordering-options is '[1]'; give a JSON object"),
+    (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no ordering simulated has"),
+    (
+        ["graph.npz", "--ordering", "opic", "--ordering-options", '{"random": {"seed": 1}}'],
+        "has options of random, which is not simulated; simulated are opic.",
+    ),
+    (
+        ["graph.npz", "--ordering", "opic", "--ordering-options", '{"seed_cash": "a lot"}'],
+        "ORDERING_OPTIONS of opic: seed_cash is 'a lot'; give a number of 0 or more.",
+    ),
+    (["graph.npz", "--ordering", "historical-pagerank"], "scores is missing"),
+    (
+        ["graph.npz", "--ordering", "historical-pagerank", "--ordering-options",
+         '{"scores": "scores.csv"}'],
+        "scores.csv has scores of 1 URLs, of which the graph has none",
+    ),
+    (["bare.npz", "--ordering", "location"], "The graph has no URLs, which the ordering or topic"),
+    (["bare.npz", "-s", "TOPIC=web"], "The graph has no URLs, which the ordering or topic reads"),
+    (["graph.npz", "-s", "TOPIC=?!"], "TOPIC is '?!', which holds no word"),
+    (["graph.npz", "-s", "TOPIC"], "Invalid -s value, use -s NAME=VALUE"),
+    (["graph.npz", "--robots", "300"], "--robots is 300; a simulation has one fetch at a time"),
+    (["graph.npz", "--delay", "15"], "--delay is 15; a simulation has one fetch at a time"),
+    (["graph.npz", "--pages-per-visit", "2"], "--pages-per-visit is 2; a simulation has one"),
+    (["graph.npz", "--latency", "0.1"], "--latency is 0.1; a simulation has one fetch at a time"),
+    (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 6 orderings; write %s"),
+    (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json: it cannot be written"),
+    (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt: it cannot be"),
+    (["graph.npz", "--json", "."], "--json .: it cannot be written"),
+    (["graph.npz", "--json", "graph.npz"], "--json graph.npz is the file of GRAPH too"),
+    (["graph.npz", "--json", "a.png", "--plot", "a.png"], "--json a.png is the file of --plot too"),
+    (["graph.npz", "--plot", "curves.xls"], "curves.xls is no plot file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD_INPUT)
+def test_bad_input_ends_with_status_2_and_one_line(
+    arguments: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "short.npz").write_bytes((folder / "graph.npz").read_bytes()[:-300])
+    (folder / "notes.md").write_text("A graph has pages and links.\n")
+    (folder / "edges.txt").write_text("0 1\n1 two\n")
+    with gzip.open(folder / "edges.txt.gz", "wb") as file:
+        file.write(b"0 1\n1 0\n" * 5000)
+    (folder / "edges.txt.gz").write_bytes((folder / "edges.txt.gz").read_bytes()[:-20])
+    write_npz(LinkGraph(np.array([0]), np.array([], dtype=np.int32)), folder / "empty.npz")
+    (folder / "scores.csv").write_text("url,score\nhttp://elsewhere.example/,0.5\n")
+    before = sorted(os.listdir(folder))
+    assert simulate(*arguments) == 2
+    printed = capsys.readouterr()
+    assert sentence in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_the_value_that_a_timed_option_may_have_changes_nothing(folder: Path) -> None:
+    arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt"]
+    assert simulate(*arguments) == 0
+    plain = order_in(folder / "order.txt")
+    assert simulate(*arguments, "--robots", "1", "--delay", "0.0", "--pages-per-visit", "1") == 0
+    assert order_in(folder / "order.txt") == plain
+
+
+def test_a_users_own_ordering_is_found_in_the_current_folder(folder: Path) -> None:
+    (folder / "own_policy.py").write_text(OWN_ORDERING)
+    done = scrapy_simulate(
+        "graph.npz", "--ordering", "own_policy.FewestLinksFirst", "--ordering", "opic",
+        "--seeds", "0", "--order", "order-%s.txt",
+        "--ordering-options", '{"own_policy.FewestLinksFirst": {"sign": 1}}',
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    own = order_in(folder / "order-own_policy.FewestLinksFirst.txt")
+    assert sorted(own) == sorted(order_in(folder / "order-opic.txt"))
+    assert own != order_in(folder / "order-opic.txt")
+
+
+def test_an_interrupt_ends_the_command_with_status_130_and_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own_interrupt.py").write_text(
+        "from crawlprio import Ordering\n"
+        "class Interrupted(Ordering):\n"
+        "    def observe(self, visit):\n"
+        "        raise KeyboardInterrupt\n"
+    )
+    assert simulate("graph.npz", "--ordering", "own_interrupt.Interrupted") == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_the_table_has_a_dash_where_a_figure_has_no_meaning(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--ordering", "opic", "--seeds", "0", "--budget", "10"]
+    assert simulate("graph.npz", *arguments) == 0
+    (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if " opic " in line]
+    assert row[:2] == ["opic", "10"]
+    assert [word == "-" for word in row[3:]] == [False, False, True, True, False]
+
+
+def test_a_user_is_told_in_one_line_what_is_wrong(folder: Path) -> None:
+    for arguments, sentence in (
+        (["absent.npz"], "absent.npz: there is no such file; give a graph or a crawl store.\n"),
+        (["graph.npz", "--budget"], "scrapy: argument --budget: expected one argument\n"),
+    ):
+        done = scrapy_simulate(*arguments)
+        assert (done.returncode, done.stderr, done.stdout) == (2, sentence, "")
+
+
+def test_help_names_every_option_of_the_contract() -> None:
+    done = scrapy_simulate("--help")
+    assert done.returncode == 0
+    for option in (
+        "--ordering", "--ordering-options", "--seeds", "--budget", "--robots", "--delay",
+        "--pages-per-visit", "--bandwidth", "--latency", "--page-bytes", "--order", "--plot",
+        "--json",
+    ):  # fmt: skip
+        assert f"{option} " in done.stdout
+
+
+def test_loading_the_command_loads_nothing_that_takes_long() -> None:
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, crawlprio.commands.simulate; print(*sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.split()
+    assert "scrapy.commands" in loaded
+    slow = ("numpy", "numba", "scipy", "matplotlib", "rich")
+    assert [name for name in slow if name in loaded] == []

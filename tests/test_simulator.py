@@ -1,0 +1,428 @@
+"""The order-only simulator: its compiled loop, its page-by-page driver and the oracles agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracles
+import pytest
+from driver import WebPages, fetch_order, hot_queue_of
+from graphs import EARLIER_SCORES, TOPIC_PHRASES, power_law_web, seeds_of, webs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import Topic, Web
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation import average_cumulative_pagerank, kendall_tau
+from crawlprio.frontier import Frontier
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
+from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.baseline import BreadthFirst
+from crawlprio.orderings.historical import Omniscient
+from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.simulator import GraphPages, Simulation, Source, crawl_order, simulate
+from crawlprio.simulator.order_only import runs_compiled
+from crawlprio.store import Store
+
+WORDS = list(TOPIC_PHRASES)
+CASES: dict[str, list[dict[str, Any]]] = {
+    "random": [{}, {"seed": 2**52 + 1}],
+    "opic": [{}, {"seed_cash": 7.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
+    "pagerank": [{}, {"every": 1}, {"every": 7}, {"every": 1, "damping": 0.5}],
+    "partial-pagerank": [{}, {"every": 1}, {"every": 13}],
+    "batch-pagerank": [{}, {"every": 1}, {"every": 13}],
+    "historical-pagerank": [
+        {"scores": EARLIER_SCORES, "new": new, "seed": 5}
+        for new in ("zero", "random", "parent", "omniscient")
+    ],
+    "anchor-similarity": [{"words": WORDS}],
+    "combined": [{"weights": {"opic": 0.5, "location": 2.0}}],
+}
+ALL_CASES = [(name, case) for name in ORDERINGS for case in CASES.get(name, [{}])]
+PAGE_BY_PAGE = ["location", "anchor-similarity", "combined"]
+ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
+"""Cases that the oracle does not define: how often `pagerank` computes keys by default."""
+
+
+def url_of(web: Web, page: int) -> str:
+    return web.urls.get(page) or f"http://s{web.site.get(page, 0)}.example/{page}"
+
+
+def graph_of(web: Web) -> LinkGraph:
+    """Turn a web of the oracle, which has its pages numbered from 0, into a graph."""
+    pages = range(max(web.pages) + 1)
+    rows = [web.links.get(page, []) for page in pages]
+    return LinkGraph.cleaned(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+        site=np.array([web.site.get(page, 0) for page in pages]),
+        urls=[url_of(web, page) for page in pages],
+    )
+
+
+def ordering_of(web: Web, name: str, options: Mapping[str, Any]) -> Ordering:
+    """Make an ordering; earlier scores, which the oracle has by page, go by URL."""
+    if "scores" in options:
+        scores = {url_of(web, page): score for page, score in options["scores"].items()}
+        options = {**options, "scores": scores}
+    return make_ordering(name, options)
+
+
+def both_drivers(
+    web: Web, seeds: Sequence[int], name: str, options: Mapping[str, Any], **more: Any
+) -> tuple[list[int], list[int]]:
+    """Return the order of the compiled loop and that of the page-by-page driver."""
+    graph = graph_of(web)
+    loop, pages = (
+        crawl_order(graph, seeds, ordering_of(web, name, options), compiled=compiled, **more)
+        for compiled in (True, False)
+    )
+    return loop.tolist(), pages.tolist()
+
+
+def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
+    """Record a breadth-first crawl of a web in a crawl store; return the web's page of each id."""
+    pages = WebPages(web)
+    frontier = Frontier(BreadthFirst(), pages)
+    with Store.create(path) as store:
+        visit = pages.seeds(seeds)
+        store.record_pages(pages, visit.targets.tolist())
+        frontier.observe(visit)
+        while (page := frontier.next_page(0.0)) != NO_PAGE:
+            visit = pages.visit(page)
+            store.record(visit, pages)
+            frontier.observe(visit)
+            frontier.release(page)
+    return pages.numbers
+
+
+def test_all_orderings_but_three_run_in_the_compiled_loop() -> None:
+    web = power_law_web(30, seed=0)
+    slow = [
+        name
+        for name in ORDERINGS
+        if not runs_compiled(ordering_of(web, name, CASES.get(name, [{}])[0]), None)
+    ]
+    assert slow == PAGE_BY_PAGE
+    assert not runs_compiled(Opic(pass_on=1.0), None)
+    assert not runs_compiled(Opic(), hot_queue_of(Topic(WORDS)))
+
+
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_the_loop_fetches_as_the_page_by_page_driver_does(
+    name: str, options: dict[str, Any]
+) -> None:
+    for seed, n_pages in ((1, 40), (2, 400)):
+        web = power_law_web(n_pages, seed)
+        seeds = random.Random(seed).sample(web.pages, 3)
+        loop, pages = both_drivers(web, seeds, name, options)
+        assert loop == pages, f"seed {seed}"
+        assert sorted(loop) == sorted(web.reachable(seeds))
+
+
+@pytest.mark.parametrize("name", [name for name in ORDERINGS if name not in PAGE_BY_PAGE])
+def test_the_loop_fetches_2000_pages_as_the_page_by_page_driver_does(name: str) -> None:
+    web = power_law_web(2000, seed=3)
+    options: Mapping[str, Any] = CASES.get(name, [{}])[0]
+    if name.endswith("pagerank") and "scores" not in options:
+        options = {"every": 150}
+    loop, pages = both_drivers(web, [5, 17], name, options)
+    assert loop == pages
+    assert len(loop) > 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [case for case in ALL_CASES if case not in ORACLE_LACKS]
+)
+def test_the_simulator_fetches_as_the_oracle_does(name: str, options: dict[str, Any]) -> None:
+    web = power_law_web(150, seed=4)
+    web.anchors.clear()
+    web.urls = {page: url_of(web, page) for page in web.pages}
+    seeds = [3, 0, 120]
+    loop, pages = both_drivers(web, seeds, name, options)
+    assert loop == pages == oracles.crawl(web, seeds, name, **options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.DataObject) -> None:
+    web = data.draw(webs())
+    seeds = data.draw(seeds_of(web))
+    name, options = data.draw(
+        st.sampled_from(
+            [case for case in ALL_CASES if case[0] not in PAGE_BY_PAGE and case not in ORACLE_LACKS]
+        )
+    )
+    if name == "historical-pagerank":
+        options = {**options, "scores": {web.pages[0]: 0.5, web.pages[-1]: 0.25}}
+    web.urls = {page: url_of(web, page) for page in range(max(web.pages) + 1)}
+    loop, pages = both_drivers(web, seeds, name, options)
+    assert loop == pages == oracles.crawl(web, seeds, name, **options)
+
+
+def test_the_order_does_not_depend_on_sites_but_for_larger_sites_first() -> None:
+    web = power_law_web(300, seed=5)
+    one_site = dataclasses.replace(web, site={})
+    urls = {page: url_of(web, page) for page in web.pages}
+    web.urls = one_site.urls = urls
+    differ = []
+    for name in ORDERINGS:
+        options: Mapping[str, Any] = CASES.get(name, [{}])[0]
+        _, on_sites = both_drivers(web, [0, 1], name, options)
+        _, on_one = both_drivers(one_site, [0, 1], name, options)
+        if on_sites != on_one:
+            differ.append(name)
+    assert differ == ["larger-sites-first"]
+
+
+@pytest.mark.parametrize("name", ["opic", "larger-sites-first", "batch-pagerank", "location"])
+@pytest.mark.parametrize("budget", [0, 1, 2, 37, 10_000])
+def test_a_crawl_with_a_budget_is_the_beginning_of_the_crawl_without(
+    name: str, budget: int
+) -> None:
+    web = power_law_web(200, seed=6)
+    options = {"every": 9} if name == "batch-pagerank" else {}
+    whole, _ = both_drivers(web, [0], name, options)
+    for order in both_drivers(web, [0], name, options, budget=budget):
+        assert order == whole[:budget]
+
+
+def test_a_loop_that_stops_and_goes_on_fetches_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = power_law_web(300, seed=7)
+    for name in ("opic", "partial-pagerank"):
+        whole, _ = both_drivers(web, [0], name, {})
+        reports: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr("crawlprio.simulator.order_only.STRIDE", 7)
+            in_parts = crawl_order(
+                graph_of(web), [0], make_ordering(name), on_progress=reports.append
+            )
+        assert in_parts.tolist() == whole
+        assert reports == [*range(7, len(whole), 7), len(whole)]
+
+
+def test_seeds_are_discovered_in_the_order_given_and_repeats_do_not_count() -> None:
+    graph = LinkGraph(np.array([0, 0, 0, 0, 0]), np.array([], dtype=np.int32))
+    for compiled in (True, False):
+        for seeds in ([2, 0, 3], [2, 2, 0, 3, 0, 2]):
+            order = crawl_order(graph, seeds, BreadthFirst(), compiled=compiled)
+            assert order.tolist() == [2, 0, 3]
+            assert order.dtype == np.int32
+
+
+def test_a_repeated_seed_has_the_cash_of_one() -> None:
+    web = power_law_web(60, seed=8)
+    once, _ = both_drivers(web, [4, 9], "partial-pagerank", {"every": 5})
+    twice, _ = both_drivers(web, [4, 9, 4], "partial-pagerank", {"every": 5})
+    assert once == twice
+
+
+@pytest.mark.parametrize(
+    ("seeds", "sentence"),
+    [
+        ([], "there are no seeds; give at least one page."),
+        ([0, 2], "seed 2 is no page of the graph; page ids are 0 to 1."),
+        ([-1], "seed -1 is no page of the graph; page ids are 0 to 1."),
+    ],
+)
+def test_seeds_that_are_no_pages_are_refused(seeds: list[int], sentence: str) -> None:
+    graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
+    with pytest.raises(GraphError) as refused:
+        crawl_order(graph, seeds, BreadthFirst())
+    assert str(refused.value) == sentence
+
+
+def test_a_budget_below_0_is_refused() -> None:
+    graph = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
+    with pytest.raises(ConfigError, match="budget is -1; give 0 or more"):
+        crawl_order(graph, [0], BreadthFirst(), budget=-1)
+
+
+def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without() -> None:
+    graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
+    with pytest.raises(GraphError, match=r"^The graph has no URLs, which the ordering or topic"):
+        crawl_order(graph, [0], make_ordering("location"))
+    with pytest.raises(GraphError, match=r"^The graph has no URLs"):
+        crawl_order(graph, [0], make_ordering("opic"), hot_queue=hot_queue_of(Topic(["web"])))
+
+
+@pytest.mark.parametrize("with_topic", [False, True])
+def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
+    web = power_law_web(20, seed=9)
+    ordering = make_ordering("historical-pagerank", {"scores": {"http://elsewhere.example/": 1.0}})
+    hot_queue = hot_queue_of(Topic(["web"])) if with_topic else None
+    with pytest.raises(ConfigError, match="of which the graph has none"):
+        crawl_order(graph_of(web), [0], ordering, hot_queue=hot_queue)
+
+
+def test_pages_get_local_ids_in_order_of_discovery() -> None:
+    graph = graph_of(power_law_web(30, seed=10))
+    pages = GraphPages(graph)
+    assert pages.discover(np.array([7, 3], dtype=np.int32)).tolist() == [0, 1]
+    assert pages.discover(np.array([9, 7, 0], dtype=np.int32)).tolist() == [2, 0, 3]
+    assert len(pages) == 4
+    assert [pages.graph_page(page) for page in range(4)] == [7, 3, 9, 0]
+    assert pages.sites.tolist() == graph.site[[7, 3, 9, 0]].tolist()
+    assert graph.urls is not None
+    assert pages.url(2) == graph.urls[9]
+
+
+class OwnCount(Ordering):
+    """A user's own ordering, as the documentation shows one: backlinks, counted in Python."""
+
+    def observe(self, visit: Visit) -> Any:
+        if visit.page >= 0:
+            self.keys[visit.targets] += 1
+        return visit.targets
+
+
+class LateCount(BacklinkCount):
+    """A refinement of a compiled ordering, whose rules no longer say all."""
+
+    def observe(self, visit: Visit) -> Any:
+        return super().observe(visit) if self.n_pages > 20 else visit.targets
+
+
+class Upside(Omniscient):
+    """Another refinement: scores that `graph_scores` does not know."""
+
+    def score_of(self, page: int) -> float:
+        return -super().score_of(page)
+
+
+def test_a_users_own_ordering_fetches_as_the_compiled_one_that_it_repeats() -> None:
+    graph = graph_of(power_law_web(400, seed=11))
+    own = crawl_order(graph, [0], OwnCount())
+    assert own.tolist() == crawl_order(graph, [0], BacklinkCount()).tolist()
+
+
+def test_a_subclass_that_changes_what_the_rules_stand_for_does_not_run_in_the_loop() -> None:
+    graph = graph_of(power_law_web(200, seed=12))
+    for own, base in ((LateCount, BacklinkCount), (Upside, Omniscient)):
+        assert issubclass(own, CompiledOrdering)
+        assert runs_compiled(base(), None)
+        assert not runs_compiled(own(), None)
+        order = crawl_order(graph, [0], own())
+        assert order.tolist() != crawl_order(graph, [0], base()).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "topic"),
+    [
+        ("anchor-similarity", {"words": WORDS}, None),
+        ("opic", {}, Topic(WORDS)),
+        ("breadth-first", {}, Topic(WORDS, distance=0)),
+        ("larger-sites-first", {}, Topic(["crawl", "Frontiers"], stem=True)),
+        ("batch-pagerank", {"every": 20}, Topic(WORDS)),
+        ("opic", {}, None),
+        ("pagerank", {"every": 10}, None),
+    ],
+)
+def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(
+    name: str, options: dict[str, Any], topic: Topic | None, tmp_path: Path
+) -> None:
+    web = power_law_web(200, seed=13)
+    web.urls = {page: f"{web.urls[page]}&id={page}" for page in web.pages}
+    numbers = recorded(web, [0, 50], tmp_path / "crawl.sqlite")
+    source = Source.open(tmp_path / "crawl.sqlite")
+    assert [numbers[seed] for seed in source.default_seeds()] == [0, 50]
+    order = crawl_order(
+        source.graph,
+        source.default_seeds(),
+        make_ordering(name, options),
+        hot_queue=None if topic is None else hot_queue_of(topic),
+        recorded=source.recorded(with_texts=True),
+    )
+    live = fetch_order(web, [0, 50], name, options, topic)
+    assert [numbers[page] for page in order.tolist()] == live
+
+
+def test_without_named_seeds_a_crawl_starts_where_the_most_pages_can_be_reached(
+    tmp_path: Path,
+) -> None:
+    # Page 0 leads nowhere; 1 has the most links, 2 leads to all but page 0.
+    rows = [[], [3, 4, 5], [1, 6], [], [], [], []]
+    graph = LinkGraph(np.cumsum([0, *map(len, rows)]), np.array([3, 4, 5, 1, 6], dtype=np.int32))
+    assert Source(tmp_path, graph).default_seeds() == [2]
+
+
+def test_seeds_are_found_by_id_and_by_url(tmp_path: Path) -> None:
+    graph = dataclasses.replace(
+        graph_of(power_law_web(3, seed=14)),
+        urls=["http://a.example/", "http://b.example/x", "http://a.example/12"],
+    )
+    source = Source(tmp_path / "g.npz", graph)
+    given = ["2", "http://b.example/x", "HTTP://A.example"]
+    assert source.find_seeds(given) == [2, 1, 0]
+    for stranger in ("3", "-1", "http://b.example/", "9" * 5000, "two"):
+        with pytest.raises(GraphError, match=r"is no page of .*g\.npz; give a page id from 0 to 2"):
+            source.find_seeds([stranger])
+    bare = Source(tmp_path / "g.npz", dataclasses.replace(graph, urls=None))
+    with pytest.raises(GraphError, match=r"is a URL, and .* has no URLs; give a page id"):
+        bare.find_seeds(["http://a.example/"])
+
+
+def test_figures_are_those_of_the_order() -> None:
+    graph = graph_of(power_law_web(400, seed=15))
+    simulation = Simulation(graph, [0, 7])
+    run = simulation.run("opic", Opic())
+    ranks = pagerank(graph.indptr, graph.indices)
+    assert run.order.tolist() == crawl_order(graph, [0, 7], Opic()).tolist()
+    assert run.fetched == simulation.n_reachable == len(run.order)
+    assert run.average_cumulative_pagerank == pytest.approx(
+        average_cumulative_pagerank(run.order, ranks, simulation.reachable)
+    )
+    assert run.kendall_tau == pytest.approx(
+        kendall_tau(run.order, ranks, reachable=simulation.reachable)
+    )
+    assert run.curve[0] == [0.0, 0.0]
+    assert run.curve[-1] == [1.0, pytest.approx(1.0)]
+    assert len(run.curve) == 101
+    n_tenth = -(-run.fetched // 10)
+    share = ranks[run.order[:n_tenth]].sum() / ranks[run.order].sum()
+    assert run.pagerank_at[1] == pytest.approx(share)
+    for (fetched, share), bound in zip(run.curve, simulation.best_curve(), strict=True):
+        assert bound[0] == fetched
+        assert bound[1] >= share - 1e-12
+
+
+def test_with_a_budget_curves_end_where_the_crawl_does_and_missing_figures_are_null() -> None:
+    graph = graph_of(power_law_web(400, seed=15))
+    simulation = Simulation(graph, [0], budget=simulation_budget(graph, 0.2))
+    run = simulation.run("random", make_ordering("random"))
+    figures = json.loads(json.dumps(simulation.as_json([run]), allow_nan=False))
+    assert figures["budget"] == figures["runs"][0]["fetched"] == run.fetched
+    assert figures["runs"][0]["curve"][-1][0] == run.fetched / figures["reachable"]
+    assert [share is None for share in figures["runs"][0]["pagerank_at"].values()] == [
+        False, False, True
+    ]  # fmt: skip
+
+
+def simulation_budget(graph: LinkGraph, share: float) -> int:
+    """A part of the pages that can be reached from page 0."""
+    return int(share * Simulation(graph, [0]).n_reachable)
+
+
+def test_a_graph_of_one_page_is_crawled_and_has_no_tau() -> None:
+    graph = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
+    (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()})
+    assert run.order.tolist() == [0]
+    assert run.as_json()["kendall_tau"] is None
+    assert run.average_cumulative_pagerank == 1.0
+
+
+def test_simulate_measures_each_ordering_in_the_order_given() -> None:
+    graph = graph_of(power_law_web(300, seed=16))
+    names = ["random", "omniscient", "breadth-first"]
+    runs = simulate(graph, [0], {name: make_ordering(name) for name in names}, budget=100)
+    assert [run.ordering for run in runs] == names
+    assert [run.fetched for run in runs] == [100, 100, 100]
+    assert runs[1].average_cumulative_pagerank > runs[0].average_cumulative_pagerank
