@@ -648,3 +648,17 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
         frontier.observe(Visit(NO_PAGE, np.arange(first, first + 250, dtype=np.int32)))
     keys = frontier.ordering.keys[:n_pages]
     assert leave_one_by_one(frontier) == np.argsort(-keys, kind="stable").tolist()
+
+
+def test_the_links_of_a_page_that_is_fetched_again_count_once() -> None:
+    pages = PageTable()
+    site = pages.site("a.example")
+    for name in ("seed", "one", "two"):
+        pages.add(name, name, site)
+    ordering = make_ordering("backlink-count")
+    frontier = Frontier(ordering, pages)
+    frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
+    for _ in range(2):
+        frontier.observe(Visit(0, np.array([1], dtype=np.int32)))
+    frontier.observe(Visit(0, np.array([1, 2], dtype=np.int32)))
+    assert ordering.keys[:3].tolist() == [0.0, 1.0, 0.0]

@@ -193,9 +193,9 @@ def test_fifty_sites_are_crawled_politely_and_nearly_as_fast_as_can_be(tmp_path:
 
 
 def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
-    """Four sites at a second a page and twenty at 50 ms, eight fetches in flight."""
+    """Four sites at a second a page and ten at 50 ms, eight fetches in flight."""
     slow = [f"slow{k}.test" for k in range(4)]
-    fast = [f"fast{k}.test" for k in range(20)]
+    fast = [f"fast{k}.test" for k in range(10)]
     pages = {f"{host}/{path}": found for host in slow for path, found in _under(fan(5))}
     pages |= {f"{host}/{path}": found for host in fast for path, found in _under(fan(60))}
     settings: dict[str, object] = {

@@ -123,12 +123,18 @@ class Frontier:
     def observe(self, visit: Visit) -> None:
         """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
 
-        The visit of a page says nothing about its lease: `release` ends that. O(links log n) unless the
+        The visit of a page says nothing about its lease: `release` ends that. The links of a page that
+        is fetched again are no evidence twice; new ones among them wait. O(links log n) unless the
         ordering changes all keys.
         """
         n_pages = len(self.pages)
         first = self.ordering.n_pages
-        changed = self.ordering.learn(visit, n_pages)
+        again = False
+        if visit.page >= 0:
+            self._grow()
+            again = bool(self._pages["observed"][visit.page])
+            self._pages["observed"][visit.page] = True
+        changed = self.ordering.learn(visit, n_pages, again=again)
         if n_pages > first or self.hot_queue:
             tiers = (
                 self.hot_queue.sort_in(visit, first, n_pages, self.pages)

@@ -39,6 +39,7 @@ PAGE = np.dtype(
         ("tier", np.int32),
         ("site", np.int32),
         ("state", np.uint8),
+        ("observed", np.uint8),
     ],
     align=True,
 )

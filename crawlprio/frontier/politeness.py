@@ -62,8 +62,9 @@ class Politeness:
         """Return the delay of a site of which `n_pages` pages are known, in seconds."""
         delay = self._own_delays.get(site)
         if delay is None:
-            small = self.small_site_delay is not None and n_pages < self.small_site_pages
-            delay = self.small_site_delay if small and self.small_site_delay else self.delay
+            delay = self.delay
+            if self.small_site_delay is not None and n_pages < self.small_site_pages:
+                delay = self.small_site_delay
         return max(delay, self._crawl_delays.get(site, 0.0))
 
     def pause(

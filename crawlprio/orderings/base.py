@@ -136,8 +136,11 @@ class Ordering:
         """Take over what a recomputation returned; visits may have come in between."""
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
-    def learn(self, visit: Visit, n_pages: int) -> Changed:
-        """Give keys to all pages up to `n_pages`, then observe. The frontier calls this."""
+    def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
+        """Give keys to all pages up to `n_pages`, then observe. The frontier calls this.
+
+        A page that is fetched `again` is not observed twice; its new targets get their first keys.
+        """
         known = self.n_pages
         if n_pages > known:
             if n_pages > len(self.keys):
@@ -146,7 +149,7 @@ class Ordering:
                 self.keys = room
             self.n_pages = n_pages
             self.discover(known, n_pages, visit)
-        return self.observe(visit)
+        return visit.targets[:0] if again else self.observe(visit)
 
 
 class CompiledOrdering(Ordering):

@@ -1,0 +1,364 @@
+"""The add-on in other people's projects: one line more, the same items, and a crawl store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Site, page, run_spider
+from scrapy import Request, Spider
+from scrapy.core.scheduler import Scheduler as StockScheduler
+from scrapy.exceptions import DropItem
+from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.settings import Settings
+
+from crawlprio.demo.process import LoopbackServer
+from crawlprio.items import LinkPairs
+from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware
+from crawlprio.pages import Visit
+from crawlprio.pipelines import LinkPairPipeline
+from crawlprio.report import CrawlReport
+from crawlprio.schedulers import Scheduler
+from crawlprio.store import Store
+
+SPIDERS = """
+import os
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+
+class Rules(CrawlSpider):
+    name = "rules"
+    start_urls = [os.environ["SEED"]]
+    rules = [Rule(LinkExtractor(deny=("calendar",)), callback="parse_item", follow=True)]
+
+    def parse_item(self, response):
+        title = response.css("title::text").get()
+        yield {"url": response.url, "title": title, "text": response.meta.get("link_text")}
+
+
+class Plain(scrapy.Spider):
+    name = "plain"
+    start_urls = [os.environ["SEED"]]
+
+    def parse(self, response, number=0):
+        yield {"url": response.url, "title": response.css("title::text").get()}
+        for link in response.css("a[href]"):
+            url = response.urljoin(link.attrib["href"])
+            if "calendar" not in url and url.startswith("http"):
+                yield scrapy.Request(
+                    url, errback=self.failed, cb_kwargs={"number": number + 1}, meta={"mine": 1}
+                )
+        yield scrapy.FormRequest(
+            response.url, formdata={"q": "1"}, dont_filter=True, callback=self.posted
+        )
+
+    def posted(self, response):
+        yield {"posted": response.url}
+
+    def failed(self, failure):
+        yield {"failed": failure.request.url}
+"""
+
+
+def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
+    """Run scrapy in a project; return what it says on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_a_new_project_scrapes_the_same_items_with_the_one_line_more(tmp_path: Path) -> None:
+    in_project(tmp_path, ["startproject", "tutorial"])
+    project = tmp_path / "tutorial"
+    (project / "tutorial/spiders/ours.py").write_text(SPIDERS)
+    settings = project / "tutorial/settings.py"
+    fast = 'DOWNLOAD_DELAY = 0\nCONCURRENT_REQUESTS_PER_DOMAIN = 8\nLOG_LEVEL = "INFO"\n'
+    settings.write_text(settings.read_text() + fast)
+    items: dict[tuple[str, bool], Counter[str]] = {}
+    with LoopbackServer(pages=100, sites=4, seed=3) as server:
+        environment = {"http_proxy": f"http://{server.address}", "SEED": server.seeds[0]}
+        for with_addon in (False, True):
+            if with_addon:
+                settings.write_text(
+                    settings.read_text() + 'ADDONS = {"crawlprio.Addon": 500}\nORDERING = "opic"\n'
+                )
+            for spider in ("rules", "plain"):
+                said = in_project(project, ["crawl", spider, "-O", "out.jsonl"], **environment)
+                assert "Traceback" not in said
+                assert f"'item_scraped_count': {len(_lines(project / 'out.jsonl'))}" in said
+                items[spider, with_addon] = Counter(_lines(project / "out.jsonl"))
+    for spider in ("rules", "plain"):
+        assert items[spider, True] == items[spider, False]
+        assert items[spider, True].total() > 80
+    stores = sorted(path.name for path in project.glob("crawl*.sqlite"))
+    assert stores == ["crawl.1.sqlite", "crawl.sqlite"]
+    with Store.open(project / "crawl.sqlite", readonly=True) as store:
+        visited = {visit.page for visit in store.visits() if visit.page >= 0}
+        assert len(visited) > 80
+
+
+def _lines(file: Path) -> list[str]:
+    return [json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()]
+
+
+class Plain(Spider):
+    """Yields items and requests, as spiders do."""
+
+    name = "plain"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://a.test/")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        if isinstance(response, TextResponse):
+            for link in response.css("a"):
+                meta = {"link_text": " said "} if link.attrib["href"] == "/2" else None
+                yield response.follow(link, meta=meta)
+
+
+PAGES = {"/": page("/1", "/2", "/", "/1"), "/1": page("/gone", title="One"), "/2": page()}
+
+
+def recorded(store: Path) -> list[Visit]:
+    with Store.open(store, readonly=True) as opened:
+        return list(opened.visits())
+
+
+def named(store: Path) -> list[tuple[str, int, list[tuple[str, str]]]]:
+    """URL, status and links with anchor texts of each visit in a store."""
+    with Store.open(store, readonly=True) as opened:
+        pages = opened.load_pages()
+        return [
+            (
+                pages.url(visit.page),
+                visit.status,
+                list(zip(pages.urls(visit.targets.tolist()), visit.anchors, strict=True))
+                if visit.anchors
+                else [(url, "") for url in pages.urls(visit.targets.tolist())],
+            )
+            for visit in opened.visits()
+            if visit.page >= 0
+        ]
+
+
+def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
+    with Site(PAGES) as site:
+        run = run_spider(Plain, ADDON, site=site)
+    settings, crawler = run.crawler.settings, run.crawler
+    assert settings["SCHEDULER"] == "crawlprio.schedulers.Scheduler"
+    assert settings.getint("REDIRECT_PRIORITY_ADJUST") == 0
+    assert settings.getint("RETRY_PRIORITY_ADJUST") == 0
+    assert crawler.get_spider_middleware(LinksMiddleware) is not None
+    assert crawler.get_downloader_middleware(PolitenessMiddleware) is not None
+    assert crawler.get_item_pipeline(LinkPairPipeline) is not None
+    assert crawler.get_extension(CrawlReport) is not None
+
+
+def test_the_addon_overrides_nothing_that_the_project_set() -> None:
+    own: dict[str, object] = {
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        "REDIRECT_PRIORITY_ADJUST": 3,
+        "RETRY_PRIORITY_ADJUST": -2,
+        "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 77, Quiet: 5},
+        "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None},
+        "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
+        "EXTENSIONS": {CrawlReport: None},
+    }
+    with Site(PAGES) as site:
+        run = run_spider(Plain, {**ADDON, **own}, site=site)
+    assert run.reason == "finished"
+    assert isinstance(run.crawler.settings["SCHEDULER"], str)
+    for name, value in own.items():
+        found = run.crawler.settings[name]
+        assert (dict(found) if isinstance(value, dict) else found) == value
+
+
+class Quiet:
+    """A spider middleware that does nothing."""
+
+
+def test_pairs_are_recorded_and_are_no_items(tmp_path: Path) -> None:
+    feed, store = tmp_path / "feed.jsonl", tmp_path / "crawl.sqlite"
+    settings = {
+        **ADDON,
+        "CRAWLPRIO_STORE": store,
+        "FEEDS": {feed: {"format": "jsonlines"}},
+        "CONCURRENT_REQUESTS": 1,
+    }
+    with Site(PAGES) as site:
+        run = run_spider(Plain, settings, site=site)
+    urls = ["http://a.test/", "http://a.test/1", "http://a.test/2"]
+    assert sorted(item["url"] for item in run.items) == urls
+    assert sorted(json.loads(line)["url"] for line in feed.read_text().splitlines()) == urls
+    assert run.stats["item_scraped_count"] == 3
+    assert sorted(named(store)) == [
+        ("http://a.test/", 200, [("http://a.test/1", "/1"), ("http://a.test/2", "said")]),
+        ("http://a.test/1", 200, [("http://a.test/gone", "/gone")]),
+        ("http://a.test/2", 200, []),
+        ("http://a.test/gone", 404, []),
+    ]
+    visits = {visit.page: visit for visit in recorded(store)}
+    assert visits[1].title == "One"
+    assert all(visit.fetched_at > 1e9 for visit in visits.values() if visit.page >= 0)
+    assert all(0 < visit.elapsed < 5 for visit in visits.values() if visit.page >= 0)
+
+
+def test_nothing_is_recorded_where_the_store_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Site(PAGES) as site:
+        run = run_spider(Plain, {**ADDON, "CRAWLPRIO_STORE": None}, site=site)
+    assert run.reason == "finished"
+    assert list(tmp_path.iterdir()) == []
+
+
+class Pairing(Plain):
+    """Yields pairs of its own, and nothing else."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if isinstance(response, HtmlResponse):
+            links = [response.urljoin(u) for u in response.css("a::attr(href)").getall()]
+            yield LinkPairs(
+                source=response.url,
+                targets=list(dict.fromkeys(links)),
+                anchors=[f"to {url}" for url in dict.fromkeys(links)],
+            )
+
+
+PAIRED = [
+    (
+        "http://a.test/",
+        200,
+        [("http://a.test/1", "to http://a.test/1"), ("http://a.test/2", "to http://a.test/2")],
+    ),
+    ("http://a.test/1", 200, [("http://a.test/gone", "to http://a.test/gone")]),
+    ("http://a.test/2", 200, []),
+]
+
+
+def test_a_spider_that_yields_pairs_makes_no_requests(tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings = {**ADDON, "CRAWLPRIO_STORE": store, "ORDERING": "breadth-first"}
+    with Site(PAGES) as site:
+        run = run_spider(Pairing, settings, site=site)
+        assert sorted(site.paths()) == ["/", "/1", "/2", "/gone"]
+    assert [item.source for item in run.items] == [url for url, _, _ in PAIRED]
+    assert [visit for visit in named(store) if visit[1] == 200] == PAIRED
+    for stat in ("enqueued", "dequeued"):
+        assert run.stats[f"scheduler/{stat}"] == 4
+
+
+class PairingAndFollowing(Pairing):
+    def parse(self, response: Response) -> Iterator[Any]:
+        for pairs in super().parse(response):
+            yield pairs
+            for url in pairs.targets:
+                yield Request(url, callback=self.parse)
+
+
+def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings: dict[str, object] = {
+        "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
+        "CRAWLPRIO_STORE": store,
+        "CONCURRENT_REQUESTS": 1,
+    }
+    with Site(PAGES) as site:
+        run = run_spider(PairingAndFollowing, settings, site=site)
+        assert sorted(site.paths()) == ["/", "/1", "/2", "/gone"]
+    assert isinstance(run.crawler.engine.scheduler_cls, type)
+    assert issubclass(run.crawler.engine.scheduler_cls, StockScheduler)
+    assert run.messages() == []
+    assert sorted(named(store)) == sorted(PAIRED)
+    assert run.stats["item_scraped_count"] == 3
+
+
+def test_pairs_that_an_earlier_pipeline_drops_are_recorded_where_the_middleware_sees_them(
+    tmp_path: Path,
+) -> None:
+    class Dropping:
+        def process_item(self, item: Any) -> Any:
+            raise DropItem("all")
+
+    store = tmp_path / "crawl.sqlite"
+    settings = {**ADDON, "CRAWLPRIO_STORE": store, "ITEM_PIPELINES": {Dropping: 1}}
+    with Site(PAGES) as site:
+        run = run_spider(Pairing, settings, site=site)
+    assert run.items == []
+    assert sorted(visit for visit in named(store) if visit[1] == 200) == sorted(PAIRED)
+
+
+def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
+    settings = {"SCHEDULER": Scheduler}
+    with Site(PAGES) as site:
+        run = run_spider(Plain, settings, site=site)
+        assert site.fetches == []
+    (message,) = run.messages()
+    assert message.startswith("SCHEDULER is crawlprio's, which learns of links from its")
+    assert run.crawler.spider is None
+
+
+def test_failures_and_redirects_are_recorded_once_each(tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    pages = {
+        "/": page("/moved", "/broken", "/2"),
+        "/moved": Answer(status=301, headers={"Location": "/2"}),
+        "/broken": Answer(status=500),
+    }
+    settings = {
+        **ADDON,
+        "CRAWLPRIO_STORE": store,
+        "CONCURRENT_REQUESTS": 1,
+        "ORDERING": "breadth-first",
+        "RETRY_ENABLED": True,
+    }
+    with Site(pages) as site:
+        run_spider(Plain, settings, site=site)
+    found = [(url.removeprefix("http://a.test"), *rest) for url, *rest in named(store)]
+    assert found == [
+        (
+            "/",
+            200,
+            [
+                ("http://a.test/moved", "/moved"),
+                ("http://a.test/broken", "/broken"),
+                ("http://a.test/2", "said"),
+            ],
+        ),
+        ("/moved", 301, [("http://a.test/2", "")]),
+        ("/broken", 500, []),
+        ("/2", 404, []),
+    ]
+
+
+def test_the_addon_says_nothing_of_settings_that_it_reads_alone() -> None:
+    from crawlprio.addon import Addon
+
+    settings = Settings({"ADDONS": {"crawlprio.Addon": 500}})
+    before = set(settings)
+    with Site(PAGES) as site:
+        run = run_spider(Plain, ADDON, site=site)
+        addon = Addon.from_crawler(run.crawler)
+    addon.update_settings(settings)
+    assert set(settings) - before == set()
