@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
-from crawlprio.frontier.heaps import DONE, LEASED, UNKNOWN, WAITING
+from crawlprio.frontier.heaps import UNKNOWN, WAITING
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -129,23 +129,21 @@ class Frontier:
         """
         n_pages = len(self.pages)
         first = self.ordering.n_pages
-        again = False
-        if visit.page >= 0:
+        if n_pages > self._n_pages:
             self._grow()
-            again = bool(self._pages["observed"][visit.page])
-            self._pages["observed"][visit.page] = True
+        again = visit.page >= 0 and heaps.note_visit(*self._arrays, visit.page)
         changed = self.ordering.learn(visit, n_pages, again=again)
-        if n_pages > first or self.hot_queue:
-            tiers = (
-                self.hot_queue.sort_in(visit, first, n_pages, self.pages)
-                if self.hot_queue
-                else np.zeros(n_pages - first, dtype=np.int32)
-            )
-            self._grow()
-            heaps.push_new(*self._arrays, first, self.pages.sites, tiers, self.ordering.keys)
-        if visit.page >= 0 and self.state(visit.page) == WAITING:
-            heaps.remove(*self._arrays, visit.page, DONE)
-        self._take(changed)
+        if self.hot_queue:
+            tiers = self.hot_queue.sort_in(visit, first, n_pages, self.pages)
+        else:
+            tiers = np.zeros(n_pages - first, dtype=np.int32)
+        sites, keys = self.pages.sites, self.ordering.keys
+        if changed is ALL_PAGES:
+            heaps.push_new(*self._arrays, first, sites, tiers, keys)
+            self._take(changed)
+        else:
+            changed = np.asarray(changed, dtype=np.int32)
+            heaps.update(*self._arrays, first, sites, tiers, changed, keys)
         if self._by_call and changed is not ALL_PAGES:
             new = np.arange(first, n_pages, dtype=np.int32)
             own = [visit.page] if visit.page >= 0 else []
@@ -197,8 +195,7 @@ class Frontier:
 
     def release(self, page: int) -> None:
         """End a lease: the page is done and its site may lease another once its time has come."""
-        if self.state(page) == LEASED:
-            heaps.release(*self._arrays, page)
+        heaps.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
         """Note that a fetch on a site ended; the next may start at `ready_at`, never sooner than said.
@@ -294,6 +291,8 @@ class Frontier:
     def _grow(self) -> None:
         """Make room for the pages and sites that the page table has got since."""
         n_pages, n_sites = len(self.pages), self.pages.n_sites
+        if n_pages == self._n_pages and n_sites == self._n_sites:
+            return
         if n_pages > len(self._pages):
             room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=heaps.PAGE)
             room[: len(self._pages)] = self._pages
@@ -304,5 +303,6 @@ class Frontier:
             self._sites = sites
             self._ready = np.resize(self._ready, len(sites))
             self._delayed = np.resize(self._delayed, len(sites))
+        self._n_pages = n_pages
         self._n_sites = n_sites
         self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)

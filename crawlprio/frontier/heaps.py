@@ -424,7 +424,12 @@ def release(
     totals: Records,
     page: int,
 ) -> None:
-    """End the lease of a page, which is done. When its site is ready again is not decided here."""
+    """End the lease of a page, which is done; nothing if it is not leased.
+
+    When its site is ready again is not decided here.
+    """
+    if pages[page].state != LEASED:
+        return
     site = pages[page].site
     pages[page].state = DONE
     sites[site].n_leased -= 1
@@ -507,6 +512,41 @@ def rekey_pages(
     for page in changed:
         if pages[page].state == WAITING:
             rekey(pages, sites, ready, delayed, totals, page, pages[page].tier, keys[page])
+
+
+@njit(cache=True)
+def update(
+    pages: Records,
+    sites: Records,
+    ready: NDArray[np.int32],
+    delayed: NDArray[np.int32],
+    totals: Records,
+    first: int,
+    page_sites: NDArray[np.int32],
+    tiers: NDArray[np.int32],
+    changed: NDArray[np.int32],
+    keys: NDArray[np.float64],
+) -> None:
+    """Push the new pages of a visit and bring the changed ones up to date."""
+    push_new(pages, sites, ready, delayed, totals, first, page_sites, tiers, keys)
+    rekey_pages(pages, sites, ready, delayed, totals, changed, keys)
+
+
+@njit(cache=True)
+def note_visit(
+    pages: Records,
+    sites: Records,
+    ready: NDArray[np.int32],
+    delayed: NDArray[np.int32],
+    totals: Records,
+    page: int,
+) -> bool:
+    """Note that a page was visited, which then waits no more; return whether it was before."""
+    if pages[page].state == WAITING:
+        remove(pages, sites, ready, delayed, totals, page, DONE)
+    before = pages[page].observed
+    pages[page].observed = 1
+    return bool(before)
 
 
 @njit(cache=True)
