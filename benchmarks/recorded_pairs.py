@@ -202,14 +202,14 @@ def _without_dots(path: str) -> str:
 
 
 def _without_scheme(url: str) -> str:
-    """What names a page of a recording: its URL as Scrapy quotes it, be it http or https."""
+    """What names a page of a recording: its canonical URL without scheme and default port."""
     try:
-        url = safe_url_string(urldefrag(url)[0])
+        parts = urlsplit(canonicalize_url(url))
     except ValueError:
         return url
-    for rule in ("empty path", "upper case in the host", "default port"):
-        url = SAME_PAGE[rule](url)
-    return url.partition("://")[2]
+    return re.sub(r":(80|443)$", "", parts.netloc) + urlunsplit(
+        parts._replace(scheme="", netloc="")
+    )
 
 
 SAME_PAGE: dict[str, Callable[[str], str]] = {

@@ -20,8 +20,8 @@ class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
     `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, both middlewares, the pipeline and the
-    report. Retries and redirects keep their place in the order (their priority adjustments become 0)
-    unless the project says otherwise.
+    report. Retries and redirects keep their place in the order (their priority adjustments become
+    0) unless the project says otherwise.
     """
 
     def __init__(self, crawler: Crawler) -> None:

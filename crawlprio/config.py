@@ -6,7 +6,7 @@ Every bad value is a `ConfigError` of one sentence: setting, value, what is allo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class CrawlConfig:
     max_pages_per_site
         pages of a site that are ever fetched (CRAWLPRIO_MAX_PAGES_PER_SITE); None: no limit.
     slots
-        DOWNLOAD_SLOTS: own limit and delay of single sites, by host.
+        DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
         where the crawl store goes; None: nothing is recorded.
     resumes
@@ -61,7 +61,7 @@ class CrawlConfig:
     concurrency: int
     pages_per_visit: int
     max_pages_per_site: int | None
-    slots: dict[str, dict[str, Any]]
+    slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
 
@@ -109,7 +109,7 @@ class CrawlConfig:
                 if max_pages in (None, "", "None")
                 else _whole(settings, "CRAWLPRIO_MAX_PAGES_PER_SITE", 25_000, least=1)
             ),
-            slots=_options(settings, "DOWNLOAD_SLOTS"),
+            slots=_slots(settings),
             store_path=path,
             resumes=jobdir is not None,
         )
@@ -128,7 +128,7 @@ def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
         "CONCURRENT_REQUESTS": _whole,
         "CONCURRENT_REQUESTS_PER_DOMAIN": _whole,
         "DOWNLOAD_DELAY": _number,
-        "DOWNLOAD_SLOTS": lambda settings, name, _: _options(settings, name),
+        "DOWNLOAD_SLOTS": lambda settings, *_: _slots(settings),
     }
     for name, check in checks.items():
         try:
@@ -164,9 +164,30 @@ def _options(settings: BaseSettings, name: str) -> dict[str, Any]:
         ) from None
 
 
+def _slots(settings: BaseSettings) -> dict[str, tuple[float | None, int | None]]:
+    """DOWNLOAD_SLOTS, checked."""
+    slots: dict[str, tuple[float | None, int | None]] = {}
+    for host, slot in _options(settings, "DOWNLOAD_SLOTS").items():
+        if not isinstance(slot, Mapping):
+            raise ConfigError(
+                f"DOWNLOAD_SLOTS of {host!r} is {slot!r}; give a dict with delay or concurrency."
+            )
+        delay, limit = slot.get("delay"), slot.get("concurrency")
+        slots[host] = (
+            None if delay is None else _checked_number(f"DOWNLOAD_SLOTS of {host!r}: delay", delay),
+            None
+            if limit is None
+            else _checked_whole(f"DOWNLOAD_SLOTS of {host!r}: concurrency", limit, 1),
+        )
+    return slots
+
+
 def _number(settings: BaseSettings, name: str, default: float) -> float:
     """A setting in seconds or the like: a finite number of 0 or more."""
-    value = settings.get(name, default)
+    return _checked_number(name, settings.get(name, default))
+
+
+def _checked_number(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -178,7 +199,10 @@ def _number(settings: BaseSettings, name: str, default: float) -> float:
 
 def _whole(settings: BaseSettings, name: str, default: int, *, least: int = 0) -> int:
     """A setting that counts: a whole number of `least` or more."""
-    value = settings.get(name, default)
+    return _checked_whole(name, settings.get(name, default), least)
+
+
+def _checked_whole(name: str, value: Any, least: int) -> int:
     try:
         number = int(value)
         if number != float(value) or number < least:

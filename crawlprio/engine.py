@@ -73,7 +73,7 @@ def wake(crawler: Crawler) -> None:
 
 
 def requests_in_progress(crawler: Crawler) -> Set[Request]:
-    """Return the requests that were handed out and are not done with, callback and items included."""
+    """Return the requests handed out that are not done with, callback and items included."""
     slot = crawler.engine._slot
     return slot.inprogress if slot is not None else frozenset()
 
@@ -103,20 +103,25 @@ def refuse_to_start(crawler: Crawler, error: CrawlprioError) -> CloseSpider:
     order. A crawler that ends without a spider counts as not having started, so that the command
     exits with an error. Only the first refusal of a crawler is logged.
     """
-    if crawler not in _refused:
-        _refused.add(crawler)
-        logger.error("%s", error)
-
-        def forget_spider() -> None:
-            crawler.spider = None
-
-        crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+    _report(crawler, error)
     return CloseSpider("crawlprio_refused")
 
 
 def stop_crawl(crawler: Crawler, error: CrawlprioError) -> None:
-    """Log why a crawl cannot go on, and let Scrapy close the spider; once is enough."""
-    if crawler not in _refused:
-        _refused.add(crawler)
-        logger.error("%s", error)
+    """Log why a crawl cannot go on, and close its spider; the command exits with an error."""
+    if _report(crawler, error):
         deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))
+
+
+def _report(crawler: Crawler, error: CrawlprioError) -> bool:
+    """Log the first error of a crawl and let it end without a spider; return whether it is that."""
+    if crawler in _refused:
+        return False
+    _refused.add(crawler)
+    logger.error("%s", error)
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+    return True

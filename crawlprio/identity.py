@@ -45,8 +45,8 @@ class Identities:
 def forget_inherited_slot(request: Request) -> None:
     """Take from a redirect the download slot that it has from the page that redirects.
 
-    Scrapy's downloader writes the slot into `meta`, and a redirect copies it, so that the fetch would
-    count for a host that it does not go to.
+    Scrapy's downloader writes the slot into `meta`, and a redirect copies it, so that the fetch
+    would count for a host that it does not go to.
     """
     slot = request.meta.get("download_slot")
     urls = request.meta.get("redirect_urls")

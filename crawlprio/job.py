@@ -46,8 +46,8 @@ class Job:
     store
         the crawl store; None if nothing is recorded.
     orders
-        whether crawlprio's scheduler (or one of its priority queues) runs this crawl, so that visits
-        are evidence; else they are only recorded.
+        whether crawlprio's scheduler (or one of its priority queues) runs this crawl, so that
+        visits are evidence; else they are only recorded.
     seeds
         the pages that the crawl started from.
     n_visits, n_failed, n_unique, n_links
@@ -78,8 +78,11 @@ class Job:
             hot_queue=self.config.hot_queue(),
             truth=None if virtual is None else lambda page: virtual.rank(self.pages.url(page)),
         )
-        for host, slot in self.config.slots.items():
-            self._set_slot(host, slot)
+        for host, (delay, limit) in self.config.slots.items():
+            site = self._site(host)
+            if delay is not None:
+                self.config.politeness.set_delay(site, delay)
+            self.frontier.set_site(site, delay=delay, limit=limit)
         self.store = self._open_store()
 
     @classmethod
@@ -135,7 +138,7 @@ class Job:
             self.store.close()
 
     def site_of(self, request: Request) -> int:
-        """Return the site of a request: that of its download slot if it has one, else of its host."""
+        """Return the site of a request: that of its download slot if it has one, or its host."""
         host = request.meta.get("download_slot") or urlparse_cached(request).hostname or ""
         return self._site(str(host))
 
@@ -152,6 +155,11 @@ class Job:
             self.site_of(request),
             depth if isinstance(depth, int) else 0,
         )
+
+    def is_full(self, request: Request) -> bool:
+        """Whether the site of a request has all the pages that it may have."""
+        budget = self.config.max_pages_per_site
+        return budget is not None and self.site_pages(self.site_of(request)) >= budget
 
     def find_or_add(self, urls: Iterable[str], depth: int) -> list[int]:
         """Return the pages that plain links mean, new ones with the next ids.
@@ -258,15 +266,6 @@ class Job:
 
     def _site(self, host: str) -> int:
         return self.pages.site(host)
-
-    def _set_slot(self, host: str, slot: dict[str, object]) -> None:
-        """Take over one entry of DOWNLOAD_SLOTS."""
-        site = self.pages.site(host)
-        if "delay" in slot:
-            self.config.politeness.set_delay(site, float(str(slot["delay"])))
-            self.frontier.set_site(site, delay=float(str(slot["delay"])))
-        if "concurrency" in slot:
-            self.frontier.set_site(site, limit=int(str(slot["concurrency"])))
 
     def _open_store(self) -> Store | None:
         """The crawl store: the job directory's, or a new one beside the one that is kept."""

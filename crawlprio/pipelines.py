@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class LinkPairPipeline:
     """Records every `LinkPairs` item in the crawl store, and returns it.
 
-    It works under any scheduler. Where `LinksMiddleware` is in use the pairs are in the store before
-    the item comes here, so that no page is done before its links are recorded; then it adds nothing.
+    It works under any scheduler. Where `LinksMiddleware` is in use the pairs are in the store
+    before the item comes here, so that no page is done before its links are recorded; then it adds
+    nothing.
     """
 
     def __init__(self, crawler: Crawler) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -32,8 +33,9 @@ COMPARED = ("breadth-first", "random")
 class CrawlReport:
     """Shows progress on a terminal, and at the end what was fetched and how well it was chosen.
 
-    Where the whole graph is known (demo web, replay) the share of all PageRank that was fetched stands
-    beside what breadth-first and random would have got with as many pages, and the curves are drawn.
+    Where the whole graph is known (demo web, replay) the share of all PageRank that was fetched
+    stands beside what breadth-first and random would have got with as many pages, and the curves
+    are drawn.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -98,8 +100,8 @@ class CrawlReport:
         for name, value in rows:
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
         logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
-        console = Console()
-        table = Table(title="The crawl", show_header=False)
+        console = _Console()
+        table = Table(show_header=False)
         for name, value in rows:
             table.add_row(name, value)
         console.print(table)
@@ -132,7 +134,7 @@ class CrawlReport:
         return rows
 
     def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
-        """Hold the crawl against other orderings with as many pages, as figures and as a picture."""
+        """Hold the crawl against other orderings with as many pages, in figures and a picture."""
         from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
         from crawlprio.evaluation.plots import plot_cumulative
         from crawlprio.simulator import crawl_order
@@ -146,14 +148,16 @@ class CrawlReport:
         n_reachable = int(np.count_nonzero(within))
         fetched = dict.fromkeys(map(virtual.page, job.fetched_urls()))
         ours = job.config.ordering_name
-        orders = {ours: np.array([page for page in fetched if page >= 0], dtype=np.int32)}
+        counted = [page for page in fetched if page >= 0 and within[page]]
+        orders = {ours: np.array(counted, dtype=np.int32)}
         budget = len(orders[ours])
         for name in COMPARED:
             if name != ours:
                 orders[name] = crawl_order(graph, seeds, make_ordering(name), budget=budget)
         orders["upper-bound"] = best_order(ranks, within)[:budget]
         shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
-        table = Table(title=f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold")
+        console.print(f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:")
+        table = Table()
         table.add_column("pages chosen by")
         table.add_column("share of all PageRank", justify="right")
         for name, gathered in shares.items():
@@ -168,3 +172,13 @@ class CrawlReport:
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
             console.print(f"The curves as a picture: {plot}")
+
+
+class _Console(Console):
+    """A console whose reader may go away, as `| head` does: rich would end the engine half-way."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,13 +1,14 @@
 """Virtual crawls: the real engine on the demo web or a recording, served on loopback.
 
-It starts the server, points Scrapy's download handlers at it, and knows the whole link graph, so that
-a crawl of it can be judged.
+It starts the server, points Scrapy's download handlers at it, and knows the whole link graph, so
+that a crawl of it can be judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -31,7 +32,7 @@ _webs: WeakKeyDictionary[Crawler, VirtualWeb] = WeakKeyDictionary()
 
 
 class VirtualWeb:
-    """The web that a crawl runs on when it is not the real one: served on loopback, known as a whole.
+    """The web of a crawl that is not of the real one: served on loopback, known as a whole.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ class VirtualWeb:
         else:
             web = open_web(recording)
             server = LoopbackServer(recording=recording, port=port, log=log)
-            name = recording
+            name = f"recording {Path(recording).name}"
         server.start()
         handlers = {**settings.getdict("DOWNLOAD_HANDLERS"), "http": _HANDLER, "https": _HANDLER}
         settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")

@@ -69,12 +69,17 @@ def fetched_urls(file: Path) -> list[str]:
 
 
 def scrapy(
-    arguments: Sequence[str], folder: Path, *, timeout: float = 120.0, **environment: str
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    timeout: float = 120.0,
+    wrapper: Callable[[Sequence[str]], Sequence[str]] = lambda line: line,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the scrapy command in `folder`, which knows the bundled project."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     return subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
+        wrapper([sys.executable, "-m", "scrapy", *arguments]),
         cwd=folder,
         env={**os.environ, "NO_COLOR": "1", **environment},
         capture_output=True,
@@ -208,22 +213,23 @@ class _SiteRequest(http.Request):
 
     def process(self) -> None:
         start = monotonic()
-        host = (self.getRequestHostname() or b"").decode()
-        uri = self.uri.decode()
+        request: Any = self
+        host = (request.getRequestHostname() or b"").decode()
+        uri = request.uri.decode()
         path = "/" + uri.split("/", 3)[3] if "://" in uri.partition("?")[0] else uri
         answer = self.site.answer(host, path)
-        body = self.content.read()
+        method, body = request.method.decode(), request.content.read()
 
         def reply() -> None:
-            self.setResponseCode(answer.status)
+            request.setResponseCode(answer.status)
             for name, value in answer.headers.items():
-                self.setHeader(name, value)
+                request.setHeader(name, value)
             content = answer.body.encode()
-            self.setHeader("Content-Length", str(len(content)))
-            self.write(content)
-            self.finish()
+            request.setHeader("Content-Length", str(len(content)))
+            request.write(content)
+            request.finish()
             self.site.fetches.append(
-                Fetch(host, path, start, monotonic(), self.method.decode(), body, self.connection)
+                Fetch(host, path, start, monotonic(), method, body, self.connection)
             )
 
         _reactor().callLater(answer.seconds, reply)

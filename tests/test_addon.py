@@ -17,7 +17,6 @@ from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.exceptions import DropItem
 from scrapy.http import HtmlResponse, Response, TextResponse
-from scrapy.settings import Settings
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.items import LinkPairs
@@ -69,6 +68,14 @@ class Plain(scrapy.Spider):
 """
 
 
+FAST = """
+ROBOTSTXT_OBEY = False
+DOWNLOAD_DELAY = 0
+CONCURRENT_REQUESTS_PER_DOMAIN = 8
+LOG_LEVEL = "INFO"
+"""
+
+
 def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
     """Run scrapy in a project; return what it says on stderr."""
     done = subprocess.run(
@@ -89,8 +96,7 @@ def test_a_new_project_scrapes_the_same_items_with_the_one_line_more(tmp_path: P
     project = tmp_path / "tutorial"
     (project / "tutorial/spiders/ours.py").write_text(SPIDERS)
     settings = project / "tutorial/settings.py"
-    fast = 'DOWNLOAD_DELAY = 0\nCONCURRENT_REQUESTS_PER_DOMAIN = 8\nLOG_LEVEL = "INFO"\n'
-    settings.write_text(settings.read_text() + fast)
+    settings.write_text(settings.read_text() + FAST)
     items: dict[tuple[str, bool], Counter[str]] = {}
     with LoopbackServer(pages=100, sites=4, seed=3) as server:
         environment = {"http_proxy": f"http://{server.address}", "SEED": server.seeds[0]}
@@ -350,15 +356,3 @@ def test_failures_and_redirects_are_recorded_once_each(tmp_path: Path) -> None:
         ("/broken", 500, []),
         ("/2", 404, []),
     ]
-
-
-def test_the_addon_says_nothing_of_settings_that_it_reads_alone() -> None:
-    from crawlprio.addon import Addon
-
-    settings = Settings({"ADDONS": {"crawlprio.Addon": 500}})
-    before = set(settings)
-    with Site(PAGES) as site:
-        run = run_spider(Plain, ADDON, site=site)
-        addon = Addon.from_crawler(run.crawler)
-    addon.update_settings(settings)
-    assert set(settings) - before == set()

@@ -20,10 +20,10 @@ from crawlprio.errors import ConfigError
 
 class Starter(Spider):
     name = "starter"
-    start_urls = ("http://a.test/",)
+    starts: tuple[str, ...] = ("http://a.test/",)
 
     async def start(self) -> AsyncIterator[Any]:
-        for url in self.start_urls:
+        for url in self.starts:
             yield Request(url)
 
     def parse(self, response: Response) -> Iterator[Any]:
@@ -124,7 +124,7 @@ def test_the_delays_of_the_downloader_can_be_silenced() -> None:
     delays: dict[str, tuple[float, float]] = {}
 
     class Looking(Starter):
-        start_urls = ("http://a.test/", "http://b.test/")
+        starts = ("http://a.test/", "http://b.test/")
 
         def parse(self, response: Response) -> Iterator[Any]:
             slots = self.crawler.engine.downloader.slots
@@ -175,7 +175,7 @@ def test_a_refused_crawl_ends_without_a_spider_and_says_so_once() -> None:
 
 def test_a_crawl_that_cannot_go_on_closes_its_spider_and_says_so_once() -> None:
     class Failing(Starter):
-        start_urls = tuple(f"http://a.test/{number}" for number in range(50))
+        starts = tuple(f"http://a.test/{number}" for number in range(50))
 
         def parse(self, response: Response) -> Iterator[Any]:
             for _ in range(2):

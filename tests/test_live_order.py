@@ -26,7 +26,7 @@ from crawlprio.topic import HotQueue, Topic
 PAGES = 150
 SITES = 6
 SEED = 5
-WORDS = "chess, gardening"
+WORDS = "geology, music"
 
 
 @cache
@@ -56,10 +56,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "partial-pagerank": {"every": 20},
     "batch-pagerank": {"every": 20},
     "historical-pagerank": {"scores": earlier_scores(), "new": "random", "seed": 3},
-    "anchor-similarity": {"words": "gardening, chess section"},
+    "anchor-similarity": {"words": "music, geology section"},
     "combined": {
         "weights": {"opic": 1.0, "location": 0.25, "anchor-similarity": 0.5},
-        "options": {"anchor-similarity": {"words": "chess"}},
+        "options": {"anchor-similarity": {"words": "music"}},
     },
 }
 """Options that make an ordering do all it does on a small web; the others have their defaults."""
@@ -149,7 +149,8 @@ class Crawled:
                 of_member["words"] = [word.strip() for word in of_member["words"].split(",")]
         topic = None
         if self.distance is not None:
-            topic = oracles.Topic([word.strip() for word in WORDS.split(",")], **self.topic_options)
+            words = [word.strip() for word in WORDS.split(",")]
+            topic = oracles.Topic(words, title=1, body=4, distance=self.distance)
         return self.pages.urls(oracles.crawl(web, self.seeds, name, topic=topic, **options))
 
     def simulated_order(self) -> list[str]:

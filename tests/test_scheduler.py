@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +36,11 @@ class Follower(Spider):
     """Follows every link, and says where it has been."""
 
     name = "follower"
-    start_urls = ("http://a.test/",)
+    starts: tuple[str, ...] = ("http://a.test/",)
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.starts:
+            yield Request(url, dont_filter=True)
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
@@ -46,7 +53,7 @@ class OneByOne(Follower):
     """Starts without dont_filter, so that no page is fetched twice."""
 
     async def start(self) -> AsyncIterator[Any]:
-        for url in self.start_urls:
+        for url in self.starts:
             yield Request(url)
 
 
@@ -341,6 +348,10 @@ def test_a_start_that_waits_for_an_empty_scheduler_goes_on_while_sites_have_thei
         assert visits(run, site) == ["/0", "/1", "/2", "/3", "/4"]
 
 
+def nothing(response: Response) -> None:
+    """A callback that does nothing."""
+
+
 class Stumbling(OneByOne):
     """Fails in every way there is."""
 
@@ -356,23 +367,23 @@ class Stumbling(OneByOne):
         yield response.follow("/item", self.item)
         yield response.follow("/errback", errback=self.errback, meta={"dont_retry": True})
         yield Request("http://refused.test/", errback=self.errback)
-        yield response.follow("/after", lambda response: None)
+        yield response.follow("/after", nothing)
         raise ValueError("after the links")
 
     def mid(self, response: Response) -> Iterator[Any]:
-        yield response.follow("/from-mid", lambda response: None)
+        yield response.follow("/from-mid", nothing)
         raise ValueError("in the middle")
 
     async def late(self, response: Response) -> AsyncIterator[Any]:
         await asyncio.sleep(0.01)
-        yield response.follow("/from-late", lambda response: None)
+        yield response.follow("/from-late", nothing)
         raise ValueError("late")
 
     def item(self, response: Response) -> Iterator[Any]:
         yield {"drop": True}
 
     def errback(self, failure: Any) -> Iterator[Any]:
-        yield Request("http://a.test/from-errback", lambda response: None, dont_filter=True)
+        yield Request("http://a.test/from-errback", nothing, dont_filter=True)
         raise ValueError("errback")
 
 
@@ -415,11 +426,11 @@ def test_whatever_fails_ends_its_lease_and_keeps_its_links(concurrency: int) -> 
 def test_a_middleware_that_recovers_a_failed_callback_adds_its_links_once() -> None:
     class Recovering:
         def process_spider_exception(self, response: Response, exception: Exception) -> list[Any]:
-            return [Request("http://a.test/recovered", lambda response: None)]
+            return [Request("http://a.test/recovered", nothing)]
 
     settings = {**BREADTH_FIRST, "SPIDER_MIDDLEWARES": {Recovering: 500}}
     with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Stumbling, settings, site=site, start_urls=("http://a.test/x",))
+        run = run_spider(Stumbling, settings, site=site, starts=("http://a.test/x",))
     assert run.reason == "finished"
     assert site.paths() == ["/x", "/recovered"]
     assert run.stats["crawlprio/pages_fetched"] == "2"
@@ -434,7 +445,7 @@ def test_slow_callbacks_do_not_hold_up_fetches(settings: dict[str, object]) -> N
             for number in range(8):
                 yield Request(f"http://a.test/{number}")
 
-        async def parse(self, response: Response) -> AsyncIterator[Any]:
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
             await asyncio.sleep(0.5)
             yield {"url": response.url}
 
@@ -479,11 +490,12 @@ def test_scrapys_limits_hold(limit: dict[str, object], reason: str, paths: list[
 
 def test_an_idle_handler_can_add_requests_and_the_spider_closes_by_itself() -> None:
     class Idler(OneByOne):
+        left = 3
+
         @classmethod
         def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.more, signal=signals.spider_idle)
-            spider.left = 3
             return spider
 
         def more(self) -> None:
@@ -581,3 +593,56 @@ def test_the_site_spider_crawls_under_scrapys_scheduler_with_the_queue() -> None
     with Site(TREE) as site:
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
         assert sorted(visits(run, site)) == sorted(TREE)
+
+
+def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answer | None]]:
+    """Sixty pages on five hosts: redirects, dead ends, errors that pass and errors that stay."""
+    generator = random.Random(seed)
+    names = [f"http://h{generator.randrange(5)}.test/{n}" for n in range(60)]
+    names[0] = "http://a.test/"
+    pages, failures = {}, {}
+    for name in names:
+        n_links = generator.randrange(8) if name != names[0] else 8
+        links = [*generator.choices(names, k=n_links), f"{names[1]}?{seed}"]
+        key = name.removeprefix("http://")
+        kind = generator.random()
+        if name != names[0] and kind < 0.1:
+            pages[key] = Answer(status=302, headers={"Location": generator.choice(names[1:])})
+        elif name != names[0] and kind < 0.2:
+            failures[key] = generator.choice([1, 99])
+            pages[key] = page(*links)
+        elif name == names[0] or kind < 0.9:
+            pages[key] = page(*links)._replace(seconds=generator.choice([0.0, 0.0, 0.01]))
+
+    def answer(host: str, path: str) -> Answer | None:
+        failures[host + path] = failures.get(host + path, 0) - 1
+        return Answer(status=500) if failures[host + path] >= 0 else None
+
+    return pages, answer
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_web_is_crawled_as_whole_as_by_scrapy(seed: int) -> None:
+    print(f"seed {seed}")
+    many = {"CONCURRENT_REQUESTS": 6, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
+    fetched = []
+    for settings in ({}, ADDON, OPIC_QUEUE, {**ADDON, "ORDERING": "larger-sites-first"}):
+        delay = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1 + seed % 3, "DOWNLOAD_DELAY": 0.001}
+        pages, answer = random_web(seed)
+        with Site(pages, answer) as site:
+            run = run_spider(Follower, {**many, **delay, **settings}, site=site)
+        assert run.reason == "finished"
+        fetched.append(Counter(fetch.host + fetch.path for fetch in site.fetches))
+    assert fetched[0].total() > 10
+    assert fetched[1:] == [fetched[0]] * 3
+
+
+def test_the_priority_queue_keeps_requests_in_memory_where_there_is_a_job_directory(
+    tmp_path: Path,
+) -> None:
+    settings = {**OPIC_QUEUE, "JOBDIR": tmp_path, "CONCURRENT_REQUESTS": 1}
+    with Site(TREE) as site:
+        run = run_spider(OneByOne, settings, site=site)
+        assert sorted(visits(run, site)) == sorted(TREE)
+    assert run.stats["scheduler/enqueued/memory"] == 9
+    assert "scheduler/enqueued/disk" not in run.stats

@@ -6,6 +6,7 @@ Only an index is kept in memory. Nothing here knows HTTP servers or Scrapy.
 from __future__ import annotations
 
 import logging
+import re
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urljoin
 
+from w3lib.url import canonicalize_url
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlprio.demo.answers import Answer, html_answer
@@ -26,6 +28,9 @@ from crawlprio.store.rows import VISIT_COLUMNS, row_visit
 
 logger = logging.getLogger(__name__)
 
+_CANONICAL = re.compile(r"https?://[a-z0-9.:-]+/[A-Za-z0-9/._~-]*")
+"""URLs that `canonicalize_url`, which takes 13 µs, would leave as they are."""
+
 _OF_THE_CONNECTION = {
     *("connection", "content-encoding", "content-length", "keep-alive", "proxy-authenticate"),
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
@@ -33,19 +38,22 @@ _OF_THE_CONNECTION = {
 
 
 def page_key(url: str) -> str | None:
-    """Return what identifies a page of a recording: its URL without scheme or default port.
+    """Return what identifies a page of a recording: its canonical URL without scheme or port.
 
-    None where the URL is none of http or https.
+    Only a default port is left out. URLs that are one page to Scrapy, because `canonicalize_url`
+    makes them equal, are one here. None where the URL is none of http or https.
     """
     normal = normalise_url(url)
     if normal is None:
         return None
+    if not _CANONICAL.fullmatch(normal):
+        normal = canonicalize_url(normal)
     host, slash, path = normal.partition("://")[2].partition("/")
     return host.removesuffix(":80").removesuffix(":443") + slash + path
 
 
 class _Pages:
-    """The pages of a recording in the order recorded, found again by URL over http or https."""
+    """The pages of a recording in the order recorded, found again by URL as `page_key` has it."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}

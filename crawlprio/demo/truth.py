@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -33,6 +34,9 @@ from crawlprio.extraction import host_of, normalise_url, parse_page
 logger = logging.getLogger(__name__)
 
 _HTML = ("text/html", "application/xhtml+xml")
+
+_SCHEME_ALONE = re.compile(rb"(?i)https?:(?![/\\]{2})")
+"""What makes `http:page` of a link: relative on a page fetched over http, a host over https."""
 
 WholeGraph: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], list[str]]
 """`indptr`, `indices`, `site`, `urls`: the links in rows, and each page's site and URL."""
@@ -79,9 +83,14 @@ def _warc_rows(web: WarcWeb) -> Iterator[list[int]]:
         if not (is_html and 200 <= answer.status < 300) or "nofollow" in rules or "none" in rules:
             yield []
             continue
-        parsed = parse_page(answer.body, url, content_type=content_type)
-        followed = () if parsed.nofollow else parsed.links
-        yield _known(web, page, [link.url for link in followed if not link.nofollow])
+        addresses = [url]
+        if _SCHEME_ALONE.search(answer.body):
+            addresses = [f"{scheme}://{url.partition('://')[2]}" for scheme in ("http", "https")]
+        links = []
+        for address in addresses:
+            parsed = parse_page(answer.body, address, content_type=content_type)
+            links += [] if parsed.nofollow else parsed.links
+        yield _known(web, page, [link.url for link in links if not link.nofollow])
 
 
 def _store_rows(web: StoreWeb) -> Iterator[list[int]]:

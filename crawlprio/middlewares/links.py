@@ -1,4 +1,7 @@
-"""The spider middleware that turns each response into one visit; it must not know how pages are ordered."""
+"""The spider middleware that turns each response into one visit.
+
+It must not know how pages are ordered.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ class LinksMiddleware:
     """Reads one visit off what a callback yields, for the ordering and the crawl store.
 
     A `LinkPairs` item says all; its links wait from then on, and the item goes on to the pipelines.
-    A spider that knows nothing of crawlprio yields requests: they are the links, in the order in which
-    they are yielded, with the anchor text of `meta["link_text"]` or else of the response. A callback
-    that fails still leaves the visit of its page, with the links that it had yielded.
+    A spider that knows nothing of crawlprio yields requests: they are the links, in the order in
+    which they are yielded, with the anchor text of `meta["link_text"]` or else of the response. A
+    callback that fails still leaves the visit of its page, with the links that it had yielded.
 
     It must be the outermost spider middleware, so that it sees what the engine will see.
     """

@@ -42,10 +42,10 @@ class _Fetch:
 class PolitenessMiddleware:
     """Lets no fetch start on a site sooner than promised, whoever asks for it.
 
-    Pages come from the scheduler when their site is ready; should it be busy after all (its robots.txt
-    was fetched in between) they go back to wait. What bypasses the scheduler (robots.txt, media,
-    `engine.download_async`) waits here. Every fetch counts, and the delays of the stock downloader are
-    switched off so that none is waited for twice.
+    Pages come from the scheduler when their site is ready; should it be busy after all (its
+    robots.txt was fetched in between) they go back to wait. What bypasses the scheduler
+    (robots.txt, media, `engine.download_async`) waits here. Every fetch counts, and the delays of
+    the stock downloader are switched off so that none is waited for twice.
 
     It must be the innermost downloader middleware, so that nothing comes between it and the fetch.
     """
@@ -102,8 +102,8 @@ class PolitenessMiddleware:
     def _next_start(self, site: int) -> float:
         """Return the time before which no fetch may start on a site.
 
-        Where a site may have several leases the frontier has moved its time on when it let a page out,
-        so that the last start counts here.
+        Where a site may have several leases the frontier has moved its time on when it let a page
+        out, so that the last start counts here.
         """
         if self._frontier.site_limit(site) == 1:
             return self._frontier.site_ready_at(site)

@@ -1,7 +1,7 @@
 """Requests in, requests out: what stands between Scrapy's requests and the frontier's pages.
 
-It keeps the requests that are more than a link, and a lease for each request that is handed out until
-its callback is done. It decides no order: that is the frontier's.
+It keeps the requests that are more than a link, and a lease for each request that is handed out
+until its callback is done. It decides no order: that is the frontier's.
 """
 
 from __future__ import annotations
@@ -35,24 +35,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PATIENCE = 0.1
-"""Seconds that a page stays leased after its fetch for its callback to end, with several in flight."""
+"""Seconds that a page stays leased after its fetch, with several in flight, for its callback."""
 
 MAX_WAITING_STARTS = 10_000
 """Start requests that wait at once; a longer `start()` goes on as they are handed out."""
 
 
 class Dispatcher:
-    """Hands out the requests of waiting pages, most important first, and notes what becomes of them.
+    """Hands out the requests of waiting pages by importance, and notes what becomes of them.
 
-    With one fetch in flight (CONCURRENT_REQUESTS=1) a page stays leased until its callback is done and
-    the requests it yielded are scheduled, so that the next choice knows its links. With more, a site
-    waits at most `PATIENCE` seconds for a callback after the fetch, and not at all while callbacks are
-    slower than that.
+    With one fetch in flight (CONCURRENT_REQUESTS=1) a page stays leased until its callback is done
+    and the requests it yielded are scheduled, so that the next choice knows its links. With more, a
+    site waits at most `PATIENCE` seconds for a callback after the fetch, and not at all while
+    callbacks are slower than that.
 
     Parameters
     ----------
     crawler
         whose job this works on.
+
+    Attributes
+    ----------
+    n_links_enqueued
+        pages that came to wait as plain links, without a request.
     """
 
     def __init__(self, crawler: Crawler, job: Job) -> None:
@@ -62,6 +67,7 @@ class Dispatcher:
         self._one_at_a_time = job.config.concurrency == 1
         self._requests: dict[int, Request] = {}
         self._again: dict[int, deque[Request]] = {}
+        self._n_again = 0
         # As in Scrapy, a request with dont_filter leaves its page new to those without.
         self._unfiltered: set[int] = set()
         self._starts: set[int] = set()
@@ -72,6 +78,7 @@ class Dispatcher:
         self._alarm = engine.EngineAlarm(crawler)
         self._computing = False
         self._closed = False
+        self.n_links_enqueued = 0
         job.orders = True
         self._frontier.recompute = self._compute_in_thread
         crawler.signals.connect(self._fetch_ended, signal=signals.request_left_downloader)
@@ -83,7 +90,8 @@ class Dispatcher:
 
     @property
     def n_waiting(self) -> int:
-        return len(self._frontier) + sum(map(len, self._again.values()))
+        """Requests that wait, those for pages that wait or are leased already included."""
+        return len(self._frontier) + self._n_again
 
     def close(self) -> None:
         self._closed = True
@@ -111,7 +119,7 @@ class Dispatcher:
             self._conclude(lease)
 
     def next_request(self) -> Request | None:
-        """Return the request of the page to fetch next, or None; the engine is woken when one is ready."""
+        """Return the request to fetch next, or None; the engine is woken when one is ready."""
         self._settle()
         if self._one_at_a_time and (self._leases or self._computing):
             return None
@@ -150,14 +158,14 @@ class Dispatcher:
         return lease.request
 
     def answered(self, request: Request) -> Lease | None:
-        """Note that the answer to a request has reached the spider; return its lease if it has one."""
+        """Note that the answer to a request has reached the spider; return its lease, if any."""
         lease = self._leases.of(request)
         if lease is not None:
             lease.in_callback = True
         return lease
 
     def expect(self, lease: Lease, request: Request) -> None:
-        """Note that the callback of a lease has yielded a request, which Scrapy schedules in its time."""
+        """Note that the callback of a lease has yielded a request, which Scrapy will schedule."""
         self._leases.expect(lease, request)
 
     def observe(self, lease: Lease, visit: Visit) -> None:
@@ -165,10 +173,12 @@ class Dispatcher:
         if lease.observed:
             return
         lease.observed = True
+        n_waiting = len(self._frontier)
         try:
             self._job.observe(self._job.timed(visit, lease.fetched_at or time(), lease.elapsed))
         except StoreError as error:
             engine.stop_crawl(self._crawler, error)
+        self.n_links_enqueued += max(len(self._frontier) - n_waiting, 0)
 
     def conclude(self, lease: Lease, visit: Callable[[], Visit]) -> None:
         """End a lease whose callback is done, once all requests that it yielded are scheduled.
@@ -199,38 +209,54 @@ class Dispatcher:
         if page in self._unfiltered and not again:
             self._unfiltered.discard(page)
             again = True
+        is_start = _is_start(request)
+        is_refused = page == NO_PAGE and not is_start and self._job.is_full(request)
         source = self._leases.redirected_to(request)
         if source is not None:
-            page = self._note_redirect(source, page, request)
+            is_new = page == NO_PAGE and not is_refused
+            if is_new:
+                page = self._add_page(request, again, is_start=False)
+            self._observe_redirect(source, page)
+            if is_new:
+                return True
         elif page != NO_PAGE and again:
             retried = self._leases.retried_by(request, page)
             if retried is not None:
                 return self._retry(retried, request)
+        if is_refused:
+            return False
         if page == NO_PAGE:
-            page = self._job.add_page(request)
-            if again:
-                self._unfiltered.add(page)
+            self._add_page(request, again, is_start=is_start)
+            return True
         state = self._frontier.state(page)
         if state == WAITING and page not in self._requests:
             # It waits as a link only, which this request says more of.
             self._requests[page] = request
-            if request.priority:
-                self._frontier.add(page, request.priority)
+            self._frontier.add(page, request.priority)
             return True
         if state in (WAITING, LEASED):
             if again:
                 self._again.setdefault(page, deque()).append(request)
+                self._n_again += 1
             return again
         if state != UNKNOWN and not again:
             return False
         self._requests[page] = request
-        if state == UNKNOWN and source is None and _is_start(request):
-            self._starts.add(page)
-            self._job.seed([page])
-            if request.priority == 0:
-                return True
         self._frontier.add(page, request.priority)
         return True
+
+    def _add_page(self, request: Request, again: bool, *, is_start: bool) -> int:
+        """Let a page wait that has not been known."""
+        page = self._job.add_page(request)
+        self._requests[page] = request
+        if again:
+            self._unfiltered.add(page)
+        if is_start:
+            self._starts.add(page)
+            self._job.seed([page])
+        if self._frontier.state(page) != WAITING or request.priority:
+            self._frontier.add(page, request.priority)
+        return page
 
     def _take_back(self, lease: Lease) -> bool:
         """Let a page wait that was handed out too soon, as its site was busy otherwise."""
@@ -251,14 +277,12 @@ class Dispatcher:
             self._frontier.add(lease.page, request.priority)
         return True
 
-    def _note_redirect(self, lease: Lease, page: int, request: Request) -> int:
-        """Observe the visit of a page that redirects, with its target; return the target's page."""
-        if page == NO_PAGE:
-            page = self._job.add_page(request)
-        targets = NO_PAGES if page == lease.page else np.array([page], dtype=np.int32)
+    def _observe_redirect(self, lease: Lease, page: int) -> None:
+        """Observe the visit of a page that redirects: its one link."""
+        is_link = page not in (NO_PAGE, lease.page)
+        targets = np.array([page], dtype=np.int32) if is_link else NO_PAGES
         self.observe(lease, Visit(lease.page, targets, status=lease.status))
         self._finish(lease)
-        return page
 
     def _finish(self, lease: Lease) -> None:
         """End a lease: the callback is done and the visit observed."""
@@ -268,6 +292,7 @@ class Dispatcher:
         again = self._again.get(lease.page)
         if again:
             self._requests[lease.page] = again.popleft()
+            self._n_again -= 1
             self._frontier.add(lease.page, self._requests[lease.page].priority)
             if not again:
                 del self._again[lease.page]

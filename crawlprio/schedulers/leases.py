@@ -66,7 +66,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of a crawl, by request. They are as many as fetches in flight and busy callbacks."""
+    """The leases of a crawl, by request: as many as fetches in flight and busy callbacks."""
 
     def __init__(self) -> None:
         self._leases: dict[Request, Lease] = {}
@@ -93,7 +93,7 @@ class Leases:
         return self._leases.pop(lease.request, None) is not None
 
     def expect(self, lease: Lease, request: Request) -> None:
-        """Note that the callback of a lease has yielded a request, which will come to the scheduler."""
+        """Note that the callback of a lease has yielded a request, which will be scheduled."""
         if request not in self._sources:
             lease.unscheduled.add(request)
             self._sources[request] = lease

@@ -1,4 +1,7 @@
-"""Priority queues for those who keep Scrapy's own scheduler; the order is the frontier's here too."""
+"""Priority queues for those who keep Scrapy's own scheduler.
+
+The order is the frontier's here too.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class OrderedQueue:
-    """A Scrapy priority queue that hands out the most important request of the sites that are ready.
+    """A Scrapy priority queue: the most important request of the sites that are ready leaves first.
 
     Set a subclass as `SCHEDULER_PRIORITY_QUEUE`; this class itself takes the ordering that ORDERING
     names. Requests wait in memory, with JOBDIR too: nothing that waits survives the process.
 
     Notes
     -----
-    Scrapy's scheduler drops duplicates before they come here, so a queue sees only the first link to
-    each page. Without `crawlprio.middlewares.LinksMiddleware`, which sees them all, every ordering that
-    counts links falls back to order of discovery. Nor are requests for pages that wait already merged,
-    and seeds enter one at a time.
+    Scrapy's scheduler drops duplicates before they come here, so a queue sees only the first link
+    to each page. Without `crawlprio.middlewares.LinksMiddleware`, which sees them all, every
+    ordering that counts links falls back to order of discovery. Nor are requests for pages that
+    wait already merged, and seeds enter one at a time.
     """
 
     ordering: ClassVar[str | None] = None
@@ -51,7 +54,7 @@ class OrderedQueue:
         *,
         start_queue_cls: type[Any] | None = None,
     ) -> OrderedQueue:
-        """Called by Scrapy's scheduler; the queues that it offers for single priorities are not used."""
+        """Called by Scrapy's scheduler, whose queues for single priorities are not used."""
         return cls(crawler, key)
 
     def push(self, request: Request) -> None:
@@ -62,7 +65,7 @@ class OrderedQueue:
             self.dispatcher.enqueue(request, again=True)
 
     def pop(self) -> Request | None:
-        """Return the request to fetch next; None if no site is ready, and the engine will be woken."""
+        """Return the request to fetch next, or None; the engine is woken when one is ready."""
         return None if self.dispatcher is None else self.dispatcher.next_request()
 
     def close(self) -> list[int]:

@@ -1,4 +1,7 @@
-"""The Scrapy scheduler that orders a crawl by importance; all it knows itself is Scrapy's interface."""
+"""The Scrapy scheduler that orders a crawl by importance.
+
+All it knows itself is Scrapy's interface.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -31,19 +34,21 @@ _STOCK_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 class Scheduler(BaseScheduler):
     """Hands out the most important waiting page of the sites whose time has come.
 
-    Set it as `SCHEDULER`; the add-on does. Requests leave by `request.priority`, then hot before not
-    hot, then the key that ORDERING gives, then order of discovery. Duplicates are dropped unless
-    `dont_filter` is set, by the project's request fingerprinter; a `DUPEFILTER_CLASS` of one's own is
-    asked too.
+    Set it as `SCHEDULER`; the add-on does. Requests leave by `request.priority`, then hot before
+    not hot, then the key that ORDERING gives, then order of discovery. Duplicates are dropped
+    unless `dont_filter` is set, by the project's request fingerprinter; a `DUPEFILTER_CLASS` of
+    one's own is asked too.
 
     Notes
     -----
-    Every call costs O(log n) in pages and sites. `next_request` returns None while no site is ready and
-    wakes the engine itself at the moment that one is.
+    Every call costs O(log n) in pages and sites. `next_request` returns None while no site is ready
+    and wakes the engine itself at the moment that one is.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._n_links_counted = 0
+        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         self._dispatcher: Dispatcher | None = None
         self._dupefilter: BaseDupeFilter | None = None
 
@@ -67,23 +72,9 @@ class Scheduler(BaseScheduler):
         return None
 
     def open(self, spider: Spider) -> None:
-        """Make the frontier ready.
-
-        Raises
-        ------
-        CloseSpider
-            for a bad setting, or without `LinksMiddleware`: the crawl would learn nothing.
-        """
-        failure = failure_of(self._crawler)
-        if failure is None and not self._crawler.get_spider_middleware(
-            load_object(_LINKS_MIDDLEWARE)
-        ):
-            failure = ConfigError(
-                "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
-                "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
-            )
-        if failure is not None:
-            raise engine.refuse_to_start(self._crawler, failure)
+        """Make the frontier ready. A bad setting is reported once the spider is opened."""
+        if failure_of(self._crawler) is not None:
+            return
         self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
         dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
         if dupefilter is not load_object(_STOCK_DUPEFILTER):
@@ -115,36 +106,58 @@ class Scheduler(BaseScheduler):
             again = not is_seen
         if is_seen:
             self._dispatcher.note_scheduled(request)
+        n_waiting = self._dispatcher.n_waiting
         kept = not is_seen and self._dispatcher.enqueue(request, again=again)
-        stats = self._crawler.stats
-        if kept:
-            stats.inc_value("scheduler/enqueued/memory")
-            stats.inc_value("scheduler/enqueued")
-        else:
-            stats.inc_value("dupefilter/filtered")
+        if not kept:
+            self._crawler.stats.inc_value("dupefilter/filtered")
+        self._count_enqueued(self._dispatcher.n_waiting - n_waiting)
         return kept
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Let plain pages wait as seeds, all at once and in this order; duplicates count once."""
         if self._dispatcher is None:
             return
+        n_waiting = len(self)
         job = Job.of(self._crawler)
         pages = [page for page in job.find_or_add(urls, 0) if page != NO_PAGE]
         job.seed(list(dict.fromkeys(pages)))
-        self._crawler.stats.inc_value("scheduler/enqueued", len(pages))
+        self._count_enqueued(len(self) - n_waiting)
 
     def next_request(self) -> Request | None:
-        """Return the request to fetch next; None if no site is ready, and the engine will be woken."""
+        """Return the request to fetch next, or None; the engine is woken when one is ready."""
         if self._dispatcher is None:
             return None
         request = self._dispatcher.next_request()
+        self._count_enqueued(0)
         if request is not None:
             self._crawler.stats.inc_value("scheduler/dequeued/memory")
             self._crawler.stats.inc_value("scheduler/dequeued")
         return request
 
+    def _count_enqueued(self, n_requests: int) -> None:
+        """Keep the stats of Scrapy's scheduler: requests, and links that have come in bulk."""
+        assert self._dispatcher is not None
+        n_links = self._dispatcher.n_links_enqueued
+        n_new = n_requests + n_links - self._n_links_counted
+        self._n_links_counted = n_links
+        if n_new > 0:
+            self._crawler.stats.inc_value("scheduler/enqueued/memory", n_new)
+            self._crawler.stats.inc_value("scheduler/enqueued", n_new)
+
+    def _spider_opened(self) -> None:
+        failure = failure_of(self._crawler)
+        if failure is None and not self._crawler.get_spider_middleware(
+            load_object(_LINKS_MIDDLEWARE)
+        ):
+            failure = ConfigError(
+                "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
+                "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
+            )
+        if failure is not None:
+            raise engine.refuse_to_start(self._crawler, failure)
+
     def get_next_request_delay(self) -> float:
-        """Return the seconds until a waiting page can be handed out; inf if that takes a release."""
+        """Return the seconds until a page can be handed out; inf if that takes a release."""
         if self._dispatcher is None:
             return float("inf")
         return max(Job.of(self._crawler).frontier.ready_at() - monotonic(), 0.0)

@@ -1,0 +1,141 @@
+"""A made-up web without end, a download handler that makes its pages, and a stock spider to crawl it.
+
+It must not know how a crawl of it is run or compared.
+
+Every page has 20 links: 7 to pages that nothing else links to, 13 to pages among the 4,000 best
+known, of which some are better known than others. A page has the same links whenever it is asked for,
+and every order of crawling finds new pages at about the same rate: 8 for each page fetched.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from scrapy.crawler import Crawler
+
+N_NEW, N_KNOWN = 7, 13
+N_BEST_KNOWN, N_OTHERS = 4_000, 10**9
+TEXT = "<p>" + "The quick brown fox jumps over the lazy dog. " * 20 + "</p>"
+SEED_PAGE = N_BEST_KNOWN
+
+
+class Clock:
+    """When the first answer of a crawl was made and when the last one wanted; tells who listens."""
+
+    on_start: Callable[[], None] | None = None
+    on_end: Callable[[], None] | None = None
+    n_wanted = 0
+    n_answers = 0
+    started = ended = 0.0
+    cpu_started = cpu_ended = 0.0
+
+    @classmethod
+    def tick(cls) -> None:
+        """Count one answer."""
+        cls.n_answers += 1
+        if cls.n_answers == 1:
+            cls.started, cls.cpu_started = perf_counter(), process_time()
+            if cls.on_start is not None:
+                cls.on_start()
+        elif cls.n_answers == cls.n_wanted:
+            cls.ended, cls.cpu_ended = perf_counter(), process_time()
+            if cls.on_end is not None:
+                cls.on_end()
+
+
+def links_of(page: int) -> list[int]:
+    """Return the pages that a page links to, distinct, in the order of its HTML."""
+    mixed = (page * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
+    mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    mixed ^= mixed >> 32
+    links = [N_BEST_KNOWN + (mixed + at * 77_777_777) % N_OTHERS for at in range(N_NEW)]
+    for at in range(N_KNOWN):
+        rank = (mixed // N_OTHERS + at * 307) % N_BEST_KNOWN
+        links.append(rank * rank // N_BEST_KNOWN)
+    return links
+
+
+def page_url(page: int, n_sites: int) -> str:
+    return f"http://site{page * 2654435761 % 4294967291 % n_sites}.example/pages/{page}.html"
+
+
+def page_body(page: int, n_sites: int) -> bytes:
+    anchors = "".join(
+        f'<li><a href="{page_url(link, n_sites)}">Page number {link}</a></li>'
+        for link in links_of(page)
+    )
+    return (
+        f"<!doctype html><html><head><title>Page {page}</title></head><body><h1>Page {page}</h1>"
+        f"{TEXT}<ul>{anchors}</ul></body></html>"
+    ).encode()
+
+
+def html_response(request: Request, body: bytes) -> HtmlResponse:
+    """Return the answer that Scrapy's own handler would have made."""
+    return HtmlResponse(
+        request.url,
+        body=body,
+        headers={"Content-Type": "text/html; charset=utf-8"},
+        request=request,
+    )
+
+
+class NoNetwork:
+    """A download handler that makes the page it is asked for, at once."""
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._n_sites = crawler.settings.getint("BENCHMARK_SITES")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> NoNetwork:
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        Clock.tick()
+        page = int(request.url.rpartition("/")[2].removesuffix(".html"))
+        return html_response(request, page_body(page, self._n_sites))
+
+    async def close(self) -> None:
+        return None
+
+
+class FollowSpider(Spider):
+    """What a spider that follows all links looks like without crawlprio."""
+
+    name = "follow"
+    extractor = LinkExtractor()
+
+    def __init__(self, seeds: str, **others: Any) -> None:
+        super().__init__(**others)
+        self.start_urls = seeds.split(",")
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.start_urls:
+            yield Request(url)
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Request]:
+        if isinstance(response, HtmlResponse):
+            for link in self.extractor.extract_links(response):
+                yield Request(link.url)
+
+
+class RulesSpider(CrawlSpider):
+    """The same as Scrapy's `CrawlSpider` says it: one rule and no callback."""
+
+    name = "rules"
+    rules = (Rule(LinkExtractor(), follow=True),)
+
+    def __init__(self, seeds: str, **others: Any) -> None:
+        super().__init__(**others)
+        self.start_urls = seeds.split(",")

@@ -1,0 +1,31 @@
+"""People's own spiders that yield a request for each link: as they are, and with crawlprio's add-on.
+
+    python benchmarks/spiders.py [--pages 2000] [--sites 100] [--rounds 3]
+
+The engine without a network, OPIC and the crawl store on. `follow` yields the requests itself,
+`rules` is a `CrawlSpider` with one rule. Nothing of the spiders or their settings is changed but
+the one line in ADDONS.
+
+What it does not show: spiders that scrape more than links, which makes any difference smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness import options, run_in_turn, show, stock_crawl, with_addon
+
+
+def main() -> None:
+    parser = options(__doc__, n_pages=2000)
+    parser.add_argument("--sites", type=int, default=100, help="default %(default)s")
+    given = parser.parse_args()
+    print(f"{given.pages:,} pages on {given.sites:,} sites, in turn, {given.rounds} rounds")
+    for label, spider in (("follow", "FollowSpider"), ("rules", "RulesSpider")):
+        stock = stock_crawl(given.pages, given.sites, f"madeup_web.{spider}")
+        stock = replace(stock, label=label)
+        show(run_in_turn([stock, with_addon(stock, f"{label} with add-on")], given.rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""What the commands say to bad input: one sentence, an exit status, and every file as it was."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from crawls import Site, page, scrapy
+
+from crawlprio.store import Store
+
+SEED = ("-a", "seeds=http://127.0.0.1:9/")
+QUIET = ("-s", "LOG_LEVEL=WARNING")
+EXISTING = {
+    "crawl.sqlite": b"an older crawl",
+    "empty.txt": b"",
+    "seeds.txt": b"http://a.test/\nno url at all\n",
+    "garbage.warc": b"\x00garbage\xff" * 50,
+    "garbage.sqlite": b"SQLite format 3\x00garbage",
+    "file": b"in the way",
+}
+"""What is in the folder before each command, and must be after it."""
+
+
+class Case(NamedTuple):
+    """A command line, and what its one sentence must name."""
+
+    line: Sequence[str]
+    names: Sequence[str]
+
+
+def crawl(*line: str) -> tuple[str, ...]:
+    return ("crawl", "site", *line)
+
+
+def setting(name: str, value: str) -> tuple[str, ...]:
+    return crawl(*SEED, "-s", f"{name}={value}")
+
+
+CASES = {
+    "unknown ordering": Case(setting("ORDERING", "opick"), ["ORDERING", "'opick'", "opic"]),
+    "ordering that cannot be imported": Case(setting("ORDERING", "no.such.Class"), ["no.such"]),
+    "ordering that is none": Case(
+        setting("ORDERING", "scrapy.Spider"), ["scrapy.Spider", "subclass of crawlprio.Ordering"]
+    ),
+    "unknown option": Case(
+        setting("ORDERING_OPTIONS", '{"speed": 1}'), ["ORDERING_OPTIONS", "'speed'", "seed_cash"]
+    ),
+    "ill-typed option": Case(
+        setting("ORDERING_OPTIONS", '{"seed_cash": "much"}'), ["seed_cash", "'much'"]
+    ),
+    "options that are no JSON": Case(
+        setting("ORDERING_OPTIONS", "seed_cash=1"), ["ORDERING_OPTIONS", "seed_cash=1", "JSON"]
+    ),
+    "option that is missing": Case(
+        setting("ORDERING", "historical-pagerank"), ["historical-pagerank", "scores is missing"]
+    ),
+    "ordering that needs the whole graph": Case(
+        setting("ORDERING", "omniscient"), ["Omniscient", "whole graph"]
+    ),
+    "malformed seed": Case(crawl("-a", "seeds=not a url"), ["not a url"]),
+    "malformed seed in a file": Case(crawl("-a", "seeds=@seeds.txt"), ["seeds.txt", "no url"]),
+    "seed file that is not there": Case(crawl("-a", "seeds=@missing.txt"), ["missing.txt"]),
+    "empty seed file": Case(crawl("-a", "seeds=@empty.txt"), ["empty.txt"]),
+    "unknown spider argument": Case(crawl("-a", "sed=http://a.test/"), ["'sed'", "seeds"]),
+    "bad regex": Case(crawl(*SEED, "-a", "allow=("), ["allow", "("]),
+    "unknown follow": Case(crawl(*SEED, "-a", "follow=all"), ["follow", "all", "domain"]),
+    "delay that is no number": Case(setting("DOWNLOAD_DELAY", "abc"), ["DOWNLOAD_DELAY", "abc"]),
+    "negative delay": Case(setting("DOWNLOAD_DELAY", "-1"), ["DOWNLOAD_DELAY", "-1", "0 or more"]),
+    "negative concurrency": Case(
+        setting("CONCURRENT_REQUESTS", "-1"), ["CONCURRENT_REQUESTS", "-1", "0 or more"]
+    ),
+    "concurrency that is no number": Case(
+        setting("CONCURRENT_REQUESTS_PER_DOMAIN", "many"),
+        ["CONCURRENT_REQUESTS_PER_DOMAIN", "many"],
+    ),
+    "slot that is no dict": Case(
+        setting("DOWNLOAD_SLOTS", '{"a.test": 3}'), ["DOWNLOAD_SLOTS", "a.test", "3"]
+    ),
+    "slot with a bad delay": Case(
+        setting("DOWNLOAD_SLOTS", '{"a.test": {"delay": "long"}}'), ["DOWNLOAD_SLOTS", "long"]
+    ),
+    "no page a visit": Case(
+        setting("CRAWLPRIO_PAGES_PER_VISIT", "0"), ["CRAWLPRIO_PAGES_PER_VISIT", "1 or more"]
+    ),
+    "topic without a word": Case(setting("TOPIC", " , "), ["TOPIC"]),
+    "unknown topic option": Case(
+        crawl(*SEED, "-s", "TOPIC=chess", "-s", 'TOPIC_OPTIONS={"far": 1}'), ["'far'", "distance"]
+    ),
+    "store in a folder that is not there": Case(
+        setting("CRAWLPRIO_STORE", "no/such/crawl.sqlite"), ["no/such"]
+    ),
+    "store below a file": Case(setting("CRAWLPRIO_STORE", "file/crawl.sqlite"), ["file"]),
+    "job directory with a store that is none": Case(
+        crawl(*SEED, "-s", "JOBDIR=.", "-s", "CRAWLPRIO_STORE=garbage.sqlite"), ["garbage.sqlite"]
+    ),
+    "demo web with no page": Case(
+        crawl("-s", "CRAWLPRIO_DEMO_PAGES=0"), ["CRAWLPRIO_DEMO_PAGES", "0"]
+    ),
+    "replay of nothing": Case(("replay", "missing.warc"), ["missing.warc"]),
+    "replay of garbage": Case(("replay", "garbage.warc"), ["garbage.warc"]),
+    "replay of a broken store": Case(("replay", "garbage.sqlite"), ["garbage.sqlite"]),
+}
+
+
+def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a command says is wrong: the warnings and errors in its log, and all lines beside."""
+    log_line = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ \[.*?\] \w+: (.*)")
+    matches = [(line, log_line.match(line)) for line in done.stderr.splitlines()]
+    return [matched[1] if matched else line for line, matched in matches]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[Path, subprocess.CompletedProcess[str]]]:
+    """All commands, some at the same time, each in a folder of its own."""
+
+    def run(case: Case) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        folder = tmp_path_factory.mktemp("bad")
+        for name, content in EXISTING.items():
+            (folder / name).write_bytes(content)
+        return folder, scrapy([*case.line, *QUIET], folder)
+
+    with ThreadPoolExecutor(3) as pool:
+        return dict(zip(CASES, pool.map(run, CASES.values()), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(
+    name: str, outcomes: dict[str, tuple[Path, subprocess.CompletedProcess[str]]]
+) -> None:
+    folder, done = outcomes[name]
+    assert "Traceback" not in done.stderr
+    assert done.returncode != 0
+    (sentence,) = sentences(done)
+    assert sentence.endswith(".")
+    assert [word for word in CASES[name].names if word not in sentence] == []
+    left = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in EXISTING}
+    assert left == EXISTING
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a store that this process is writing to."""
+    with Store.create(tmp_path / "crawl.sqlite"):
+        yield tmp_path
+
+
+def test_a_store_in_use_is_refused_where_it_would_be_resumed(folder: Path) -> None:
+    before = (folder / "crawl.sqlite").read_bytes()
+    done = scrapy([*crawl(*SEED), *QUIET, "-s", "JOBDIR=."], folder)
+    (sentence,) = sentences(done)
+    assert done.returncode != 0
+    assert "crawl.sqlite" in sentence
+    assert "is writing to this crawl store" in sentence
+    assert (folder / "crawl.sqlite").read_bytes() == before
+
+
+def test_a_store_in_use_is_left_alone_by_a_new_crawl_which_takes_a_numbered_name(
+    folder: Path,
+) -> None:
+    before = (folder / "crawl.sqlite").read_bytes()
+    with Site({"/": page("/1"), "/1": page()}) as site:
+        line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
+        done = scrapy([*line, *QUIET], folder)
+    assert (done.returncode, sentences(done)) == (0, [])
+    assert (folder / "crawl.sqlite").read_bytes() == before
+    with Store.open(folder / "crawl.1.sqlite", readonly=True) as store:
+        assert store.n_visits == 2
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = scrapy([*crawl(), *QUIET, "-s", f"CRAWLPRIO_DEMO_PORT={port}"], tmp_path)
+    (sentence,) = sentences(done)
+    assert done.returncode != 0
+    assert str(port) in sentence
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for the disk."""
+    pages = {"/": page(*(f"/{n}" for n in range(2000)))}
+    with Site(pages, lambda host, path: page(*(f"{path}{n}" for n in range(500)))) as site:
+        line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
+        done = scrapy([*line, *QUIET], tmp_path, wrapper=limited("200"))
+    assert "Traceback" not in done.stderr
+    (sentence,) = sentences(done)
+    assert "crawl.sqlite" in sentence
+    assert done.returncode != 0
+    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
+        assert store.n_visits > 0
+
+
+def limited(kilobytes: str) -> Callable[[Sequence[str]], list[str]]:
+    """Return what runs a command that can write no larger file."""
+    return lambda line: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *line]

@@ -1,0 +1,281 @@
+"""What the middlewares make of spiders that do unusual things; the usual ones have other files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Run, Site, page, run_spider
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response, TextResponse
+from scrapy.settings import Settings
+
+from crawlprio.identity import Identities, forget_inherited_slot
+from crawlprio.items import LinkPairs
+from crawlprio.middlewares import LinksMiddleware
+from crawlprio.store import Store
+
+ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
+
+
+class Follower(Spider):
+    name = "follower"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://a.test/")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if isinstance(response, TextResponse):
+            for url in response.css("a::attr(href)").getall():
+                yield response.follow(url)
+
+
+def links(store: Path) -> dict[str, list[str]]:
+    """The links of each page in a store, by URL; a page visited twice is an error."""
+    with Store.open(store, readonly=True) as opened:
+        pages = opened.load_pages()
+        visits = [visit for visit in opened.visits() if visit.page >= 0]
+        found = {pages.url(v.page): pages.urls(v.targets.tolist()) for v in visits}
+    assert len(found) == len(visits)
+    return found
+
+
+def finished(run: Run) -> Run:
+    assert run.reason == "finished"
+    assert run.messages(logging.ERROR) == []
+    return run
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+def test_a_callback_that_fails_half_way_leaves_the_links_that_it_had_yielded(
+    tmp_path: Path, seconds: float
+) -> None:
+    """Also those that were scheduled long before it failed."""
+
+    class Failing(Follower):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            if response.url == "http://a.test/":
+                yield response.follow("/1")
+                yield response.follow("/2")
+                if seconds:
+                    await asyncio.sleep(seconds)
+                raise ValueError("half way")
+
+    store = tmp_path / "crawl.sqlite"
+    with Site({"/": page(), "/1": page(), "/2": page()}) as site:
+        run = run_spider(Failing, {**ONE, "CRAWLPRIO_STORE": store}, site=site)
+    assert run.stats["spider_exceptions/ValueError"] == 1
+    assert links(store) == {
+        "http://a.test/": ["http://a.test/1", "http://a.test/2"],
+        "http://a.test/1": [],
+        "http://a.test/2": [],
+    }
+    with Store.open(store, readonly=True) as opened:
+        errors = [visit.error for visit in opened.visits() if visit.page >= 0]
+    assert errors == ["ValueError", "", ""]
+
+
+def test_links_that_a_later_middleware_or_signal_drops_end_no_lease_too_late(
+    tmp_path: Path,
+) -> None:
+    """A request that was yielded never comes to the scheduler: the page is done all the same."""
+
+    class DroppingTwo:
+        async def process_spider_output(
+            self, response: Response, result: AsyncIterator[Any]
+        ) -> AsyncIterator[Any]:
+            async for output in result:
+                if not (isinstance(output, Request) and output.url.endswith("/2")):
+                    yield output
+
+    class DroppingThree(Follower):
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.drop, signal=signals.request_scheduled)
+            return spider
+
+        def drop(self, request: Request) -> None:
+            if request.url.endswith("/3"):
+                raise IgnoreRequest
+
+    store = tmp_path / "crawl.sqlite"
+    settings = {**ONE, "CRAWLPRIO_STORE": store, "SPIDER_MIDDLEWARES": {DroppingTwo: 1}}
+    pages = {"/": page("/1", "/2", "/3", "/4"), "/1": page("/5")}
+    with Site(pages) as site:
+        finished(run_spider(DroppingThree, settings, site=site))
+        assert site.paths() == ["/", "/1", "/4", "/5"]
+    assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
+
+
+def test_a_slow_pipeline_does_not_hold_up_the_links_that_were_yielded_before_its_item() -> None:
+    class Slow:
+        async def process_item(self, item: Any) -> Any:
+            await asyncio.sleep(0.3)
+            return item
+
+    class ItemLast(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            yield {"url": response.url}
+
+    settings = {**ONE, "ITEM_PIPELINES": {Slow: 1}}
+    with Site({"/": page("/1"), "/1": page("/2"), "/2": page("/3"), "/3": page()}) as site:
+        run = finished(run_spider(ItemLast, settings, site=site))
+    assert len(run.items) == 4
+    starts = [fetch.start for fetch in site.fetches]
+    assert starts[-1] - starts[0] < 0.3
+
+
+def test_only_the_first_pairs_of_a_page_count_and_pairs_before_requests(tmp_path: Path) -> None:
+    class Twice(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            if response.url == "http://a.test/":
+                yield LinkPairs(response.url, ["http://a.test/1", "http://a.test/2"])
+                yield LinkPairs(response.url, ["http://a.test/3"])
+                yield response.follow("/2", self.parse_two)
+                yield response.follow("/4", self.parse_two)
+
+        def parse_two(self, response: Response) -> Iterator[Any]:
+            yield {"with a callback": response.url}
+
+    store = tmp_path / "crawl.sqlite"
+    with Site({}, lambda host, path: page()) as site:
+        run = finished(run_spider(Twice, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+        assert site.paths() == ["/", "/1", "/2", "/4"]
+    assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/2"]
+    called = [item for item in run.items if isinstance(item, dict)]
+    assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
+
+
+def test_pairs_with_repeats_and_the_page_itself_are_cleaned(tmp_path: Path) -> None:
+    class Sloppy(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            if response.url == "http://a.test/":
+                targets = ["http://a.test/#top", "http://a.test/1", "HTTP://A.test/1#x"]
+                yield LinkPairs(response.url, targets, ["self", "one", "one again"])
+
+    store = tmp_path / "crawl.sqlite"
+    with Site({}, lambda host, path: page()) as site:
+        finished(run_spider(Sloppy, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+        assert site.paths() == ["/", "/1"]
+    with Store.open(store, readonly=True) as opened:
+        visit = next(visit for visit in opened.visits() if visit.page == 0)
+    assert (visit.targets.tolist(), list(visit.anchors)) == ([1], ["one"])
+
+
+def test_a_site_that_has_all_its_pages_gets_no_more() -> None:
+    pages = {
+        "a.test/": page("/1", "/2", "/3", "http://b.test/1", "http://b.test/moved"),
+        "a.test/1": page("/4"),
+        "b.test/moved": Answer(status=301, headers={"Location": "http://a.test/5"}),
+    }
+    with Site(pages) as site:
+        run = run_spider(Follower, {**ONE, "CRAWLPRIO_MAX_PAGES_PER_SITE": 3}, site=site)
+        finished(run)
+        assert site.paths() == ["/", "/1", "/2", "/1", "/moved"]
+    assert run.stats["dupefilter/filtered"] == 3
+
+
+def test_a_start_request_is_a_seed_and_a_request_that_took_over_its_meta_is_none(
+    tmp_path: Path,
+) -> None:
+    class Copying(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            if response.url == "http://a.test/":
+                yield response.follow("/1", meta=response.meta)
+                yield response.follow("/moved")
+
+    store = tmp_path / "crawl.sqlite"
+    pages = {
+        "/": Answer(status=302, headers={"Location": "/home"}),
+        "/moved": Answer(status=302, headers={"Location": "/2"}),
+    }
+    with Site({**pages, "/home": page(), "/1": page(), "/2": page()}) as site:
+        finished(run_spider(Copying, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+    with Store.open(store, readonly=True) as opened:
+        assert opened.load_pages().urls(opened.seeds()) == ["http://a.test/"]
+
+
+class Renamed(LinksMiddleware):
+    """Scrapy passes over both methods of a class like this."""
+
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            yield output
+
+
+def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
+    middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
+    with Site({}) as site:
+        run = run_spider(Follower, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
+        assert site.fetches == []
+    assert run.crawler.spider is None
+    assert any("LinksMiddleware" in message for message in run.messages())
+
+
+def test_no_lease_is_left_at_the_end() -> None:
+    seen: list[int] = []
+
+    class Counting(Follower):
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.count, signal=signals.spider_idle)
+            return spider
+
+        def count(self) -> None:
+            scheduler: Any = self.crawler.engine.scheduler
+            dispatcher = scheduler.dispatcher
+            frontier = dispatcher._frontier
+            seen.extend([len(dispatcher), len(dispatcher._leases._sources), frontier.n_leased])
+            seen.append(int(frontier._sites["n_leased"].sum()))
+
+    pages = {"/": page("/1", "/2", "/moved", "/gone"), "/1": page("/2", "/3")}
+    moved = Answer(status=302, headers={"Location": "http://b.test/"})
+    settings = {**ADDON, "RETRY_ENABLED": True, "ROBOTSTXT_OBEY": True, "RETRY_TIMES": 1}
+    with Site({**pages, "/moved": moved, "/2": Answer(status=500)}) as site:
+        assert run_spider(Counting, settings, site=site).reason == "finished"
+    assert seen == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("meta", "slot"),
+    [
+        ({"download_slot": "a.test", "redirect_urls": ["http://a.test/"]}, None),
+        ({"download_slot": "own", "redirect_urls": ["http://a.test/"]}, "own"),
+        ({"download_slot": "a.test"}, "a.test"),
+        ({"redirect_urls": ["http://a.test/"]}, None),
+        ({"download_slot": "b.test", "redirect_urls": ["http://a.test/", "http://b.test/"]}, None),
+    ],
+)
+def test_a_redirect_forgets_the_slot_of_the_page_before_and_keeps_one_of_its_own(
+    meta: dict[str, Any], slot: str | None
+) -> None:
+    request = Request("http://c.test/", meta=meta)
+    forget_inherited_slot(request)
+    assert request.meta.get("download_slot") == slot
+
+
+def test_links_and_requests_have_one_identity() -> None:
+    crawler = Crawler(Follower, Settings())
+    crawler._apply_settings()
+    identities = Identities(crawler)
+    assert identities.of_url("http://a.test/x?b=1&a=2#top") == "http://a.test/x?a=2&b=1"
+    assert identities.of_request(Request("http://a.test/x?b=1&a=2")) == "http://a.test/x?a=2&b=1"
+    plain = identities.of_request(Request("http://a.test/"))
+    others = [
+        Request("http://a.test/", method="POST"),
+        Request("http://a.test/", body=b"x"),
+        Request("http://a.test/", method="POST", body=b"x"),
+    ]
+    found = [plain, *map(identities.of_request, others)]
+    assert len(set(found)) == 4

@@ -1,0 +1,404 @@
+"""`scrapy replay` of a WARC file and of a crawl store: what is fetched, recorded and shown."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import networkx as nx
+import pytest
+from crawls import ROOT, fetched_urls, options, scrapy
+from warcio.archiveiterator import ArchiveIterator
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+HTML = [("Content-Type", "text/html; charset=utf-8")]
+HOME, SEED = "http://a.test/", "http://a.test/"
+
+Recorded = tuple[str, str, list[tuple[str, str]], str]
+"""URL, status, headers and body."""
+
+PAGES: list[Recorded] = [
+    (
+        HOME,
+        "200 OK",
+        HTML,
+        """<title>Home</title> <a href="/one">one</a> <a href="two.html#part">two</a>
+        <a href="https://b.test">b</a> <a href="missing">missing</a> <a href="/old">old</a>
+        <a href="/one">one again</a> <a href="/">self</a> <a href="#top">top</a>
+        <a href="mailto:x@a.test">mail</a> <a rel="nofollow" href="/private">private</a>
+        <a href="http://elsewhere.test/">elsewhere</a> <a href="paper.PDF">paper</a>
+        <a href="/cgi-bin/find">find</a>""",
+    ),
+    (
+        "http://a.test/one",
+        "200 OK",
+        HTML,
+        """<a href="two.html?b=1&amp;a=2">first</a> <a href="./two.html?a=2&amp;b=1">same</a>
+        <a href="//a.test:80/two.html">two</a> <a href="d/../one">self</a> <a href="javascript:x()">
+        script</a>""",
+    ),
+    (
+        "https://a.test/two.html",
+        "200 OK",
+        HTML,
+        """<a href="https://a.test/two.html">over https</a> <a href="http://a.test/">home</a>""",
+    ),
+    ("http://a.test/two.html?a=2&b=1", "200 OK", HTML, """<a href="/one">one</a>"""),
+    ("http://a.test/old", "302 Found", [("Location", "/new")], ""),
+    ("http://a.test/new", "200 OK", HTML, """<a href="http://c.test/deep/copy">copy</a>"""),
+    ("http://b.test/", "301 Moved Permanently", [("Location", "https://b.test/")], ""),
+    (
+        "https://b.test/",
+        "200 OK",
+        HTML,
+        """<base href="https://c.test/deep/"> <a href="page">page</a> <a href="../up">up</a>
+        <map><area href="http://c.test/deep/copy" alt="copy"></map>""",
+    ),
+    (
+        "http://c.test/deep/page",
+        "200 OK",
+        HTML,
+        """<meta name="robots" content="noindex, nofollow"> <a href="/up">up</a>""",
+    ),
+    ("https://c.test/deep/copy", "200 OK", HTML, "<p>the same words"),
+    ("https://c.test/up", "200 OK", HTML, "<p>the same words"),
+]
+
+Outcome = tuple[int, list[str], list[str]]
+"""Status, links that are followed, links that are not."""
+
+TWO: Outcome = (200, ["https://a.test/two.html", HOME], [])
+EXPECTED: dict[str, Outcome] = {
+    HOME: (
+        200,
+        [
+            *("http://a.test/one", "http://a.test/two.html", "https://b.test/"),
+            *("http://a.test/missing", "http://a.test/old"),
+        ],
+        [
+            *("http://a.test/private", "http://elsewhere.test/", "http://a.test/paper.PDF"),
+            "http://a.test/cgi-bin/find",
+        ],
+    ),
+    "http://a.test/missing": (404, [], []),
+    "http://a.test/new": (200, ["http://c.test/deep/copy"], []),
+    "http://a.test/old": (302, ["http://a.test/new"], []),
+    "http://a.test/one": (
+        200,
+        ["http://a.test/two.html?b=1&a=2", "http://a.test/two.html"],
+        [],
+    ),
+    "http://a.test/two.html": TWO,
+    "http://a.test/two.html?b=1&a=2": (200, ["http://a.test/one"], []),
+    "http://c.test/deep/copy": (200, [], []),
+    "https://a.test/two.html": (200, [HOME], []),
+    "https://b.test/": (
+        200,
+        ["https://c.test/deep/page", "https://c.test/up", "http://c.test/deep/copy"],
+        [],
+    ),
+    "https://c.test/deep/page": (200, [], ["https://c.test/up"]),
+    "https://c.test/up": (200, [], []),
+}
+"""Each page that a whole crawl fetches; one over http and https is fetched under both."""
+
+GRAPH: dict[str, list[str]] = {
+    "a": ["one", "two", "b", "old"],
+    "one": ["two?", "two"],
+    "two": ["a"],
+    "two?": ["one"],
+    "old": ["new"],
+    "new": ["copy"],
+    "b": ["page", "up", "copy"],
+    "page": [],
+    "copy": [],
+    "up": [],
+}
+"""The web of the recording, by hand: http and https are one, and nofollow is not followed."""
+
+NAMES = {
+    HOME: "a",
+    "http://a.test/one": "one",
+    "http://a.test/two.html": "two",
+    "https://a.test/two.html": "two",
+    "http://a.test/two.html?b=1&a=2": "two?",
+    "http://a.test/old": "old",
+    "http://a.test/new": "new",
+    "https://b.test/": "b",
+    "https://c.test/deep/page": "page",
+    "http://c.test/deep/copy": "copy",
+    "https://c.test/up": "up",
+}
+
+# Writes each address that a process connects to, or asks the name of, to a file.
+SPY = """
+import os, sys
+_file = os.open(os.environ["SPY_FILE"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def _spy(event, arguments):
+    if event == "socket.connect":
+        os.write(_file, f"{arguments[1][0]}\\n".encode())
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"):
+        os.write(_file, f"{arguments[0]}\\n".encode())
+sys.addaudithook(_spy)
+"""
+
+
+class Replay(NamedTuple):
+    """How a replay ended, and where."""
+
+    done: subprocess.CompletedProcess[str]
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "crawl.sqlite"
+
+    @property
+    def fetched(self) -> list[str]:
+        """The URLs that the loopback server was asked for, without robots.txt."""
+        urls = fetched_urls(self.folder / "server.jsonl")
+        return [url for url in urls if not url.endswith("/robots.txt")]
+
+    def shares(self) -> dict[str, str]:
+        """The table of shares that was printed."""
+        rows = re.findall(r"│ ([a-z-]+)(?: \(this crawl\))? +│ +([0-9.]+%) │", self.done.stdout)
+        return dict(rows)
+
+
+def write_warc(path: Path, pages: Sequence[Recorded] = PAGES) -> Path:
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=True)
+        for url, status, headers, body in pages:
+            head = StatusAndHeaders(status, headers, protocol="HTTP/1.1")
+            payload = io.BytesIO(body.encode())
+            writer.write_record(
+                writer.create_warc_record(url, "response", payload=payload, http_headers=head)
+            )
+    return path
+
+
+def arguments(recording: Path, folder: Path, more: Sequence[str], **settings: object) -> list[str]:
+    every = {
+        "CONCURRENT_REQUESTS": 1,
+        "DOWNLOAD_DELAY": 0,
+        "LOG_LEVEL": "WARNING",
+        "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
+        **settings,
+    }
+    return ["replay", str(recording), *more, *options(every)]
+
+
+def replay(recording: Path, folder: Path, *more: str, **settings: object) -> Replay:
+    """Replay a recording in a folder of its own, which spies on what it connects to."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(SPY)
+    environment: dict[str, Any] = {
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        "SPY_FILE": str(folder / "addresses.txt"),
+        "XDG_CACHE_HOME": str(folder.parent / "cache"),
+    }
+    return Replay(
+        scrapy(arguments(recording, folder, more, **settings), folder, **environment), folder
+    )
+
+
+def recorded(store: Path) -> dict[str, Outcome]:
+    """What a store holds of each page that was visited, by plain SQL and ordered by URL."""
+    found: dict[str, Outcome] = {}
+    with sqlite3.connect(store) as db:
+        visits = db.execute("SELECT url, status, page FROM visits JOIN pages ON pages.id = page")
+        for url, status, page in visits.fetchall():
+            links = db.execute(
+                "SELECT url FROM links JOIN pages ON pages.id = target WHERE source = ?", (page,)
+            )
+            outside = db.execute("SELECT url FROM outside_links WHERE source = ?", (page,))
+            assert url not in found
+            found[url] = (status, [row[0] for row in links], [row[0] for row in outside])
+    return dict(sorted(found.items()))
+
+
+@pytest.fixture(scope="module")
+def warc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_warc(tmp_path_factory.mktemp("warc") / "small.warc.gz")
+
+
+@pytest.fixture(scope="module")
+def by_opic(warc: Path) -> Replay:
+    """A replay that nothing stops before its end."""
+    return replay(warc, warc.parent / "opic", f"-aseeds={SEED}", ORDERING="opic")
+
+
+@pytest.fixture(scope="module")
+def by_depth_first(warc: Path) -> Replay:
+    """The same in another order."""
+    return replay(warc, warc.parent / "depth", f"-aseeds={SEED}", ORDERING="depth-first")
+
+
+@pytest.fixture(params=["by_opic", "by_depth_first"])
+def whole(request: pytest.FixtureRequest) -> Replay:
+    """Each of the replays that nothing stops."""
+    found: Replay = request.getfixturevalue(request.param)
+    return found
+
+
+def test_a_replay_records_exactly_the_links_of_each_page(whole: Replay) -> None:
+    assert (whole.done.returncode, whole.done.stderr) == (0, "")
+    assert recorded(whole.store) == EXPECTED
+
+
+def test_a_replay_fetches_each_page_once_and_none_else(whole: Replay) -> None:
+    assert sorted(whole.fetched) == list(EXPECTED)
+
+
+def test_bodies_that_are_the_same_are_one_unique_page(whole: Replay) -> None:
+    n_same = 2  # two.html over http and https; two pages of the same words
+    n_not_pages = 2  # a redirect and a 404
+    rows = dict(re.findall(r"│ ([a-z ]+?) +│ (.+?) +│", whole.done.stdout))
+    assert rows["pages fetched"] == str(len(EXPECTED))
+    assert rows["unique pages"] == str(len(EXPECTED) - n_same - n_not_pages)
+    assert rows["failed"] == "1"
+
+
+def test_a_replay_of_everything_holds_all_of_the_pagerank(whole: Replay) -> None:
+    assert f"What {len(GRAPH)} of {len(GRAPH)} pages of the recording" in whole.done.stdout
+    assert set(whole.shares().values()) == {"100.0%"}
+    assert {"breadth-first", "random", "upper-bound"} < set(whole.shares())
+    assert (whole.folder / "crawl.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_replay_asks_for_no_address_but_that_of_the_loopback(whole: Replay) -> None:
+    addresses = (whole.folder / "addresses.txt").read_text().split()
+    assert "127.0.0.1" in addresses
+    assert [address for address in addresses if address not in ("127.0.0.1", "::1")] == []
+
+
+def test_a_replay_of_its_own_store_fetches_and_records_the_same_again(
+    by_opic: Replay, tmp_path: Path
+) -> None:
+    again = replay(by_opic.store, tmp_path / "again", ORDERING="breadth-first")
+    assert (again.done.returncode, again.done.stderr) == (0, "")
+    assert recorded(again.store) == EXPECTED
+    assert again.fetched[0] == SEED
+
+
+def test_the_share_of_a_replay_that_is_stopped_is_that_of_its_pages(
+    warc: Path, tmp_path: Path
+) -> None:
+    stopped = replay(
+        warc,
+        tmp_path / "stopped",
+        f"-aseeds={SEED}",
+        ORDERING="breadth-first",
+        ROBOTSTXT_OBEY=False,
+        CLOSESPIDER_PAGECOUNT=6,
+    )
+    assert stopped.done.returncode == 0
+    assert stopped.fetched[:6] == [SEED, *EXPECTED[SEED][1]]
+    assert len(stopped.fetched) < len(EXPECTED)
+    ranks = nx.pagerank(nx.DiGraph(GRAPH), alpha=0.85, tol=1e-12)
+    fetched = dict.fromkeys(NAMES[url] for url in stopped.fetched if url in NAMES)
+    best = sorted(ranks.values())[-len(fetched) :]
+    assert stopped.shares()["breadth-first"] == f"{sum(ranks[page] for page in fetched):.1%}"
+    assert stopped.shares()["upper-bound"] == f"{sum(best):.1%}"
+
+
+def test_a_replay_ends_well_when_nobody_reads_its_tables(warc: Path, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "scrapy", *arguments(warc, tmp_path, [f"-aseeds={SEED}"])]
+    done = subprocess.run(
+        command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert recorded(tmp_path / "crawl.sqlite") == EXPECTED
+
+
+def test_a_link_that_means_another_page_over_http_does_not_keep_a_replay_from_being_judged(
+    tmp_path: Path,
+) -> None:
+    pages = [
+        (SEED, "200 OK", HTML, """<a href="/over">over http, recorded over https</a>"""),
+        ("https://a.test/over", "200 OK", HTML, """<a href="http:under">relative?</a>"""),
+        ("http://a.test/under", "200 OK", HTML, ""),
+    ]
+    whole = replay(write_warc(tmp_path / "a.warc.gz", pages), tmp_path / "run", f"-aseeds={SEED}")
+    assert (whole.done.returncode, whole.done.stderr) == (0, "")
+    assert whole.fetched == [SEED, "http://a.test/over", "http://a.test/under"]
+    assert set(whole.shares().values()) == {"100.0%"}
+
+
+def compare(warc: Path, store: Path, n_pages: int) -> subprocess.CompletedProcess[str]:
+    """Run the benchmark that reads the links of a recording without crawlprio."""
+    script = ROOT / "benchmarks" / "recorded_pairs.py"
+    command = [sys.executable, str(script), str(warc), str(store), f"--pages={n_pages}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_was_recorded_is_found_again_without_crawlprio(by_opic: Replay, warc: Path) -> None:
+    judged = compare(warc, by_opic.store, 100)
+    assert (judged.returncode, judged.stderr) == (0, "")
+    for cause in ("empty path", "default port", "duplicate by: ", "rel=nofollow", "/cgi-bin/"):
+        assert cause in judged.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("targets = json_remove(targets, '$[1]')", "unexplained: 'two.html#part'"),
+        ("targets = json_insert(targets, '$[#]', 9)", "unexplained: recorded, not found"),
+        ("outside = NULL", "unexplained: '/private'"),
+        ("n_bytes = n_bytes + 1", "unexplained: not the body"),
+    ],
+)
+def test_a_link_recorded_wrongly_is_unexplained(
+    warc: Path, tmp_path: Path, by_opic: Replay, change: str, complaint: str
+) -> None:
+    copy = tmp_path / "wrong.sqlite"
+    copy.write_bytes(by_opic.store.read_bytes())
+    with sqlite3.connect(copy) as db:
+        db.execute(f"UPDATE visits SET {change} WHERE page = 0")
+    judged = compare(warc, copy, 100)
+    assert judged.returncode == 1
+    assert complaint in judged.stdout
+
+
+def first_records(warc: Path, n_records: int, part: Path) -> list[str]:
+    """Copy the beginning of a WARC file, up to the end of a record, and return its URLs."""
+    with warc.open("rb") as file:
+        records = ArchiveIterator(file)
+        urls = [
+            record.rec_headers.get_header("WARC-Target-URI")
+            for record in islice(records, n_records)
+            if record.rec_type == "response"
+        ]
+        end = records.get_record_offset() + records.get_record_length()
+        file.seek(0)
+        part.write_bytes(file.read(end))
+    return urls
+
+
+def test_a_real_recording_is_recorded_as_it_is(tmp_path: Path) -> None:
+    whole_file = ROOT.parent / "shared" / "data" / "uci-ics.warc.gz"
+    if not whole_file.is_file():
+        pytest.skip("the recording of a real crawl is not here")
+    part, seeds, seed = tmp_path / "part.warc.gz", tmp_path / "seeds.txt", 0
+    urls = first_records(whole_file, 2000, part)
+    print(f"seed {seed}")
+    seeds.write_text("\n".join(random.Random(seed).sample(urls, 100)))
+    replayed = replay(part, tmp_path / "real", f"-aseeds=@{seeds}", CLOSESPIDER_PAGECOUNT=300)
+    assert (replayed.done.returncode, replayed.done.stderr) == (0, "")
+    judged = compare(part, replayed.store, 300)
+    print(judged.stdout)
+    assert (judged.returncode, judged.stdout.splitlines()[-1]) == (0, "0 unexplained.")
+    assert int(re.findall(r"^(\d+) of", judged.stdout)[0]) > 100
