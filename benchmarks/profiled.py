@@ -88,9 +88,9 @@ def group_of(file: str) -> str:
 
 def shown(place: Place) -> str:
     file, function, line = place
-    return f"{group_of(file)}:{line} {function}" if ROOT in Path(file).parents else (
-        f"{group_of(file)}/{Path(file).name}:{line} {function}"
-    )
+    group = group_of(file)
+    where = group if group.startswith("crawlprio") else f"{group}/{Path(file).name}"
+    return f"{where}:{line} {function}"
 
 
 def report(sampler: Sampler, n_functions: int) -> None:

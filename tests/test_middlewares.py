@@ -188,7 +188,7 @@ def test_a_start_request_is_a_seed_and_a_request_that_took_over_its_meta_is_none
 ) -> None:
     class Copying(Follower):
         def parse(self, response: Response) -> Iterator[Any]:
-            if response.url == "http://a.test/":
+            if response.url == "http://a.test/home":
                 yield response.follow("/1", meta=response.meta)
                 yield response.follow("/moved")
 
@@ -199,6 +199,7 @@ def test_a_start_request_is_a_seed_and_a_request_that_took_over_its_meta_is_none
     }
     with Site({**pages, "/home": page(), "/1": page(), "/2": page()}) as site:
         finished(run_spider(Copying, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+        assert site.paths() == ["/", "/home", "/1", "/moved", "/2"]
     with Store.open(store, readonly=True) as opened:
         assert opened.load_pages().urls(opened.seeds()) == ["http://a.test/"]
 

@@ -646,3 +646,23 @@ def test_the_priority_queue_keeps_requests_in_memory_where_there_is_a_job_direct
         assert sorted(visits(run, site)) == sorted(TREE)
     assert run.stats["scheduler/enqueued/memory"] == 9
     assert "scheduler/enqueued/disk" not in run.stats
+
+
+def test_a_site_whose_page_is_retried_has_no_other_page_handed_out_meanwhile() -> None:
+    """The retry takes longer than the scheduler waits for a callback."""
+    failures = iter([Answer(status=500)])
+
+    def answer(host: str, path: str) -> Answer | None:
+        return next(failures, None) if path == "/1" else None
+
+    settings = {
+        **ADDON,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "ORDERING": "breadth-first",
+        "RETRY_ENABLED": True,
+    }
+    slow = page()._replace(seconds=3 * dispatch.PATIENCE)
+    with Site({"/": page("/1", "/2"), "/1": slow, "/2": page()}, answer) as site:
+        run = run_spider(OneByOne, settings, site=site)
+        assert visits(run, site) == ["/", "/1", "/1", "/2"]
+    assert run.stats["scheduler/dequeued"] == 4
