@@ -77,8 +77,7 @@ class CrawlConfig:
         name = ordering or settings.get("ORDERING", "opic")
         topic, topic_options = _topic(settings)
         jobdir = job_dir(settings)
-        # `get` takes a setting of None for one that is not set.
-        store = settings["CRAWLPRIO_STORE"] if "CRAWLPRIO_STORE" in settings else "crawl.sqlite"
+        store = given(settings, "CRAWLPRIO_STORE", "crawl.sqlite")
         path = None if store in (None, "", "None", False) else Path(str(store))
         if path is not None and jobdir is not None and not path.is_absolute():
             path = Path(jobdir) / path
@@ -136,6 +135,11 @@ def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
         except ConfigError as error:
             return name, error
     return None
+
+
+def given(settings: BaseSettings, name: str, default: Any) -> Any:
+    """Return a setting, None too where it is set to that, or the default where it is not set."""
+    return settings[name] if name in settings else default  # noqa: SIM401 - get() drops None
 
 
 def _topic(settings: BaseSettings) -> tuple[Topic | None, dict[str, int]]:

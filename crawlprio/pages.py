@@ -1,4 +1,4 @@
-"""Pages, sites and visits as the core sees them: integer ids; URLs and host names at the edges only.
+"""Pages, sites and visits as the core sees them: integer ids, with URLs and hosts at the edges.
 
 Nothing here knows Scrapy, queues or clocks.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 from time import monotonic
@@ -96,14 +95,15 @@ class CrawlReport:
 
     def _report(self, elapsed: float, reason: str, virtual: VirtualWeb | None) -> None:
         job = Job.of(self._crawler)
-        rows = self._rows(job, elapsed, reason)
-        for name, value in rows:
+        figures = self._figures(job, elapsed, reason)
+        for name, value in figures.items():
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
+        rows = [(name, _shown(value)) for name, value in figures.items()]
         logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
-        console = _Console()
+        console = _Console(quiet=not self._crawler.settings.getbool("CRAWLPRIO_PRINT"))
         table = Table(show_header=False)
-        for name, value in rows:
-            table.add_row(name, value)
+        for name, shown in rows:
+            table.add_row(name, shown)
         console.print(table)
         if virtual is not None:
             try:
@@ -111,27 +111,28 @@ class CrawlReport:
             except (CrawlprioError, OSError) as error:
                 logger.error("The crawl cannot be judged: %s", error)
 
-    def _rows(self, job: Job, elapsed: float, reason: str) -> list[tuple[str, str]]:
-        """The figures of the end table."""
-        stats = self._crawler.stats
-        gap = stats.get_value("crawlprio/smallest_gap_seconds", math.inf)
-        rows = [
-            ("ordering", job.config.ordering_name),
-            ("ended because", reason),
-            ("pages fetched", f"{job.n_visits:,}"),
-            ("unique pages", f"{job.n_unique:,}"),
-            ("failed", f"{job.n_failed:,}"),
-            ("sites", f"{job.n_sites_visited:,} fetched from, {job.pages.n_sites:,} known"),
-            ("pages known", f"{len(job.pages):,}"),
-            ("links", f"{job.n_links:,}"),
-            ("pages per second", f"{job.n_visits / max(elapsed, 1e-9):.1f}"),
-            ("smallest gap on a site", "-" if gap == math.inf else f"{gap:.3f} s"),
-        ]
-        if job.config.topic is not None and job.frontier.hot_queue is not None:
-            rows.append(("pages on the topic", f"{job.frontier.hot_queue.n_hot:,}"))
+    def _figures(self, job: Job, elapsed: float, reason: str) -> dict[str, str | float]:
+        """What the end table shows: counts, seconds and pages per second."""
+        figures: dict[str, str | float] = {
+            "ordering": job.config.ordering_name,
+            "ended because": reason,
+            "pages fetched": job.n_visits,
+            "unique pages": job.n_unique,
+            "failed": job.n_failed,
+            "sites fetched from": job.n_sites_visited,
+            "sites known": job.pages.n_sites,
+            "pages known": len(job.pages),
+            "links": job.n_links,
+            "pages per second": round(job.n_visits / max(elapsed, 1e-9), 1),
+        }
+        gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
+        if gap is not None:
+            figures["smallest gap on a site in seconds"] = round(gap, 4)
+        if job.frontier.hot_queue is not None:
+            figures["pages on the topic"] = job.frontier.hot_queue.n_hot
         if job.store is not None:
-            rows.append(("recorded in", str(job.store.path)))
-        return rows
+            figures["recorded in"] = str(job.store.path)
+        return figures
 
     def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
         """Hold the crawl against other orderings with as many pages, in figures and a picture."""
@@ -172,6 +173,11 @@ class CrawlReport:
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
             console.print(f"The curves as a picture: {plot}")
+
+
+def _shown(value: str | float) -> str:
+    """A figure as people read it."""
+    return value if isinstance(value, str) else f"{value:,}"
 
 
 class _Console(Console):

@@ -62,9 +62,9 @@ class Scope:
     follow
         `"site"` (the default): pages on the hosts of the seeds, with or without `www.` in front;
         `"domain"`: pages of the registered domains of the seeds, by the public suffix list as it
-        comes with tldextract, private suffixes (`github.io`) included; under a top-level domain that
-        the list does not name, the last two labels; an IP address is a domain of its own; `"web"`:
-        pages anywhere.
+        comes with tldextract, private suffixes (`github.io`) included; under a top-level domain
+        that the list does not name, the last two labels; an IP address is a domain of its own;
+        `"web"`: pages anywhere.
     allow, deny
         Regular expressions: a URL is followed only if `allow` is found in it, and not if `deny`
         is. Empty or None: no condition.

@@ -39,6 +39,7 @@ CRAWLPRIO_MAX_DYNAMIC_DEPTH = 5  # links from a seed, for URLs with a query or a
 # What is recorded and shown.
 CRAWLPRIO_STORE = "crawl.sqlite"  # inside JOBDIR when that is set; None: nothing is recorded
 CRAWLPRIO_PLOT = "crawl.png"  # picture of the curves, where the whole graph is known; None: none
+CRAWLPRIO_PRINT = True  # the table at the end on the terminal, not only in the log
 CRAWLPRIO_PROGRESS = True  # a progress line on a terminal
 LOG_LEVEL = "INFO"
 

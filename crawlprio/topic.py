@@ -94,8 +94,8 @@ class HotQueue:
     enough topic words.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 4
-    (`distance` 0) and Fig. 5 (`distance` 3); Algorithms 5.2 and 5.3 of the extended version. The loop
-    condition there must read "or", not "and".
+    (`distance` 0) and Fig. 5 (`distance` 3); Algorithms 5.2 and 5.3 of the extended version. The
+    loop condition there must read "or", not "and".
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class HotQueue:
         )
 
     def sort_in(self, visit: Visit, first: int, last: int, pages: Pages) -> NDArray[np.int32]:
-        """Learn from a visit; return for its new pages first, ..., last - 1 whether they are hot (1, 0)."""
+        """Learn from a visit; return 1 or 0, hot or not, for its new pages first, ..., last - 1."""
         tiers = np.zeros(last - first, dtype=np.int32)
         distances = self._distances
         distances.extend(bytes([self._far]) * (last - len(distances)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-CORE = (
-    "errors items pages topic extraction scope orderings frontier linkgraph importance simulator "
-    "evaluation evaluation.plots store"
-).split()
+CORE = [
+    *("errors", "items", "pages", "topic", "extraction", "scope", "orderings", "frontier"),
+    *("linkgraph", "importance", "simulator", "evaluation", "evaluation.plots", "store"),
+]
 
 BLOCKED = """
 import sys

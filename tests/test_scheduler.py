@@ -189,7 +189,7 @@ def test_a_failed_fetch_is_retried_at_its_place_and_says_one_thing(concurrency: 
     assert run.reason == "finished"
     assert site.paths() == order
     assert (run.stats["retry/count"], run.stats["retry/max_reached"]) == (4, 1)
-    assert run.stats["crawlprio/pages_fetched"] == "8"
+    assert run.stats["crawlprio/pages_fetched"] == 8
 
 
 def test_a_redirect_moves_its_cash_on() -> None:
@@ -433,7 +433,7 @@ def test_a_middleware_that_recovers_a_failed_callback_adds_its_links_once() -> N
         run = run_spider(Stumbling, settings, site=site, starts=("http://a.test/x",))
     assert run.reason == "finished"
     assert site.paths() == ["/x", "/recovered"]
-    assert run.stats["crawlprio/pages_fetched"] == "2"
+    assert run.stats["crawlprio/pages_fetched"] == 2
 
 
 @pytest.mark.parametrize("settings", [ADDON, {}], ids=["crawlprio", "scrapy"])

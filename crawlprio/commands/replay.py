@@ -18,7 +18,9 @@ def _bundled_settings() -> dict[str, Any]:
     """The settings of the bundled project, which a replay has outside a project too."""
     module = import_module("crawlprio.settings")
     return {
-        name: getattr(module, name) for name in dir(module) if name.isupper() and name not in _NOT_OURS
+        name: getattr(module, name)
+        for name in dir(module)
+        if name.isupper() and name not in _NOT_OURS
     }
 
 
@@ -50,9 +52,7 @@ class Command(BaseRunSpiderCommand):
             raise UsageError("scrapy replay takes one recording, a WARC file or a crawl store.")
         recording = Path(args[0])
         if not recording.is_file():
-            print(
-                f"{recording}: no such file; give a WARC file or a crawl store.", file=sys.stderr
-            )
+            print(f"{recording}: no such file; give a WARC file or a crawl store.", file=sys.stderr)
             self.exitcode = 2
             return
         from crawlprio.spiders.site import SiteSpider

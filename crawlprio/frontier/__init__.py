@@ -1,4 +1,4 @@
-"""The frontier: pages waiting, by site, then by page; it knows ids and times, no URLs and no Scrapy."""
+"""The frontier: pages that wait, by site, then by page; it knows ids and times, and no URLs."""
 
 from crawlprio.frontier.frontier import Frontier
 from crawlprio.frontier.politeness import Politeness

@@ -42,9 +42,9 @@ class SitedPages(Pages, Protocol):
 class Frontier:
     """All pages that wait, handed out one by one: most important first, no site too soon.
 
-    A page leaves by: larger request priority, then hot before not hot, then larger key, then order of
-    discovery. A site that has as many pages leased as it may, or whose time has not come, lets no
-    page out.
+    A page leaves by: larger request priority, then hot before not hot, then larger key, then order
+    of discovery. A site that has as many pages leased as it may, or whose time has not come, lets
+    no page out.
 
     Memory: 32 bytes per page known and 64 per site in the heaps, 8 per page for the keys of the
     ordering; all of it in arrays that double when they are full.
@@ -123,9 +123,9 @@ class Frontier:
     def observe(self, visit: Visit) -> None:
         """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
 
-        The visit of a page says nothing about its lease: `release` ends that. The links of a page that
-        is fetched again are no evidence twice; new ones among them wait. O(links log n) unless the
-        ordering changes all keys.
+        The visit of a page says nothing about its lease: `release` ends that. The links of a page
+        that is fetched again are no evidence twice; new ones among them wait. O(links log n) unless
+        the ordering changes all keys.
         """
         n_pages = len(self.pages)
         first = self.ordering.n_pages
@@ -153,8 +153,8 @@ class Frontier:
     def add(self, page: int, priority: int = 0) -> None:
         """Let one page wait, again if it was done, at a request priority.
 
-        A page that is new gets its first key from the next visit that is observed; until then it has
-        that of any new page. A page that waits already keeps the higher priority. O(log n).
+        A page that is new gets its first key from the next visit that is observed; until then it
+        has that of any new page. A page that waits already keeps the higher priority. O(log n).
         """
         self._grow()
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
@@ -198,9 +198,10 @@ class Frontier:
         heaps.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
-        """Note that a fetch on a site ended; the next may start at `ready_at`, never sooner than said.
+        """Note that a fetch on a site ended; the next may start at `ready_at`, not sooner.
 
-        Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends it early.
+        Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends it
+        early.
         """
         self._grow()
         heaps.end_fetch(*self._arrays, site, ready_at, ends_visit)
@@ -220,7 +221,7 @@ class Frontier:
         return int(self._sites["limit"][site])
 
     def site_ready_at(self, site: int) -> float:
-        """Return the time before which no fetch may start on a site; -inf if it has been let alone."""
+        """Return the time before which no fetch may start on a site; -inf if nothing says."""
         self._grow()
         return float(self._sites["ready_at"][site])
 

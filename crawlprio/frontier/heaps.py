@@ -43,7 +43,7 @@ PAGE = np.dtype(
     ],
     align=True,
 )
-"""One page, 32 bytes. `prev` is the left sibling in the pairing heap, or the parent of a first child."""
+"""One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child."""
 
 SITE = np.dtype(
     [
@@ -61,7 +61,7 @@ SITE = np.dtype(
     ],
     align=True,
 )
-"""One site. `delay` is w in seconds; `limit` the leases it may have; `n_visited` pages of this visit."""
+"""One site. `delay` is w in seconds; `limit`: leases it may have; `n_visited`: in this visit."""
 
 TOTALS = np.dtype(
     [
@@ -339,7 +339,7 @@ def rekey(
     tier: int,
     key: float,
 ) -> None:
-    """Give a waiting page another tier or key. Amortised O(log n); nothing if both are as before."""
+    """Give a waiting page another tier or key; nothing if both are as before. O(log n)."""
     if pages[page].key == key and pages[page].tier == tier:
         return
     site = pages[page].site
@@ -448,9 +448,10 @@ def end_fetch(
     ready_at: float,
     ends_visit: bool,
 ) -> None:
-    """Note that a fetch on a site ended: the next may start at `ready_at`, or at once inside a visit.
+    """Note that a fetch on a site ended: the next may start at `ready_at`, inside a visit at once.
 
-    A visit is over after `pages_per_visit` pages, when no page of the site waits, or if `ends_visit`.
+    A visit is over after `pages_per_visit` pages, when no page of the site waits, or if
+    `ends_visit`.
     """
     sites[site].n_visited += 1
     over = (

@@ -15,8 +15,8 @@ from crawlprio.pages import NO_PAGES, PageIds, Visit
 class BacklinkCount(CompiledOrdering):
     """Pages that the most fetched pages link to first.
 
-    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2 (2).
-    O(1) per link and page, and a heap operation for each waiting target.
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
+    (2). O(1) per link and page, and a heap operation for each waiting target.
     """
 
     evidence_rule = kernels.COUNT_BACKLINKS
@@ -28,8 +28,8 @@ class Opic(CompiledOrdering):
     Every page has cash 1 when it is discovered. A fetched page splits all it has evenly over its
     links and is left with none; one without links keeps it. Cash that reaches a fetched page stays.
 
-    Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 4.1, after
-    Abiteboul, Preda & Cobena, Adaptive on-line page importance computation, WWW 2003.
+    Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 4.1,
+    after Abiteboul, Preda & Cobena, Adaptive on-line page importance computation, WWW 2003.
     Departures from Abiteboul et al. unless options say otherwise: no page is fetched twice, so cash
     on fetched pages is out of play; there is no virtual page that all pages link to.
 
@@ -38,9 +38,9 @@ class Opic(CompiledOrdering):
     seed_cash
         cash of a seed; default 1. More lets what the seeds vouch for come sooner.
     pass_on
-        Let fetched pages pass cash on: whenever one has more than `pass_on` for each of its links, it
-        gives all of it to them, first come first served. None (the default): cash on fetched pages
-        stays there. Stores the links of all fetched pages, 4 bytes each.
+        Let fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
+        it gives all of it to them, first come first served. None (the default): cash on fetched
+        pages stays there. Stores the links of all fetched pages, 4 bytes each.
     pass_on_budget
         links served at most in one visit when `pass_on` is set; default 2000.
     history

@@ -47,11 +47,11 @@ class Pages(Protocol):
 
 
 class Ordering:
-    """A policy that decides which waiting page is fetched next; subclass it and name the class in ORDERING.
+    """A policy that decides which waiting page is fetched next; ORDERING can name a subclass.
 
-    The page with the largest key is fetched first; pages with equal keys leave in order of discovery.
-    A subclass overrides `observe`, and `discover` where new pages differ; some ten lines do. The
-    options of `ORDERING_OPTIONS` are the keyword arguments of its `__init__`.
+    The page with the largest key is fetched first; pages with equal keys leave in order of
+    discovery. A subclass overrides `observe`, and `discover` where new pages differ; some ten lines
+    do. The options of `ORDERING_OPTIONS` are the keyword arguments of its `__init__`.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class Ordering:
     Notes
     -----
     `observe` is called once per fetched page, failed ones included, and once for the seeds
-    (`visit.page` is then `NO_PAGE`). It must depend on the visits alone: no clock, no randomness but
-    `uniform` of a seed, or the live order cannot be simulated.
+    (`visit.page` is then `NO_PAGE`). It must depend on the visits alone: no clock, no randomness
+    but `uniform` of a seed, or the live order cannot be simulated.
     """
 
     initial_key: float = 0.0
@@ -293,8 +293,8 @@ def checked_weights(ordering: str, option: str, value: object) -> dict[str, floa
     """Return an option that maps names to weights, or say in one sentence what is allowed."""
     if not isinstance(value, Mapping):
         raise ConfigError(
-            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight each, "
-            'such as {"com": 1.0}.'
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight "
+            'each, such as {"com": 1.0}.'
         )
     return {
         str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)

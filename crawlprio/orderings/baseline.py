@@ -29,8 +29,8 @@ class Random(CompiledOrdering):
 class BreadthFirst(CompiledOrdering):
     """Pages in the order in which they were discovered.
 
-    Source: Cho, Garcia-Molina & Page 1998, Fig. 2 (1); Najork & Wiener, Breadth-first search crawling
-    yields high-quality pages, WWW10, 2001. O(1) per link.
+    Source: Cho, Garcia-Molina & Page 1998, Fig. 2 (1); Najork & Wiener, Breadth-first search
+    crawling yields high-quality pages, WWW10, 2001. O(1) per link.
     """
 
 

@@ -1,6 +1,7 @@
 """Compiled rules that orderings are made of: the key of a new page, and what a visit does to keys.
 
-The live crawl calls them once per visit, the simulator from its compiled loop; they know arrays only.
+The live crawl calls them once per visit, the simulator from its compiled loop; they know arrays
+only.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def apply_evidence(
 ) -> None:
     """Let the links of fetched page `page` change the keys of their targets.
 
-    `SPREAD_CASH`: the page's key is split evenly and gone. `SHARE_VALUE`: targets from id `n_ranked`
-    on gain the page's key divided by its number of links; the page keeps its own.
+    `SPREAD_CASH`: the page's key is split evenly and gone. `SHARE_VALUE`: targets from id
+    `n_ranked` on gain the page's key divided by its number of links; the page keeps its own.
     """
     if page < 0:
         return

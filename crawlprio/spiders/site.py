@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 
+from crawlprio.config import given
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.extraction import ParsedPage, normalise_url, parse_page
 from crawlprio.items import LinkPairs
@@ -280,7 +281,7 @@ def _heuristics(settings: BaseSettings) -> dict[str, Any]:
 
 def _depth(settings: BaseSettings, name: str, default: int) -> int | None:
     """Return a setting that bounds depth; None means no bound."""
-    value = settings.get(name, default)
+    value = given(settings, name, default)
     if value in (None, "", "None"):
         return None
     try:
