@@ -1,11 +1,13 @@
 """Pages per second of frontier, ordering and journal alone, driven one page at a time from Python.
 
-Crawls a link graph with URLs as the live crawl would, without Scrapy and HTML: look up the URLs of each
-page's links, observe the visit, record it, take the next page.
+Crawls a link graph with URLs as the live crawl would, without Scrapy and HTML: looks up the URLs of
+each page's links, observes the visit, records it, takes the next page.
 
     python benchmarks/frontier.py GRAPH --seed URL [--ordering NAME]... [--rounds 3]
 
-What it does not show: parsing, fetching, requests; memory beyond the peak of the process.
+In memory and journalled in turn. The journal is the crawl store: one transaction a visit.
+
+What it does not show: parsing, fetching, requests, delays; anchor texts and titles in the journal.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
 
-def crawl(graph: LinkGraph, links: list[list[str]], seed: str, name: str, store: Store | None) -> float:
-    """Crawl all that can be reached; return pages per second."""
+def crawl(
+    graph: LinkGraph, links: list[list[str]], seed: str, name: str, store: Store | None
+) -> tuple[int, float]:
+    """Crawl all that can be reached; return how many pages, and the seconds."""
     assert graph.urls is not None
     row_of = {url: row for row, url in enumerate(graph.urls)}
     pages = PageTable()
@@ -53,11 +57,13 @@ def crawl(graph: LinkGraph, links: list[list[str]], seed: str, name: str, store:
         frontier.observe(visit)
         frontier.release(page)
         n_fetched += 1
-    return n_fetched / (perf_counter() - started)
+    return n_fetched, perf_counter() - started
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("graph")
     parser.add_argument("--seed", required=True)
     parser.add_argument("--ordering", action="append")
@@ -68,15 +74,18 @@ def main() -> None:
     urls = graph.urls
     links = [[urls[target] for target in graph.out_links(page)] for page in range(graph.n_pages)]
     for name in options.ordering or ["opic", "breadth-first"]:
-        crawl(graph, links[:], options.seed, name, None)
-        in_memory = [crawl(graph, links, options.seed, name, None) for _ in range(options.rounds)]
-        journalled = []
+        n_pages, _ = crawl(graph, links, options.seed, name, None)
+        in_memory, journalled = [], []
         for _ in range(options.rounds):
+            in_memory.append(n_pages / crawl(graph, links, options.seed, name, None)[1])
             with tempfile.TemporaryDirectory() as folder, Store.create(Path(folder, "s")) as store:
-                journalled.append(crawl(graph, links, options.seed, name, store))
+                journalled.append(n_pages / crawl(graph, links, options.seed, name, store)[1])
         print(
-            f"{name:20} {statistics.median(in_memory):9,.0f} pages/s in memory, "
-            f"{statistics.median(journalled):9,.0f} journalled"
+            f"{name:20} {n_pages:,} pages; {statistics.median(in_memory):9,.0f} pages/s in memory "
+            f"({min(in_memory):,.0f} to {max(in_memory):,.0f}), "
+            f"{statistics.median(journalled):9,.0f} journalled "
+            f"({min(journalled):,.0f} to {max(journalled):,.0f})",
+            flush=True,
         )
 
 

@@ -107,7 +107,9 @@ def report(sampler: Sampler, n_functions: int) -> None:
     print(f"\n   own  with callees  the {n_functions} functions with most time of their own")
     for place, count in sampler.own.most_common(n_functions):
         print(f"{100 * count / n:5.1f} % {100 * sampler.total[place] / n:7.1f} %    {shown(place)}")
-    print(f"\nwith callees  the {n_functions} functions of crawlprio with most time, callees included")
+    print(
+        f"\nwith callees  the {n_functions} functions of crawlprio with most time, callees included"
+    )
     ours_by_total = Counter(
         {p: count for p, count in sampler.total.items() if group_of(p[0]).startswith("crawlprio")}
     )

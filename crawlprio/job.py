@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -49,7 +49,9 @@ class Job:
         whether crawlprio's scheduler (or one of its priority queues) runs this crawl, so that
         visits are evidence; else they are only recorded.
     seeds
-        the pages that the crawl started from.
+        the pages that the crawl started from, in order.
+    resumed
+        whether it goes on with a crawl that was in the store.
     n_visits, n_failed, n_unique, n_links
         pages fetched; those of them without an answer or with an error status; pages with a body
         that no page before had; links recorded.
@@ -58,9 +60,11 @@ class Job:
     def __init__(self, crawler: Crawler, ordering: str | None = None) -> None:
         self.config = CrawlConfig.from_settings(crawler.settings, ordering)
         self.identities = Identities(crawler)
-        self.pages = PageTable()
+        self.store = self._open_store()
+        self.resumed = self.store is not None and self.store.n_pages > 0
+        self.pages = self.store.load_pages() if self.store is not None else PageTable()
         self.orders = False
-        self.seeds: list[int] = []
+        self.seeds: dict[int, None] = {}
         self.n_failed = 0
         self.n_unique = 0
         self.n_links = 0
@@ -83,7 +87,7 @@ class Job:
             if delay is not None:
                 self.config.politeness.set_delay(site, delay)
             self.frontier.set_site(site, delay=delay, limit=limit)
-        self.store = self._open_store()
+        self._unsaved: list[tuple[int, bytes]] = []
 
     @classmethod
     def of(cls, crawler: Crawler, ordering: str | None = None) -> Job:
@@ -135,7 +139,54 @@ class Job:
 
     def close(self) -> None:
         if self.store is not None:
+            if self._unsaved or len(self.pages) > self.store.n_pages:
+                self.store.record_pages(self.pages, requests=self._take_unsaved())
             self.store.close()
+
+    def start_ordering(self) -> None:
+        """Let visits be evidence from now on, those of the crawl that is gone on with included.
+
+        Its pages are discovered and observed in the order in which they were, so that the frontier
+        is as it was, or as another ordering would have it now. O(visits).
+        """
+        self.orders = True
+        if not self.resumed or self.store is None:
+            return
+        self.seeds = dict.fromkeys(self.store.seeds())
+        for site, n_pages in enumerate(np.bincount(self.pages.sites).tolist()):
+            self._site_pages[site] = n_pages
+        n_known = 0
+        for visit in self.store.visits():
+            targets = set(visit.targets.tolist())
+            n_before = n_known
+            n_pages = max(n_known, visit.page + 1, *(target + 1 for target in targets))
+            while n_known < n_pages and n_known not in targets:
+                n_known += 1
+            self._start_again(range(n_before, n_known))
+            n_known = n_pages
+            if visit.page != NO_PAGE:
+                self._count(visit)
+                self.frontier.observe(visit, n_pages)
+        self._start_again(range(n_known, len(self.pages)))
+
+    def _start_again(self, pages: range) -> None:
+        """Let pages wait, in resuming, that no visit showed: seeds, and those of other requests."""
+        if pages:
+            started = np.array([page for page in pages if page in self.seeds], dtype=np.int32)
+            self.frontier.observe(Visit(NO_PAGE, started), pages.stop)
+
+    def saved_requests(self) -> Iterator[tuple[int, bytes]]:
+        """Return the requests that waited when the crawl that is gone on with ended, by page."""
+        return iter(()) if self.store is None else self.store.requests()
+
+    def save_request(self, page: int, request: bytes) -> None:
+        """Let a request be recorded with the next visit, the one whose callback yields it."""
+        if self.store is not None and self.config.resumes:
+            self._unsaved.append((page, request))
+
+    def _take_unsaved(self) -> list[tuple[int, bytes]]:
+        unsaved, self._unsaved = self._unsaved, []
+        return unsaved
 
     def site_of(self, request: Request) -> int:
         """Return the site of a request: that of its download slot if it has one, or its host."""
@@ -215,15 +266,24 @@ class Job:
         )
 
     def seed(self, pages: Sequence[int]) -> None:
-        """Let pages wait as seeds, in this order."""
-        self.seeds += pages
+        """Let pages wait as seeds, in this order; those of a crawl gone on with wait already."""
+        pages = [page for page in pages if page not in self.seeds]
+        self.seeds |= dict.fromkeys(pages)
         if self.store is not None:
-            self.store.record_pages(self.pages, pages)
+            self.store.record_pages(self.pages, pages, self._take_unsaved())
         if self.orders:
             self.frontier.observe(Visit(NO_PAGE, np.array(pages, dtype=np.int32)))
 
     def observe(self, visit: Visit) -> None:
         """Record a visit in the store, then let the ordering learn from it."""
+        self._count(visit)
+        if self.store is not None:
+            self.store.record(visit, self.pages, self._take_unsaved())
+        if self.orders:
+            self.frontier.observe(visit)
+
+    def _count(self, visit: Visit) -> None:
+        """Note a visit for the figures of the crawl."""
         self._visited.append(visit.page)
         self._sites_visited.add(int(self.pages.sites[visit.page]))
         self.n_links += len(visit.targets)
@@ -234,10 +294,6 @@ class Job:
         ):
             self._hashes.add(visit.content_hash)
             self.n_unique += 1
-        if self.store is not None:
-            self.store.record(visit, self.pages)
-        if self.orders:
-            self.frontier.observe(visit)
 
     def fetched_urls(self) -> list[str]:
         """Return the URLs of all pages fetched, in order."""

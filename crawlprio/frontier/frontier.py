@@ -120,16 +120,23 @@ class Frontier:
         """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
         return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
 
-    def observe(self, visit: Visit) -> None:
+    def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
 
         The visit of a page says nothing about its lease: `release` ends that. The links of a page
         that is fetched again are no evidence twice; new ones among them wait. O(links log n) unless
         the ordering changes all keys.
+
+        Parameters
+        ----------
+        n_pages
+            pages of the page table that are known by now, when earlier visits are observed anew; by
+            default all.
         """
-        n_pages = len(self.pages)
+        if n_pages is None:
+            n_pages = len(self.pages)
         first = self.ordering.n_pages
-        if n_pages > self._n_pages:
+        if n_pages > self._n_pages or self.pages.n_sites > self._n_sites:
             self._grow()
         again = visit.page >= 0 and heaps.note_visit(*self._arrays, visit.page)
         changed = self.ordering.learn(visit, n_pages, again=again)
@@ -137,7 +144,7 @@ class Frontier:
             tiers = self.hot_queue.sort_in(visit, first, n_pages, self.pages)
         else:
             tiers = np.zeros(n_pages - first, dtype=np.int32)
-        sites, keys = self.pages.sites, self.ordering.keys
+        sites, keys = self.pages.sites[:n_pages], self.ordering.keys
         if changed is ALL_PAGES:
             heaps.push_new(*self._arrays, first, sites, tiers, keys)
             self._take(changed)

@@ -7,6 +7,7 @@ until its callback is done. It decides no order: that is the frontier's.
 from __future__ import annotations
 
 import logging
+import pickle
 from collections import deque
 from collections.abc import Callable
 from time import monotonic, time
@@ -17,6 +18,7 @@ from scrapy import Request, signals
 from scrapy.http import Response
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -79,8 +81,9 @@ class Dispatcher:
         self._computing = False
         self._closed = False
         self.n_links_enqueued = 0
-        job.orders = True
+        job.start_ordering()
         self._frontier.recompute = self._compute_in_thread
+        self._take_saved_requests()
         crawler.signals.connect(self._fetch_ended, signal=signals.request_left_downloader)
         crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
 
@@ -206,6 +209,8 @@ class Dispatcher:
             return lease.given_back and self._take_back(lease)
         forget_inherited_slot(request)
         page = self._job.page_of(request)
+        if self._job.resumed and page != NO_PAGE and _is_start(request):
+            return False
         if page in self._unfiltered and not again:
             self._unfiltered.discard(page)
             again = True
@@ -231,24 +236,52 @@ class Dispatcher:
         state = self._frontier.state(page)
         if state == WAITING and page not in self._requests:
             # It waits as a link only, which this request says more of.
-            self._requests[page] = request
+            self._keep(page, request)
             self._frontier.add(page, request.priority)
             return True
         if state in (WAITING, LEASED):
             if again:
-                self._again.setdefault(page, deque()).append(request)
-                self._n_again += 1
+                self._keep(page, request)
             return again
         if state != UNKNOWN and not again:
             return False
-        self._requests[page] = request
+        self._keep(page, request)
         self._frontier.add(page, request.priority)
         return True
+
+    def _keep(self, page: int, request: Request) -> None:
+        """Keep a request until its page is handed out, in the job directory too if there is one."""
+        self._hold(page, request)
+        if self._job.config.resumes:
+            try:
+                saved = pickle.dumps(request.to_dict(spider=self._crawler.spider))
+            except (ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
+                logger.warning(
+                    "%s cannot be saved, and is lost if the crawl is: %s", request, error
+                )
+            else:
+                self._job.save_request(page, saved)
+
+    def _hold(self, page: int, request: Request) -> None:
+        """Keep a request in memory, behind those that wait for its page or are being fetched."""
+        if page in self._requests or self._frontier.state(page) == LEASED:
+            self._again.setdefault(page, deque()).append(request)
+            self._n_again += 1
+        else:
+            self._requests[page] = request
+
+    def _take_saved_requests(self) -> None:
+        """Let the requests wait again that waited when the crawl that is gone on with ended."""
+        for page, saved in self._job.saved_requests():
+            request = request_from_dict(pickle.loads(saved), spider=self._crawler.spider)
+            if self._frontier.state(page) != WAITING or request.priority:
+                self._frontier.add(page, request.priority)
+            self._hold(page, request)
 
     def _add_page(self, request: Request, again: bool, *, is_start: bool) -> int:
         """Let a page wait that has not been known."""
         page = self._job.add_page(request)
-        self._requests[page] = request
+        self._keep(page, request)
         if again:
             self._unfiltered.add(page)
         if is_start:

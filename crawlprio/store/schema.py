@@ -32,6 +32,7 @@ CREATE TABLE visits(
     fetched_at REAL NOT NULL, elapsed REAL NOT NULL, n_bytes INTEGER NOT NULL,
     content_hash INTEGER NOT NULL, targets TEXT NOT NULL, anchors TEXT, outside TEXT,
     title TEXT NOT NULL, text BLOB, error TEXT NOT NULL);
+CREATE TABLE requests(id INTEGER PRIMARY KEY, page INTEGER NOT NULL, request BLOB NOT NULL);
 CREATE INDEX visits_page ON visits(page);
 CREATE VIEW links(source, target, anchor) AS
     SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
+_DELETE_REQUEST = "DELETE FROM requests WHERE id = (SELECT min(id) FROM requests WHERE page = ?)"
+
+
 class Store:
     """A store keeps every committed visit, whatever ends the process that wrote it.
 
@@ -58,6 +61,7 @@ class Store:
         self._cursor = db.cursor()
         self._lock = lock
         self._n_pages = self._n_sites = self._n_identities = self._n_visits = 0
+        self._requested: set[int] = set()
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -151,8 +155,12 @@ class Store:
         """Visits stored, revisits counted; those of `NO_PAGE`, which only name seeds, not."""
         return self._n_visits
 
-    def record(self, visit: Visit, pages: PageTable) -> int:
+    def record(
+        self, visit: Visit, pages: PageTable, requests: Sequence[tuple[int, bytes]] = ()
+    ) -> int:
         """A visit is on disk, with all pages discovered since the last call, or neither is.
+
+        The first request stored for its page, if there is one, is gone with it.
 
         Parameters
         ----------
@@ -160,6 +168,9 @@ class Store:
             Its page and targets are pages of `pages`. That of `NO_PAGE` marks its targets as seeds.
         pages
             The table of this crawl: the one given before, or the one that `load_pages` returned.
+        requests
+            `(page, request)` of the requests that wait since the last call and are more than a
+            link, in whatever form the caller will read back.
 
         Returns
         -------
@@ -182,16 +193,25 @@ class Store:
             seq = self._cursor.execute(_INSERT_VISIT, row).lastrowid
             if visit.page == NO_PAGE:
                 self._mark_seeds(targets)
+            if visit.page in self._requested:
+                self._cursor.execute(_DELETE_REQUEST, (visit.page,))
+            self._add_requests(requests)
         self._note(pages)
         self._n_visits += visit.page != NO_PAGE
         assert seq is not None
         return seq
 
-    def record_pages(self, pages: PageTable, seeds: Sequence[int] = ()) -> None:
+    def record_pages(
+        self,
+        pages: PageTable,
+        seeds: Sequence[int] = (),
+        requests: Sequence[tuple[int, bytes]] = (),
+    ) -> None:
         """The pages of the table are on disk, nothing visited; `seeds` among them are marked."""
         with _Transaction(self):
             self._add_pages(pages)
             self._mark_seeds([int(page) for page in seeds])
+            self._add_requests(requests)
         self._note(pages)
 
     @contextlib.contextmanager
@@ -237,6 +257,13 @@ class Store:
                 f"SELECT {VISIT_COLUMNS} FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
                 yield row_visit(row, self._n_pages)
+
+    def requests(self) -> Iterator[tuple[int, bytes]]:
+        """The requests that were recorded for pages and not visited since, in order."""
+        with sentences(self.path):
+            for page, request in self._db.execute("SELECT page, request FROM requests ORDER BY id"):
+                self._requested.add(page)
+                yield page, request
 
     def seeds(self) -> list[int]:
         """The pages marked as seeds, in order of discovery."""
@@ -337,6 +364,12 @@ class Store:
             )
         known = (self._n_pages, self._n_sites, self._n_identities)
         insert_pages(self._cursor, pages, *known)
+
+    def _add_requests(self, requests: Sequence[tuple[int, bytes]]) -> None:
+        """Insert requests, inside a transaction."""
+        if requests:
+            self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
+            self._requested.update(page for page, _ in requests)
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
