@@ -16,7 +16,7 @@ import numpy as np
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.config import CrawlConfig
-from crawlprio.errors import CrawlprioError
+from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.extraction import host_of
 from crawlprio.frontier import Frontier
 from crawlprio.identity import Identities
@@ -60,7 +60,7 @@ class Job:
     def __init__(self, crawler: Crawler, ordering: str | None = None) -> None:
         self.config = CrawlConfig.from_settings(crawler.settings, ordering)
         self.identities = Identities(crawler)
-        self.store = self._open_store()
+        self.store = self._existing_store()
         self.resumed = self.store is not None and self.store.n_pages > 0
         self.pages = self.store.load_pages() if self.store is not None else PageTable()
         self.orders = False
@@ -88,6 +88,9 @@ class Job:
                 self.config.politeness.set_delay(site, delay)
             self.frontier.set_site(site, delay=delay, limit=limit)
         self._unsaved: list[tuple[int, bytes]] = []
+        self._store_failed = False
+        if self.store is None:
+            self.store = self._new_store()
 
     @classmethod
     def of(cls, crawler: Crawler, ordering: str | None = None) -> Job:
@@ -138,10 +141,16 @@ class Job:
         )
 
     def close(self) -> None:
-        if self.store is not None:
-            if self._unsaved or len(self.pages) > self.store.n_pages:
+        """Record what waits beyond the last visit, and close the store."""
+        if self.store is None:
+            return
+        try:
+            is_behind = self._unsaved or len(self.pages) > self.store.n_pages
+            if is_behind and not self._store_failed:
                 self.store.record_pages(self.pages, requests=self._take_unsaved())
-            self.store.close()
+        except StoreError as error:
+            logger.error("%s", error)
+        self.store.close()
 
     def start_ordering(self) -> None:
         """Let visits be evidence from now on, those of the crawl that is gone on with included.
@@ -278,7 +287,11 @@ class Job:
         """Record a visit in the store, then let the ordering learn from it."""
         self._count(visit)
         if self.store is not None:
-            self.store.record(visit, self.pages, self._take_unsaved())
+            try:
+                self.store.record(visit, self.pages, self._take_unsaved())
+            except StoreError:
+                self._store_failed = True
+                raise
         if self.orders:
             self.frontier.observe(visit)
 
@@ -323,14 +336,19 @@ class Job:
     def _site(self, host: str) -> int:
         return self.pages.site(host)
 
-    def _open_store(self) -> Store | None:
-        """The crawl store: the job directory's, or a new one beside the one that is kept."""
+    def _existing_store(self) -> Store | None:
+        """The store of the crawl to go on with, if there is one in the job directory."""
+        path = self.config.store_path
+        return Store.open(path) if path and self.config.resumes and path.exists() else None
+
+    def _new_store(self) -> Store | None:
+        """A new store, beside one of its name that is kept."""
         path = self.config.store_path
         if path is None:
             return None
         if self.config.resumes:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return Store.open(path) if path.exists() else Store.create(path)
+            return Store.create(path)
         try:
             keep_existing(path)
         except StoreInUse:

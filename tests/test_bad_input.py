@@ -122,14 +122,14 @@ def outcomes(
 ) -> dict[str, tuple[Path, subprocess.CompletedProcess[str]]]:
     """All commands, some at the same time, each in a folder of its own."""
 
-    def run(case: Case) -> tuple[Path, subprocess.CompletedProcess[str]]:
-        folder = tmp_path_factory.mktemp("bad")
+    def run(case: Case, folder: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
         for name, content in EXISTING.items():
             (folder / name).write_bytes(content)
         return folder, scrapy([*case.line, *QUIET], folder)
 
+    folders = [tmp_path_factory.mktemp("bad") for _ in CASES]
     with ThreadPoolExecutor(3) as pool:
-        return dict(zip(CASES, pool.map(run, CASES.values()), strict=True))
+        return dict(zip(CASES, pool.map(run, CASES.values(), folders), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
