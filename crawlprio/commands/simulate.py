@@ -9,10 +9,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand, check_writable
@@ -124,11 +122,12 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
+        from crawlprio.compiling import saying_that_it_compiles
         from crawlprio.simulator import Simulation, Source, compile_kernels
         from crawlprio.simulator.reporting import plot_runs, print_runs
 
         progress_console = Console(stderr=True)
-        with _saying_that_it_compiles(progress_console):
+        with saying_that_it_compiles():
             compile_kernels()
         source = Source.open(graph_path)
         seeds = _seeds(source, opts.seeds)
@@ -311,22 +310,6 @@ def _seeds(source: Source, text: str | None) -> list[int]:
     if not given:
         raise ConfigError(f"--seeds is {text!r}, which names no page; give page ids or URLs.")
     return source.find_seeds(given)
-
-
-@contextmanager
-def _saying_that_it_compiles(console: Console) -> Iterator[None]:
-    """Say on a terminal why nothing happens, if it takes long."""
-    timer = Timer(
-        PATIENCE_SECONDS,
-        lambda: console.print("Compiling the simulator, which is done once ..."),
-    )
-    timer.daemon = True
-    if console.is_terminal:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _run(simulation: Simulation, name: str, ordering: Ordering, console: Console) -> Run:

@@ -5,6 +5,7 @@ All it knows itself is Scrapy's interface.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Sequence
 from time import monotonic
@@ -15,8 +16,11 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawlprio import engine
+from crawlprio.compiling import compile_frontier, saying_that_it_compiles
 from crawlprio.errors import ConfigError
 from crawlprio.job import Job, failure_of
+from crawlprio.orderings.combined import Combined
+from crawlprio.orderings.pagerank import PartialPageRank
 from crawlprio.pages import NO_PAGE
 from crawlprio.schedulers.dispatch import Dispatcher
 
@@ -75,6 +79,13 @@ class Scheduler(BaseScheduler):
         """Make the frontier ready. A bad setting is reported once the spider is opened."""
         if failure_of(self._crawler) is not None:
             return
+        ordering = Job.of(self._crawler).config.ordering
+        with saying_that_it_compiles():
+            compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
+        # What is loaded by now stays loaded: a full collection that goes through it would hold the
+        # event loop for a tenth of a second, every few seconds.
+        gc.collect()
+        gc.freeze()
         self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
         dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
         if dupefilter is not load_object(_STOCK_DUPEFILTER):
@@ -82,6 +93,7 @@ class Scheduler(BaseScheduler):
             self._dupefilter.open()
 
     def close(self, reason: str) -> None:
+        gc.unfreeze()
         if self._dispatcher is not None:
             self._dispatcher.close()
         if self._dupefilter is not None:

@@ -1,0 +1,64 @@
+"""Compiles what a crawl runs before it starts, and says so on a terminal where that takes a while.
+
+It knows the frontier and the orderings; no Scrapy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+import numpy as np
+
+from crawlprio.frontier import Frontier
+from crawlprio.orderings import make_ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+
+PATIENCE_SECONDS = 1.0
+
+
+@contextmanager
+def saying_that_it_compiles() -> Iterator[None]:
+    """Say on the terminal that something is compiled, if what is inside takes over a second."""
+    timer = Timer(
+        PATIENCE_SECONDS,
+        lambda: print("crawlprio: compiling, which is done once ...", file=sys.stderr, flush=True),
+    )
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def compile_frontier(*, with_ranks: bool) -> None:
+    """Compile, or load from numba's cache, all that a live crawl runs between two fetches.
+
+    Otherwise the first pages would hold the event loop for as long: half a second from the cache,
+    some ten seconds at the first crawl ever.
+
+    Parameters
+    ----------
+    with_ranks
+        PageRank too, for orderings that compute it.
+    """
+    names = ["opic", "partial-pagerank"] if with_ranks else ["opic"]
+    for name in names:
+        options = {"every": 2} if name == "partial-pagerank" else {}
+        pages = PageTable()
+        site = pages.site("")
+        pages.add("seed", "seed", site)
+        frontier = Frontier(make_ordering(name, options), pages)
+        frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
+        for now in (0.0, 1.0, 2.0):
+            page = frontier.next_page(now)
+            pages.add(f"page {now}", f"page {now}", site)
+            frontier.end_fetch(site, now + 0.5)
+            frontier.observe(Visit(page, np.array([len(pages) - 1], dtype=np.int32)))
+            frontier.release(page)
+        frontier.next_page(2.0)
+        frontier.add(frontier.next_page(3.0), 1)
