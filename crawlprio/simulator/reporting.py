@@ -51,9 +51,10 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
         markup=False,
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("ordering", no_wrap=True)
+    table.add_column("ordering", overflow="fold")
     for heading in ("fetched", "pages/s", "average", *(f"at {100 * m:g} %" for m in MARKS), "tau"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        width = 10 if heading in ("fetched", "pages/s") else len("average")
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for run in runs:
         table.add_row(
             run.ordering,
