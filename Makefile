@@ -18,11 +18,9 @@ lint: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Needs the link graphs and the WARC in $(DATA); takes some minutes.
+# All benchmarks, for some twelve minutes; needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
-	$(BIN)/python benchmarks/simulate.py $(DATA)/cnr-2000.npz --seeds 217849
-	$(BIN)/python benchmarks/store.py
-	$(BIN)/python benchmarks/extraction.py $(DATA)/uci-ics.warc.gz
+	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
 
 .venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit("crawlprio needs Python 3.11 or later; say PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'

@@ -153,13 +153,13 @@ def show(figures: dict[str, list[Figures]], base: str | None = None) -> None:
     for label, runs in figures.items():
         rates = [run.rate for run in runs]
         against = figures[base]
+        enqueued = statistics.median(run.n_enqueued / run.n_pages for run in runs)
         wall = statistics.median(a.rate / b.rate for a, b in zip(runs, against, strict=True))
         cpu = statistics.median(a.cpu_rate / b.cpu_rate for a, b in zip(runs, against, strict=True))
         print(
             f"{label:{width}} {statistics.median(rates):7,.0f} pages/s "
             f"({min(rates):,.0f} to {max(rates):,.0f}), {wall:5.2f} times {base}; "
-            f"{cpu:5.2f} by processor time; "
-            f"{statistics.median(run.n_enqueued / run.n_pages for run in runs):.1f} enqueued a page",
+            f"{cpu:5.2f} by processor time; {enqueued:.1f} enqueued a page",
             flush=True,
         )
 

@@ -3,11 +3,11 @@
     python benchmarks/loopback.py [--pages 2500] [--rounds 3]
 
 The demo web (20,000 pages, 200 sites, redirects, errors and slow pages included) is served by one
-process of its own. Both contenders fetch through the same download handler, which sends requests for
-all hosts to it; 16 in flight, no delay, robots.txt not asked for.
+process of its own. Both contenders fetch through the same download handler, which sends requests
+for all hosts to it; 16 in flight, no delay, robots.txt not asked for.
 
-What it does not show: TLS, DNS, connections to many hosts, bandwidth. The server shares the machine's
-cores with the crawl.
+What it does not show: TLS, DNS, connections to many hosts, bandwidth. The server shares the
+machine's cores with the crawl.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resident bytes for each page that waits: crawlprio's frontier and page table, and stock Scrapy's queue.
+"""Resident bytes for each page that waits, in crawlprio's frontier and in Scrapy's default queue.
 
     python benchmarks/memory.py [--pages 100000]... [--sites 1000]
 
@@ -7,13 +7,15 @@ Each is filled in a process of its own: with 100,000 and 1,000,000 pages by defa
 free is freed first. `peak` is the most it had resident on the way, which counts arrays that are
 copied as they grow.
 
-crawlprio is page table, frontier and OPIC, as the bundled project has them: discovered in visits of 20
-links. Scrapy is its default queue over LIFO memory queues and the fingerprints of its duplicate
-filter; `bare` requests have a URL only, `depth` also the meta that its depth middleware gives to each.
+crawlprio is page table, frontier and OPIC, as the bundled project has them: discovered in visits of
+20 links. Scrapy is its default queue over LIFO memory queues and the fingerprints of its duplicate
+filter; `bare` requests have a URL only, `depth` also the meta that its depth middleware gives to
+each.
 
-What it does not show: the crawl store's cache (2 MB), requests in flight, and pages already fetched,
-of which Scrapy keeps a fingerprint and crawlprio as much as of waiting ones. A size for which less
-than 1.3 times the memory expected is free is left out. It reads /proc, and so needs Linux.
+What it does not show: the crawl store's cache (2 MB), requests in flight, and pages already
+fetched, of which Scrapy keeps a fingerprint and crawlprio as much as of waiting ones. A size for
+which less than 1.3 times the memory expected is free is left out. It reads /proc, and so needs
+Linux.
 """
 
 from __future__ import annotations
@@ -126,8 +128,7 @@ def measure(contender: str, n_pages: int, n_sites: int) -> dict[str, float] | No
     if 1.3 * EXPECTED[contender] * n_pages > free_bytes():
         return None
     done = subprocess.run(
-        [sys.executable, __file__, "--fill", contender]
-        + ["--pages", str(n_pages), "--sites", str(n_sites)],
+        [sys.executable, __file__, "--fill", contender, f"--pages={n_pages}", f"--sites={n_sites}"],
         capture_output=True,
         text=True,
         check=False,
@@ -161,7 +162,8 @@ def main() -> None:
             ours = ours or measured["resident"]
             print(
                 f"{n_pages:11,} pages  {contender:14} {measured['resident']:7,.0f} bytes a page, "
-                f"peak {measured['peak']:7,.0f}; {measured['resident'] / ours:5.2f} times crawlprio",
+                f"peak {measured['peak']:7,.0f}; "
+                f"{measured['resident'] / ours:5.2f} times crawlprio",
                 flush=True,
             )
 

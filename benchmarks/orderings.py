@@ -2,8 +2,8 @@
 
     python benchmarks/orderings.py [--pages 5000] [--rounds 3] [--ordering NAME[:EVERY]]...
 
-The crawl store is on. PageRank is computed in a thread beside the crawl, so wall time is kinder to it
-than processor time, which counts all threads.
+The crawl store is on. PageRank is computed in a thread beside the crawl, so wall time is kinder to
+it than processor time, which counts all threads.
 
 What it does not show: larger crawls, in which each computation of PageRank takes longer.
 """

@@ -4,12 +4,12 @@
                                   [--calls]
 
 `--crawl` is `crawlprio`, `stock`, `follow+addon` or `rules+addon`. First a sampled run: 1,000 times
-a second, from the first answer to the last, the function that runs and all that called it are noted,
-which hardly slows the crawl. Then, with `--calls`, cProfile for numbers of calls; it makes small
-Python functions look dearer than they are.
+a second, from the first answer to the last, the function that runs and all that called it are
+noted, which hardly slows the crawl. Then, with `--calls`, cProfile for numbers of calls; it makes
+small Python functions look dearer than they are.
 
-What it does not show: threads other than the first. Compiled code (numba, lexbor, ada, SQLite) counts
-for the Python function that calls it.
+What it does not show: threads other than the first. Compiled code (numba, lexbor, ada, SQLite)
+counts for the Python function that calls it.
 """
 
 from __future__ import annotations

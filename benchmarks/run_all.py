@@ -1,15 +1,17 @@
-"""Runs all benchmarks once with modest sizes, about 12 minutes, and writes what they print to a file.
+"""Runs all benchmarks with modest sizes, in about 12 minutes, and writes what they print to a file.
 
     python benchmarks/run_all.py [--output benchmarks/results.txt] [--shared ../shared/data]
                                  [--only NAME]...
 
-It must not know what a benchmark measures. Nothing else should run on the machine meanwhile; the load
-average at the start is noted. Benchmarks of real pages are left out where their files are missing.
+It must not know what a benchmark measures. Nothing else should run on the machine meanwhile; the
+load average at the start is noted. Benchmarks of real pages are left out where their files are
+missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import platform
 import subprocess
@@ -35,7 +37,7 @@ COMMANDS = (
     "loopback.py --rounds 2",
     "sites.py --seconds 5",
     "memory.py",
-    f"extraction.py {WARC} --pages 1500",
+    f"extraction.py {WARC} --pages 1500 --examples 0",
     "orderings.py --pages 3000 --rounds 2",
     "spiders.py --pages 1500 --rounds 2",
     "journal.py --pages 4000 --rounds 3",
@@ -57,6 +59,15 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def fingerprint() -> str:
+    """What tells one state of crawlprio's sources from another."""
+    digest = hashlib.sha256()
+    for path in sorted((FOLDER.parent / "crawlprio").rglob("*.py")):
+        digest.update(path.relative_to(FOLDER.parent).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def write_heading(output: TextIO) -> None:
     """Write date, machine and versions."""
     load = ", ".join(f"{load:.2f}" for load in os.getloadavg())
@@ -65,6 +76,7 @@ def write_heading(output: TextIO) -> None:
         f"{platform.system()} {platform.machine()}; load average {load} at the start\n"
         f"Python {platform.python_version()}; "
         f"{', '.join(f'{name} {version(name)}' for name in PACKAGES)}\n"
+        f"crawlprio's sources: {fingerprint()}\n"
     )
 
 
@@ -103,12 +115,15 @@ def main() -> None:
         command for command in COMMANDS if not given.only or command.partition(".")[0] in given.only
     ]
     failed = []
+    before = fingerprint()
     with given.output.open("w", encoding="utf-8") as output:
         write_heading(output)
         for command in chosen:
             print(command, flush=True)
             if not run(command, given.shared, output):
                 failed.append(command)
+        if fingerprint() != before:
+            output.write(f"\ncrawlprio's sources changed meanwhile, to {fingerprint()}\n")
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")
 

@@ -4,11 +4,12 @@
                                [--slow 1] [--fast 0.1] [--seconds 10]
 
 First the calls of a page's life in the frontier, one site after the other in its delay: `pop`
-(next_page), `end` (end_fetch and release) and `push` (add), from Python, in microseconds; the median
-of 300 batches of 100 calls, and the mean where later calls pay for earlier ones. A page is pushed with a new random key, so that the same sites do not come
-again and again; clock time is made up. Once with two waiting pages a site,
-once with two million waiting pages whatever the number of sites. Beside it the default queue of
-Scrapy with two waiting requests a site, up to the number of sites at which a pop takes over 5 ms.
+(next_page), `end` (end_fetch and release) and `push` (add), from Python, in microseconds; the
+median of 300 batches of 100 calls, and the mean where later calls pay for earlier ones. A page is
+pushed with a new random key, so that the same sites do not come again and again; clock time is made
+up. Once with two waiting pages a site, once with two million waiting pages whatever the number of
+sites. Beside it the default queue of Scrapy with two waiting requests a site, up to the number of
+sites at which a pop takes over 5 ms.
 
 Then crawls, without a network, of 40 sites with a long delay and 40 with a short one, 16 in flight.
 Each site has a home page that leads to all its others. `whole`: a site has as many pages as it can

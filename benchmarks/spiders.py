@@ -1,4 +1,4 @@
-"""People's own spiders that yield a request for each link: as they are, and with crawlprio's add-on.
+"""People's own spiders that yield a request a link: as they are, and with crawlprio's add-on.
 
     python benchmarks/spiders.py [--pages 2000] [--sites 100] [--rounds 3]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crawlprio.frontier import Frontier
-from crawlprio.frontier.heaps import (
+from crawlprio.frontier.records import (
     DONE,
     IN_DELAYED,
     IN_READY,

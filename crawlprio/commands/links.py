@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-
+from crawlprio.commands import OneLineCommand
 from crawlprio.errors import CrawlprioError
-from crawlprio.store import Store
-from crawlprio.store.export import Exported, Row, Track, export_links
+
+if TYPE_CHECKING:
+    from crawlprio.store import Store
+    from crawlprio.store.export import Exported, Row, Track
 
 SYNTAX = "export [--json FILE] STORE FILE"
 
 
-class Command(ScrapyCommand):
+class Command(OneLineCommand):
     """`scrapy links export STORE FILE` writes the links that a crawl recorded."""
-
-    requires_crawler_process = False
-    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
         return SYNTAX
@@ -45,18 +42,17 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         parser.add_argument("--json", metavar="FILE", help="write the counts to FILE as JSON")
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Set `exitcode` to 2, with one line on stderr, when the links cannot be written."""
-        try:
-            if len(args) != 3 or args[0] != "export":
-                given = " ".join(args) or "nothing"
-                raise CrawlprioError(f"links: found {given}; expected: scrapy links {SYNTAX}")
-            with Store.open(args[1], readonly=True) as store:
-                written = export_links(store, args[2], _progress(store))
-            _report(written, opts.json)
-        except CrawlprioError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 2
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Write the file; raise `CrawlprioError` when the links cannot be written."""
+        if len(args) != 3 or args[0] != "export":
+            given = " ".join(args) or "nothing"
+            raise CrawlprioError(f"links: found {given}; expected: scrapy links {SYNTAX}")
+        from crawlprio.store import Store
+        from crawlprio.store.export import export_links
+
+        with Store.open(args[1], readonly=True) as store:
+            written = export_links(store, args[2], _progress(store))
+        _report(written, opts.json)
 
 
 def _report(written: Exported, json_file: str | None) -> None:

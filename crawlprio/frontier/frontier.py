@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import heaps
-from crawlprio.frontier.heaps import UNKNOWN, WAITING
+from crawlprio.frontier import heaps, records
+from crawlprio.frontier.records import UNKNOWN, WAITING
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -86,15 +86,15 @@ class Frontier:
         self._limit = limit
         self._delay = delay
         self._by_call = type(ordering).site_key is not Ordering.site_key
-        self._totals = np.zeros(1, dtype=heaps.TOTALS)
+        self._totals = np.zeros(1, dtype=records.TOTALS)
         self._totals["pages_per_visit"] = pages_per_visit
         self._totals["now"] = -math.inf
         if isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages:
-            self._totals["site_rule"] = heaps.BY_WAITING_PAGES
+            self._totals["site_rule"] = records.BY_WAITING_PAGES
             self._by_call = False
         elif self._by_call:
-            self._totals["site_rule"] = heaps.BY_CALL
-        self._pages = np.zeros(1024, dtype=heaps.PAGE)
+            self._totals["site_rule"] = records.BY_CALL
+        self._pages = np.zeros(1024, dtype=records.PAGE)
         self._sites = self._new_sites(64)
         self._ready = np.empty(64, dtype=np.int32)
         self._delayed = np.empty(64, dtype=np.int32)
@@ -289,7 +289,7 @@ class Frontier:
                 heaps.place_site(*self._arrays, site)
 
     def _new_sites(self, n: int) -> NDArray[np.void]:
-        sites = np.zeros(n, dtype=heaps.SITE)
+        sites = np.zeros(n, dtype=records.SITE)
         sites["head"] = NO_PAGE
         sites["limit"] = self._limit
         sites["delay"] = self._delay
@@ -302,7 +302,7 @@ class Frontier:
         if n_pages == self._n_pages and n_sites == self._n_sites:
             return
         if n_pages > len(self._pages):
-            room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=heaps.PAGE)
+            room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=records.PAGE)
             room[: len(self._pages)] = self._pages
             self._pages = room
         if n_sites > len(self._sites):

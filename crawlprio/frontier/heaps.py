@@ -12,150 +12,28 @@ Invariants (checked by the tests after every action):
   `delayed` if only its time has not come; else in neither;
 * `ready` is a binary max-heap by (visit under way, tier, site key, first page), `delayed` a binary
   min-heap by (time, site).
-
-Source of the pairing heap: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of
-self-adjusting heap, Algorithmica 1, 1986 (two-pass variant).
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
-NOWHERE, IN_READY, IN_DELAYED = 0, 1, 2
-BY_BEST_PAGE, BY_WAITING_PAGES, BY_CALL = 0, 1, 2
-NONE = -1
-
-PAGE = np.dtype(
-    [
-        ("key", np.float64),
-        ("child", np.int32),
-        ("next", np.int32),
-        ("prev", np.int32),
-        ("tier", np.int32),
-        ("site", np.int32),
-        ("state", np.uint8),
-        ("observed", np.uint8),
-    ],
-    align=True,
+from crawlprio.frontier.pairing import cut, join_children, meld, stand_alone, take_out
+from crawlprio.frontier.records import (
+    BY_BEST_PAGE,
+    BY_WAITING_PAGES,
+    DONE,
+    IN_DELAYED,
+    IN_READY,
+    LEASED,
+    NONE,
+    NOWHERE,
+    UNKNOWN,
+    WAITING,
+    Records,
 )
-"""One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child."""
-
-SITE = np.dtype(
-    [
-        ("key", np.float64),
-        ("ready_at", np.float64),
-        ("delay", np.float64),
-        ("head", np.int32),
-        ("tier", np.int32),
-        ("n_waiting", np.int32),
-        ("n_leased", np.int32),
-        ("limit", np.int32),
-        ("position", np.int32),
-        ("n_visited", np.int32),
-        ("place", np.uint8),
-    ],
-    align=True,
-)
-"""One site. `delay` is w in seconds; `limit`: leases it may have; `n_visited`: in this visit."""
-
-TOTALS = np.dtype(
-    [
-        ("n_ready", np.int64),
-        ("n_delayed", np.int64),
-        ("n_waiting", np.int64),
-        ("n_leased", np.int64),
-        ("site_rule", np.int64),
-        ("pages_per_visit", np.int64),
-        ("now", np.float64),
-    ],
-    align=True,
-)
-
-Records = NDArray[Any]
-
-
-@njit(cache=True, inline="always")
-def _before(pages: Records, a: int, b: int) -> bool:
-    """Whether waiting page a leaves before b."""
-    if pages[a].tier != pages[b].tier:
-        return bool(pages[a].tier > pages[b].tier)
-    if pages[a].key != pages[b].key:
-        return bool(pages[a].key > pages[b].key)
-    return a < b
-
-
-@njit(cache=True)
-def _meld(pages: Records, a: int, b: int) -> int:
-    """Join two heaps given by their roots; return the root."""
-    if a == NONE:
-        return b
-    if b == NONE:
-        return a
-    if not _before(pages, a, b):
-        a, b = b, a
-    child = pages[a].child
-    pages[b].next = child
-    if child != NONE:
-        pages[child].prev = b
-    pages[b].prev = a
-    pages[a].child = b
-    return a
-
-
-@njit(cache=True)
-def _join_children(pages: Records, root: int) -> int:
-    """Meld the children of a root in two passes; return the new root."""
-    joined = NONE
-    child = pages[root].child
-    pages[root].child = NONE
-    while child != NONE:
-        second = pages[child].next
-        rest = NONE if second == NONE else pages[second].next
-        pages[child].next = NONE
-        pages[child].prev = NONE
-        if second != NONE:
-            pages[second].next = NONE
-            pages[second].prev = NONE
-        pair = _meld(pages, child, second)
-        pages[pair].next = joined
-        joined = pair
-        child = rest
-    heap = NONE
-    while joined != NONE:
-        rest = pages[joined].next
-        pages[joined].next = NONE
-        heap = _meld(pages, heap, joined)
-        joined = rest
-    return heap
-
-
-@njit(cache=True)
-def _cut(pages: Records, page: int) -> None:
-    """Take a page that is not the root out of its siblings, with all below it."""
-    before = pages[page].prev
-    after = pages[page].next
-    if pages[before].child == page:
-        pages[before].child = after
-    else:
-        pages[before].next = after
-    if after != NONE:
-        pages[after].prev = before
-    pages[page].prev = NONE
-    pages[page].next = NONE
-
-
-@njit(cache=True)
-def _heap_remove(pages: Records, root: int, page: int) -> int:
-    """Take one page out of a heap; return the root. Amortised O(log n)."""
-    if page == root:
-        return _join_children(pages, root)
-    _cut(pages, page)
-    return _meld(pages, root, _join_children(pages, page))
 
 
 @njit(cache=True, inline="always")
@@ -315,14 +193,12 @@ def push(
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site
-    pages[page].child = NONE
-    pages[page].next = NONE
-    pages[page].prev = NONE
+    stand_alone(pages, page)
     if pages[page].state == LEASED:
         sites[site].n_leased -= 1
         totals[0].n_leased -= 1
     pages[page].state = WAITING
-    sites[site].head = _meld(pages, sites[site].head, page)
+    sites[site].head = meld(pages, sites[site].head, page)
     sites[site].n_waiting += 1
     totals[0].n_waiting += 1
     place_site(pages, sites, ready, delayed, totals, site)
@@ -349,16 +225,14 @@ def rekey(
         pages[page].key = key
         pages[page].tier = tier
         if page != root:
-            _cut(pages, page)
-            sites[site].head = _meld(pages, root, page)
+            cut(pages, page)
+            sites[site].head = meld(pages, root, page)
     else:
-        rest = _heap_remove(pages, root, page)
+        rest = take_out(pages, root, page)
         pages[page].key = key
         pages[page].tier = tier
-        pages[page].child = NONE
-        pages[page].next = NONE
-        pages[page].prev = NONE
-        sites[site].head = _meld(pages, rest, page)
+        stand_alone(pages, page)
+        sites[site].head = meld(pages, rest, page)
     if sites[site].head == page or root == page:
         place_site(pages, sites, ready, delayed, totals, site)
 
@@ -375,7 +249,7 @@ def remove(
 ) -> None:
     """Take a waiting page out, leaving it in `state`. Amortised O(log n)."""
     site = pages[page].site
-    sites[site].head = _heap_remove(pages, sites[site].head, page)
+    sites[site].head = take_out(pages, sites[site].head, page)
     sites[site].n_waiting -= 1
     totals[0].n_waiting -= 1
     pages[page].state = state
@@ -403,7 +277,7 @@ def pop(
         return NONE
     site = ready[0]
     page = sites[site].head
-    sites[site].head = _join_children(pages, page)
+    sites[site].head = join_children(pages, page)
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
     pages[page].state = LEASED
@@ -571,10 +445,8 @@ def rekey_all(
         if pages[page].state == WAITING:
             if page < len(keys):
                 pages[page].key = keys[page]
-            pages[page].child = NONE
-            pages[page].next = NONE
-            pages[page].prev = NONE
+            stand_alone(pages, page)
             site = pages[page].site
-            sites[site].head = _meld(pages, sites[site].head, page)
+            sites[site].head = meld(pages, sites[site].head, page)
     for site in range(n_sites):
         place_site(pages, sites, ready, delayed, totals, site)

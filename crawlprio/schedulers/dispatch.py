@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scrapy import Request, signals
 from scrapy.http import Response
-from scrapy.utils.asyncio import run_in_thread
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from crawlprio import engine
 from crawlprio.errors import StoreError
-from crawlprio.frontier.heaps import LEASED, UNKNOWN, WAITING
+from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
 from crawlprio.identity import forget_inherited_slot
 from crawlprio.job import Job
-from crawlprio.orderings.base import Keys
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.schedulers.computations import Computations
 from crawlprio.schedulers.leases import Lease, Leases
 
 if TYPE_CHECKING:
@@ -78,11 +76,10 @@ class Dispatcher:
         self._in_callback: deque[Lease] = deque()
         self._patient = True
         self._alarm = engine.EngineAlarm(crawler)
-        self._computing = False
         self._closed = False
         self.n_links_enqueued = 0
         job.start_ordering()
-        self._frontier.recompute = self._compute_in_thread
+        self._computations = Computations(crawler, self._frontier)
         self._take_saved_requests()
         crawler.signals.connect(self._fetch_ended, signal=signals.request_left_downloader)
         crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
@@ -98,6 +95,7 @@ class Dispatcher:
 
     def close(self) -> None:
         self._closed = True
+        self._computations.close()
         self._alarm.cancel()
 
     def lease_of(self, request: Request) -> Lease | None:
@@ -124,7 +122,7 @@ class Dispatcher:
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
         self._settle()
-        if self._one_at_a_time and (self._leases or self._computing):
+        if self._one_at_a_time and (self._leases or self._computations.under_way):
             return None
         now = monotonic()
         self._let_go(now)
@@ -374,23 +372,6 @@ class Dispatcher:
             lease.fetched_at = time()
             if not self._one_at_a_time:
                 self._in_callback.append(lease)
-
-    def _compute_in_thread(self, work: Callable[[], Keys]) -> None:
-        """Do a recomputation off the event loop, and bring the keys up to date after it."""
-        self._computing = True
-        deferred_from_coro(self._compute(work)).addErrback(self._computation_failed)
-
-    async def _compute(self, work: Callable[[], Keys]) -> None:
-        result = await run_in_thread(work)
-        self._computing = False
-        if not self._closed:
-            self._frontier.accept(result)
-            engine.wake(self._crawler)
-
-    def _computation_failed(self, failure: Failure) -> None:
-        self._computing = False
-        logger.error("The ordering could not be recomputed: %s", failure.getTraceback())
-        engine.wake(self._crawler)
 
 
 def _is_start(request: Request) -> bool:

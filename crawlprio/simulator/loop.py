@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
-from crawlprio.frontier.heaps import Records
+from crawlprio.frontier.records import WAITING, Records
 from crawlprio.orderings import kernels
 from crawlprio.pages import PageIds
 
@@ -120,7 +120,7 @@ def fetch_pages(
             if target >= 0:
                 if (
                     share != 0.0
-                    and pages[target].state == heaps.WAITING
+                    and pages[target].state == WAITING
                     and not (evidence_rule == kernels.SHARE_VALUE and target < n_ranked)
                 ):
                     heaps.rekey(

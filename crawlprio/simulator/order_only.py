@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.frontier import Frontier, heaps
+from crawlprio.frontier import Frontier, heaps, records
 from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
@@ -179,14 +179,14 @@ class _LoopRun:
         # With no delay, the best page of the best site is the best page: one site will do.
         self._sites_of = graph.site if by_waiting else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_waiting else 1
-        site_rows = np.zeros(n_sites, dtype=heaps.SITE)
-        site_rows["head"] = heaps.NONE
+        site_rows = np.zeros(n_sites, dtype=records.SITE)
+        site_rows["head"] = records.NONE
         site_rows["limit"] = 1
         site_rows["ready_at"] = -math.inf
-        totals = np.zeros(1, dtype=heaps.TOTALS)
+        totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = 1
-        totals["site_rule"] = heaps.BY_WAITING_PAGES if by_waiting else heaps.BY_BEST_PAGE
-        page_rows = np.zeros(graph.n_pages, dtype=heaps.PAGE)
+        totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
+        page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         ready, delayed = np.zeros(n_sites, np.int32), np.zeros(n_sites, np.int32)
         self._queue = (page_rows, site_rows, ready, delayed, totals)
         self._pages = pages

@@ -1,0 +1,100 @@
+"""A compiled pairing heap of pages for each site, inside the page records; its root comes first.
+
+It knows pages only: larger tier first, then larger key, then smaller id (the order of discovery).
+
+Source: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of self-adjusting heap,
+Algorithmica 1, 1986 (two-pass variant).
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from crawlprio.frontier.records import NONE, Records
+
+
+@njit(cache=True, inline="always")
+def comes_before(pages: Records, a: int, b: int) -> bool:
+    """Whether waiting page a leaves before b."""
+    if pages[a].tier != pages[b].tier:
+        return bool(pages[a].tier > pages[b].tier)
+    if pages[a].key != pages[b].key:
+        return bool(pages[a].key > pages[b].key)
+    return a < b
+
+
+@njit(cache=True)
+def meld(pages: Records, a: int, b: int) -> int:
+    """Join two heaps given by their roots; return the root."""
+    if a == NONE:
+        return b
+    if b == NONE:
+        return a
+    if not comes_before(pages, a, b):
+        a, b = b, a
+    child = pages[a].child
+    pages[b].next = child
+    if child != NONE:
+        pages[child].prev = b
+    pages[b].prev = a
+    pages[a].child = b
+    return a
+
+
+@njit(cache=True)
+def join_children(pages: Records, root: int) -> int:
+    """Meld the children of a root in two passes; return the new root."""
+    joined = NONE
+    child = pages[root].child
+    pages[root].child = NONE
+    while child != NONE:
+        second = pages[child].next
+        rest = NONE if second == NONE else pages[second].next
+        pages[child].next = NONE
+        pages[child].prev = NONE
+        if second != NONE:
+            pages[second].next = NONE
+            pages[second].prev = NONE
+        pair = meld(pages, child, second)
+        pages[pair].next = joined
+        joined = pair
+        child = rest
+    heap = NONE
+    while joined != NONE:
+        rest = pages[joined].next
+        pages[joined].next = NONE
+        heap = meld(pages, heap, joined)
+        joined = rest
+    return heap
+
+
+@njit(cache=True)
+def cut(pages: Records, page: int) -> None:
+    """Take a page that is not the root out of its siblings, with all below it."""
+    before = pages[page].prev
+    after = pages[page].next
+    if pages[before].child == page:
+        pages[before].child = after
+    else:
+        pages[before].next = after
+    if after != NONE:
+        pages[after].prev = before
+    pages[page].prev = NONE
+    pages[page].next = NONE
+
+
+@njit(cache=True)
+def take_out(pages: Records, root: int, page: int) -> int:
+    """Take one page out of a heap; return the root. Amortised O(log n)."""
+    if page == root:
+        return join_children(pages, root)
+    cut(pages, page)
+    return meld(pages, root, join_children(pages, page))
+
+
+@njit(cache=True)
+def stand_alone(pages: Records, page: int) -> None:
+    """Make a page a heap of its own, whatever it was part of before."""
+    pages[page].child = NONE
+    pages[page].next = NONE
+    pages[page].prev = NONE
