@@ -43,7 +43,8 @@ COMMANDS = (
     "journal.py --pages 4000 --rounds 3",
     f"frontier.py {GRAPH} --seed {SEED}",
     "store.py --visits 10000",
-    f"simulate.py {LARGE} --seeds 217849 --ordering breadth-first --ordering opic",
+    f"simulate.py {LARGE} --seeds 217849",
+    "event_loop.py",
     "profiled.py",
     "profiled.py --crawl follow+addon --pages 1500",
 )
