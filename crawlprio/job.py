@@ -21,7 +21,7 @@ from crawlprio.extraction import host_of
 from crawlprio.frontier import Frontier
 from crawlprio.identity import Identities
 from crawlprio.items import LinkPairs
-from crawlprio.pages import NO_PAGE, PageIds, PageTable, Visit
+from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store, StoreInUse, keep_existing
 from crawlprio.virtual import VirtualWeb
 
@@ -91,6 +91,10 @@ class Job:
         self._store_failed = False
         if self.store is None:
             self.store = self._new_store()
+        if self.store is not None:
+            topic = self.config.topic
+            self.store.set_meta("ordering", self.config.ordering_name)
+            self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
 
     @classmethod
     def of(cls, crawler: Crawler, ordering: str | None = None) -> Job:
@@ -323,11 +327,6 @@ class Job:
     def site_pages(self, site: int) -> int:
         """Return how many pages of a site are known."""
         return self._site_pages.get(site, 0)
-
-    def pages_of(self, requests: Iterable[Request]) -> PageIds:
-        """Return the known pages of requests, in order."""
-        found = [self.page_of(request) for request in requests]
-        return np.array([page for page in found if page != NO_PAGE], dtype=np.int32)
 
     def _add(self, identity: str, url: str, site: int, depth: int) -> int:
         self._site_pages[site] = self._site_pages.get(site, 0) + 1

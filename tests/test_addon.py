@@ -356,3 +356,20 @@ def test_failures_and_redirects_are_recorded_once_each(tmp_path: Path) -> None:
         ("/broken", 500, []),
         ("/2", 404, []),
     ]
+
+
+def test_the_store_says_by_which_ordering_and_for_which_topic_it_was_made(tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ORDERING": "random", "TOPIC": "a b, c"}
+
+    class One(Spider):
+        name = "one"
+        start_urls = ("http://a.test/",)
+
+        def parse(self, response: Any) -> None:
+            return None
+
+    with Site({"/": page()}) as site:
+        run_spider(One, settings, site=site)
+    with Store.open(store, readonly=True) as made:
+        assert (made.get_meta("ordering"), made.get_meta("topic")) == ("random", "a b, c")
