@@ -54,7 +54,9 @@ class Job:
         whether it goes on with a crawl that was in the store.
     n_visits, n_failed, n_unique, n_links
         pages fetched; those of them without an answer or with an error status; pages with a body
-        that no page before had; links recorded.
+        that no page before had; links recorded. In all runs of a crawl that is gone on with.
+    n_visits_before
+        pages fetched in earlier runs.
     """
 
     def __init__(self, crawler: Crawler, ordering: str | None = None) -> None:
@@ -65,6 +67,7 @@ class Job:
         self.pages = self.store.load_pages() if self.store is not None else PageTable()
         self.orders = False
         self.seeds: dict[int, None] = {}
+        self.n_visits_before = 0
         self.n_failed = 0
         self.n_unique = 0
         self.n_links = 0
@@ -181,6 +184,7 @@ class Job:
                 self._count(visit)
                 self.frontier.observe(visit, n_pages)
         self._start_again(range(n_known, len(self.pages)))
+        self.n_visits_before = self.n_visits
 
     def _start_again(self, pages: range) -> None:
         """Let pages wait, in resuming, that no visit showed: seeds, and those of other requests."""

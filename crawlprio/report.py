@@ -71,7 +71,7 @@ class CrawlReport:
         assert self._progress is not None
         assert self._task is not None
         job = Job.of(self._crawler)
-        rate = job.n_visits / max(monotonic() - self._started_at, 1e-9)
+        rate = _per_second(job, monotonic() - self._started_at)
         self._progress.update(
             self._task,
             description=(
@@ -123,8 +123,10 @@ class CrawlReport:
             "sites known": job.pages.n_sites,
             "pages known": len(job.pages),
             "links": job.n_links,
-            "pages per second": round(job.n_visits / max(elapsed, 1e-9), 1),
+            "pages per second": round(_per_second(job, elapsed), 1),
         }
+        if job.resumed:
+            figures["pages fetched in earlier runs"] = job.n_visits_before
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)
@@ -173,6 +175,11 @@ class CrawlReport:
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
             console.print(f"The curves as a picture: {plot}")
+
+
+def _per_second(job: Job, elapsed: float) -> float:
+    """Pages fetched per second in this run."""
+    return (job.n_visits - job.n_visits_before) / max(elapsed, 1e-9)
 
 
 def _shown(value: str | float) -> str:

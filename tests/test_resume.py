@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import scrapy
-from crawls import ADDON, ONE_AT_A_TIME, Site, crawl_demo_web, options, page, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Run, Site, crawl_demo_web, options, page, run_spider
 
 SETTINGS = {
     **ONE_AT_A_TIME,
@@ -124,17 +124,19 @@ class Catalogue(scrapy.Spider):
 
 
 def test_requests_that_are_more_than_links_come_back_as_they_were(tmp_path: Path) -> None:
-    def items(settings: dict[str, object]) -> list[Any]:
+    def run(settings: dict[str, object]) -> Run:
         with Site({}, lambda host, path: page()) as site:
-            return run_spider(Catalogue, {**ADDON, **settings}, site=site).items
+            return run_spider(Catalogue, {**ADDON, **settings}, site=site)
 
     one_at_a_time = {
         **ONE_AT_A_TIME,
         "JOBDIR": str(tmp_path / "job"),
         "CRAWLPRIO_STORE": "crawl.sqlite",
     }
-    before = items({**one_at_a_time, "CLOSESPIDER_PAGECOUNT": 3})
-    after = items(one_at_a_time)
-    whole = items({**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(tmp_path / "other.sqlite")})
-    assert len(before) == 2
-    assert before + after == whole
+    before = run({**one_at_a_time, "CLOSESPIDER_PAGECOUNT": 3})
+    after = run(one_at_a_time)
+    whole = run({**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(tmp_path / "other.sqlite")})
+    assert len(before.items) == 2
+    assert before.items + after.items == whole.items
+    assert after.stats["crawlprio/pages_fetched_in_earlier_runs"] == 3
+    assert after.stats["crawlprio/pages_fetched"] == whole.stats["crawlprio/pages_fetched"] == 8
