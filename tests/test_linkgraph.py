@@ -241,9 +241,9 @@ def test_a_gzipped_edge_list_cut_short_is_refused(tmp_path: Path) -> None:
 def test_a_missing_or_unknown_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"web\.npz: there is no such file"):
         read_graph(tmp_path / "web.npz")
-    (tmp_path / "web.csv").write_text("0,1\n")
-    with pytest.raises(GraphError, match=r"web\.csv is not a graph of a known form"):
-        read_graph(tmp_path / "web.csv")
+    (tmp_path / "web.xls").write_text("0,1\n")
+    with pytest.raises(GraphError, match=r"web\.xls is not a graph of a known form"):
+        read_graph(tmp_path / "web.xls")
     with pytest.raises(GraphError, match="cannot be read"):
         read_graph(tmp_path)
 

@@ -35,7 +35,8 @@ class Command(OneLineCommand):
             "Write the links that a crawl recorded in STORE to FILE. The ending of FILE is the "
             "format: .csv, .jsonl and .parquet (source URL, target URL, anchor text), .graphml, "
             ".npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz (page ids). "
-            "A page visited more than once has the links of its last visit."
+            "A page visited more than once has the links of its last visit. Each of them can be "
+            "given where a command takes a GRAPH."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -6,5 +6,6 @@ Nothing here knows orderings, importance or Scrapy.
 from crawlprio.linkgraph.graph import LinkGraph
 from crawlprio.linkgraph.npz import write_npz
 from crawlprio.linkgraph.reading import read_graph
+from crawlprio.linkgraph.urls import Urls
 
-__all__ = ["LinkGraph", "read_graph", "write_npz"]
+__all__ = ["LinkGraph", "Urls", "read_graph", "write_npz"]

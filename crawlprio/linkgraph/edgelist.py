@@ -15,7 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import MAX_PAGES, Indptr, LinkGraph
+from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
+from crawlprio.linkgraph.rows import gathered_rows
 from crawlprio.pages import PageIds
 
 SPARSEST = 1000
@@ -56,14 +57,25 @@ def read_edge_list(path: Path) -> LinkGraph:
         raise GraphError(
             f"{path}:{number}: expected two page ids from 0 to {MAX_PAGES - 1}; found {line!r}."
         )
+    return graph_of_ids(path, sources, targets)
+
+
+def graph_of_ids(path: Path, sources: PageIds, targets: PageIds) -> LinkGraph:
+    """Return the graph of links from `sources[k]` to `targets[k]`, rows in that order.
+
+    Raises
+    ------
+    GraphError
+        When the ids are far more than the links: they would fill memory with empty pages.
+    """
     n_pages = int(max(sources.max(), targets.max())) + 1 if len(sources) else 0
     if n_pages > FREE_IDS + SPARSEST * len(sources):
         raise GraphError(
             f"{path}: the largest page id is {n_pages - 1} but there are only {len(sources)} "
             "links; number the pages from 0 without large gaps."
         )
-    indptr, indices = _rows(sources, targets, n_pages)
-    return LinkGraph.cleaned(indptr, indices)
+    indptr, indices = gathered_rows(sources, targets, n_pages)
+    return LinkGraph.cleaned(indptr, indices, in_place=True)
 
 
 @njit(cache=True, nogil=True)
@@ -110,19 +122,3 @@ def _parse(text: NDArray[np.uint8]) -> tuple[PageIds, PageIds, int]:
             targets[n_links] = target
             n_links += 1
     return sources[:n_links].copy(), targets[:n_links].copy(), -1
-
-
-@njit(cache=True, nogil=True)
-def _rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Indptr, PageIds]:
-    """Gather the targets of each source, in the order given, by a counting sort."""
-    starts = np.zeros(n_pages + 2, dtype=np.int64)
-    for k in range(len(sources)):
-        starts[sources[k] + 2] += 1
-    for page in range(n_pages):
-        starts[page + 2] += starts[page + 1]
-    indices = np.empty(len(sources), dtype=np.int32)
-    for k in range(len(sources)):
-        row = sources[k] + 1
-        indices[starts[row]] = targets[k]
-        starts[row] += 1
-    return starts[: n_pages + 1].copy(), indices

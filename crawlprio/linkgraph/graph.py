@@ -11,21 +11,36 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crawlprio.errors import GraphError
+from crawlprio.linkgraph.rows import (
+    BAD_SITE,
+    BAD_TARGET,
+    FALLING_ROW,
+    Indptr,
+    copy_unrepeated,
+    count_unrepeated,
+    first_fault,
+    rows_among,
+    rows_between_sites,
+    spread,
+    transposed_rows,
+)
+from crawlprio.linkgraph.urls import Urls
 from crawlprio.pages import NO_PAGE, PageIds
 
 MAX_PAGES = 2**31 - 1
 """Page ids are int32."""
 
-Indptr = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class LinkGraph:
     """Who links to whom: the links of page i are `indices[indptr[i]:indptr[i + 1]]`, in page order.
+
+    Links are had by page or URL, out and in, all or between sites only, at 4 bytes a link and 8 a
+    page in each direction (the job of the Connectivity Server: Bharat et al., WWW 1998; Najork &
+    Wiener, WWW 2001, section 2).
 
     Construction checks shapes and ranges in one pass; it trusts rows to be free of self-links and
     duplicates. `LinkGraph.cleaned` takes those out.
@@ -76,32 +91,29 @@ class LinkGraph:
                 f"indptr runs from {indptr[0]} to {indptr[-1]}; "
                 f"it must run from 0 to the number of links, {len(indices)}."
             )
-        falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-        if len(falls):
-            row = int(falls[0])
+        fault, place, largest_site = first_fault(indptr, indices, site)
+        if fault == FALLING_ROW:
             raise GraphError(
-                f"indptr falls from {indptr[row]} to {indptr[row + 1]} at page {row}; "
+                f"indptr falls from {indptr[place]} to {indptr[place + 1]} at page {place}; "
                 "it must never fall."
             )
-        if len(indices) and (indices.min() < 0 or indices.max() >= n_pages):
-            k = int(np.flatnonzero((indices < 0) | (indices >= n_pages))[0])
+        if fault == BAD_TARGET:
             raise GraphError(
-                f"link {k} leads to page {indices[k]}; page ids must be 0 to {n_pages - 1}."
+                f"link {place} leads to page {indices[place]}; page ids must be 0 to {n_pages - 1}."
             )
         if len(site) != n_pages:
             raise GraphError(
                 f"site has {len(site)} elements; it must have one per page, {n_pages}."
             )
-        if n_pages and site.min() < 0:
-            page = int(np.argmin(site))
-            raise GraphError(f"page {page} is on site {site[page]}; site ids count from 0.")
+        if fault == BAD_SITE:
+            raise GraphError(f"page {place} is on site {site[place]}; site ids count from 0.")
         if self.urls is not None and len(self.urls) != n_pages:
             raise GraphError(
                 f"there are {len(self.urls)} URLs for {n_pages} pages; there must be one per page."
             )
-        if self.hosts is not None and n_pages and len(self.hosts) <= site.max():
+        if self.hosts is not None and len(self.hosts) <= largest_site:
             raise GraphError(
-                f"there are {len(self.hosts)} hosts and a page on site {site.max()}; "
+                f"there are {len(self.hosts)} hosts and a page on site {largest_site}; "
                 "there must be one host per site."
             )
 
@@ -114,18 +126,25 @@ class LinkGraph:
         site: NDArray[Any] | None = None,
         urls: Sequence[str] | None = None,
         hosts: Sequence[str] | None = None,
+        in_place: bool = False,
     ) -> LinkGraph:
         """Return the graph without self-links and duplicates; of duplicates the first stays.
 
-        Row order is kept. The number of links left out is `n_dropped`. Cost: O(n_pages + n_links).
+        Row order is kept. The number of links left out is `n_dropped`. With `in_place` the links
+        may be written over, so that none are copied. Cost: O(n_pages + n_links), 4 bytes a page
+        besides the graph.
         """
         sites = np.empty(0, dtype=np.int32) if site is None else site
         graph = cls(indptr, indices, sites, urls, hosts)
-        kept_indptr, kept = _without_repeats(graph.indptr, graph.indices)
-        n_dropped = graph.n_links - len(kept)
+        n_kept = count_unrepeated(graph.indptr, graph.indices)
+        n_dropped = graph.n_links - n_kept
         if n_dropped == 0:
             return graph
-        return cls(kept_indptr, kept, graph.site, urls, hosts, n_dropped)
+        kept_indptr, kept = graph.indptr, graph.indices
+        if not in_place or not (kept.flags.writeable and kept_indptr.flags.writeable):
+            kept_indptr, kept = np.empty_like(kept_indptr), np.empty(n_kept, dtype=np.int32)
+        copy_unrepeated(graph.indptr, graph.indices, kept_indptr, kept)
+        return cls(kept_indptr, kept[:n_kept], graph.site, urls, hosts, n_dropped)
 
     @property
     def n_pages(self) -> int:
@@ -142,38 +161,105 @@ class LinkGraph:
             return len(self.hosts)
         return int(self.site.max()) + 1 if self.n_pages else 0
 
-    def out_links(self, page: int) -> PageIds:
-        """Return the targets of a page, in page order: a view. O(1)."""
-        return self.indices[self.indptr[page] : self.indptr[page + 1]]
+    def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
+        """Return the targets of a page, in page order, or those on other sites only.
 
-    def in_links(self, page: int) -> PageIds:
-        """Return the pages that link to a page, in ascending order: a view.
+        A view, O(1); between sites a copy, O(links of the page).
+        """
+        row = self.indices[self.indptr[page] : self.indptr[page + 1]]
+        return row[self.site[row] != self.site[page]] if between_sites else row
 
-        O(1), but for the first call, which transposes the graph in O(n_pages + n_links).
+    def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
+        """Return the pages that link to a page, ascending, or those on other sites only.
+
+        A view, O(1); between sites a copy, O(links to the page). The first call transposes the
+        graph in O(n_pages + n_links).
         """
         indptr, sources = self.transposed
-        return sources[indptr[page] : indptr[page + 1]]
+        row = sources[indptr[page] : indptr[page + 1]]
+        return row[self.site[row] != self.site[page]] if between_sites else row
 
     @cached_property
     def transposed(self) -> tuple[Indptr, PageIds]:
         """The in-links as (indptr int64, sources int32), sources ascending; built on first use."""
-        indptr, sources = _transpose(self.indptr, self.indices)
+        indptr, sources = transposed_rows(self.indptr, self.indices)
         return indptr, sources
 
-    def find(self, url: str) -> int:
-        """Return the page with exactly this URL, or `NO_PAGE`.
+    def between_sites(self) -> LinkGraph:
+        """Return the graph of the same pages with only the links that lead to another site."""
+        indptr, indices = rows_between_sites(self.indptr, self.indices, self.site)
+        return LinkGraph(indptr, indices, self.site, self.urls, self.hosts)
 
-        O(1), but for the first call, which indexes all URLs.
+    def neighbourhood(self, pages: ArrayLike, *, out: int = 1, back: int = 1) -> PageIds:
+        """Return the pages, those up to `out` links on from them, those up to `back` links before.
+
+        Each once: first the pages given, then what lies on, nearest first, then what lies before.
+        `subgraph` of it is the neighbourhood graph of Bharat et al. O(links of those pages), but
+        for the transpose.
+
+        Raises
+        ------
+        GraphError
+            When a page is not of the graph.
         """
-        return self._page_of_url.get(url, NO_PAGE)
+        start = self._distinct(pages)
+        reached = np.zeros(self.n_pages, dtype=np.bool_)
+        queue = np.empty(self.n_pages, dtype=np.int32)
+        reached[start] = True
+        queue[: len(start)] = start
+        n_out = spread(self.indptr, self.indices, out, reached, queue, len(start))
+        if back < 1:
+            return queue[:n_out].copy()
+        # What lies on from a page may lie before it too, and is passed through on the way back.
+        reached[queue[len(start) : n_out]] = False
+        before = np.empty_like(queue)
+        before[: len(start)] = start
+        n_back = spread(*self.transposed, back, reached, before, len(start))
+        reached[before[:n_back]] = False
+        reached[queue[:n_out]] = True
+        new = before[len(start) : n_back]
+        return np.concatenate((queue[:n_out], new[~reached[new]]))
+
+    def subgraph(self, pages: ArrayLike) -> LinkGraph:
+        """Return the graph of these pages and the links among them; page i of it is `pages[i]`.
+
+        Site ids stay; repeated pages count once. O(n_pages + links of the pages).
+
+        Raises
+        ------
+        GraphError
+            When a page is not of the graph.
+        """
+        chosen = self._distinct(pages)
+        place = np.full(self.n_pages, NO_PAGE, dtype=np.int32)
+        place[chosen] = np.arange(len(chosen), dtype=np.int32)
+        indptr, indices = rows_among(self.indptr, self.indices, chosen, place)
+        urls = None if self.urls is None else Urls(self.urls[page] for page in chosen.tolist())
+        return LinkGraph(indptr, indices, self.site[chosen], urls, self.hosts)
+
+    def find(self, url: str) -> int:
+        """Return the page with exactly this URL, or `NO_PAGE`; of several the first.
+
+        O(1), but for the first call, which indexes all URLs at 8 bytes each.
+        """
+        return self._urls.find(url)
 
     @cached_property
-    def _page_of_url(self) -> dict[str, int]:
-        """The first page of each URL."""
-        pages: dict[str, int] = {}
-        for page, url in enumerate(self.urls or ()):
-            pages.setdefault(url, page)
-        return pages
+    def _urls(self) -> Urls:
+        """The URLs in the form that can be searched."""
+        return self.urls if isinstance(self.urls, Urls) else Urls(self.urls or ())
+
+    def _distinct(self, pages: ArrayLike) -> PageIds:
+        """Return the pages as int32, each once, in the order given, or say which is none."""
+        given = np.atleast_1d(np.asarray(pages))
+        ids = _integers("pages", given if given.size else given.astype(np.int64), np.int64)
+        outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
+        if len(outside):
+            raise GraphError(
+                f"there is no page {ids[outside[0]]}; page ids are 0 to {self.n_pages - 1}."
+            )
+        _, first = np.unique(ids, return_index=True)
+        return ids[np.sort(first)].astype(np.int32)
 
 
 def _integers(name: str, values: NDArray[Any], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
@@ -192,41 +278,3 @@ def _integers(name: str, values: NDArray[Any], dtype: type[np.signedinteger[Any]
             f"they must fit {np.dtype(dtype)}."
         )
     return array.astype(dtype)
-
-
-@njit(cache=True, nogil=True)
-def _without_repeats(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
-    """Copy the rows without self-links and without targets that the row has already listed."""
-    n = len(indptr) - 1
-    kept_indptr = np.zeros(n + 1, dtype=np.int64)
-    kept = np.empty(len(indices), dtype=np.int32)
-    last_row = np.full(n, -1, dtype=np.int32)
-    n_kept = 0
-    for page in range(n):
-        last_row[page] = page
-        for k in range(indptr[page], indptr[page + 1]):
-            target = indices[k]
-            if last_row[target] != page:
-                last_row[target] = page
-                kept[n_kept] = target
-                n_kept += 1
-        kept_indptr[page + 1] = n_kept
-    return kept_indptr, kept[:n_kept].copy()
-
-
-@njit(cache=True, nogil=True)
-def _transpose(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
-    """Turn rows of targets into rows of sources by a counting sort."""
-    n = len(indptr) - 1
-    starts = np.zeros(n + 2, dtype=np.int64)
-    for k in range(len(indices)):
-        starts[indices[k] + 2] += 1
-    for page in range(n):
-        starts[page + 2] += starts[page + 1]
-    sources = np.empty(len(indices), dtype=np.int32)
-    for page in range(n):
-        for k in range(indptr[page], indptr[page + 1]):
-            target = indices[k]
-            sources[starts[target + 1]] = page
-            starts[target + 1] += 1
-    return starts[: n + 1].copy(), sources

@@ -5,7 +5,9 @@ Nothing here knows other formats.
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -16,9 +18,25 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.linkgraph.urls import Urls
 
-BROKEN_FILE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+BROKEN_FILE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What NumPy and zipfile raise for a file cut short or altered."""
+
+DEFLATED_BELOW = 64 * 2**20
+"""Bytes of arrays up to which `write_npz` deflates them, unless told."""
+
+CHUNK = 2**20
 
 
 def read_npz(path: Path) -> LinkGraph:
@@ -49,32 +67,48 @@ def read_npz(path: Path) -> LinkGraph:
     urls = read_urls(urls_path(path))
     try:
         return LinkGraph.cleaned(
-            arrays["indptr"], arrays["indices"], site=arrays.get("site"), urls=urls
+            arrays["indptr"], arrays["indices"], site=arrays.get("site"), urls=urls, in_place=True
         )
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from error
 
 
-def write_npz(graph: LinkGraph, path: str | Path) -> None:
+def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = None) -> None:
     """Write the graph to `path`, and its URLs, if it has any, to `NAME.urls.gz` beside it.
 
-    The same graph always gives the same `.urls.gz`. Host names are not kept: site ids are.
+    The same graph always gives the same bytes. Host names are not kept: site ids are.
+
+    Parameters
+    ----------
+    compressed
+        Whether arrays are deflated, which takes most of the time of writing; unless said, those of
+        up to `DEFLATED_BELOW` bytes are.
 
     Raises
     ------
     GraphError
         When a URL holds a line break, or the file cannot be written.
+
+    Notes
+    -----
+    Needs no memory to speak of beside the graph, but a copy of URLs that are not `Urls`.
     """
     path = Path(path)
+    if compressed is None:
+        n_bytes = graph.indptr.nbytes + graph.indices.nbytes + graph.site.nbytes
+        compressed = n_bytes <= DEFLATED_BELOW
     try:
         with path.open("wb") as file:
-            np.savez_compressed(file, indptr=graph.indptr, indices=graph.indices, site=graph.site)
+            save = np.savez_compressed if compressed else np.savez
+            save(file, indptr=graph.indptr, indices=graph.indices, site=graph.site)
         if graph.urls is not None:
-            text = "\n".join(graph.urls)
-            if graph.n_pages and text.count("\n") != graph.n_pages - 1:
+            urls = graph.urls if isinstance(graph.urls, Urls) else Urls(graph.urls)
+            if urls.n_lines != len(urls):
                 raise GraphError(f"{path}: a URL holds a line break; URLs are kept one a line.")
+            lines = urls.lines()
             with urls_path(path).open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as file:
-                file.write(text.encode() + b"\n" * bool(graph.n_pages))
+                for start in range(0, len(lines), CHUNK):
+                    file.write(lines[start : start + CHUNK])
     except OSError as error:
         raise GraphError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -84,17 +118,22 @@ def urls_path(path: Path) -> Path:
     return path.with_name(path.stem + ".urls.gz")
 
 
-def read_urls(path: Path) -> list[str] | None:
+def read_urls(path: Path) -> Urls | None:
     """Return the URLs of such a file, one a line, or None when there is no file."""
     if not path.exists():
         return None
+    text = bytearray()
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        text = gzip.decompress(path.read_bytes()).decode()
+        with gzip.open(path) as file:
+            while chunk := file.read(CHUNK):
+                decoder.decode(chunk)
+                text += chunk
+        decoder.decode(b"", final=True)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise GraphError(
             f"{path} cannot be read as gzipped UTF-8 text ({error}); write it anew or remove it."
         ) from error
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.rstrip("\r") for line in lines]
+    if b"\r" in text:
+        text = bytearray(re.sub(rb"\r+(\n|$)", rb"\1", text))
+    return Urls.from_lines(text)

@@ -5,22 +5,39 @@ What a form looks like inside is the business of its own module.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import LinkGraph
-from crawlprio.linkgraph.npz import read_npz
 
 SQLITE_MAGIC = b"SQLite format 3\0"
-EDGE_LIST_SUFFIXES = (".txt", ".txt.gz")
+
+READERS = {
+    ".npz": ("npz", "read_npz"),
+    ".txt": ("edgelist", "read_edge_list"),
+    ".txt.gz": ("edgelist", "read_edge_list"),
+    ".graph": ("webgraph", "read_webgraph"),
+    ".csv": ("tables", "read_csv"),
+    ".jsonl": ("tables", "read_jsonl"),
+    ".parquet": ("parquet", "read_parquet"),
+    ".graphml": ("graphml", "read_graphml"),
+}
+"""By the ending of a name, the module of this package that reads the file, and its function."""
 
 
 def read_graph(path: str | Path) -> LinkGraph:
-    """Read a link graph: crawl store, `.npz`, edge list `.txt` or `.txt.gz`, WebGraph `.graph`.
+    """Read a link graph from a crawl store or a file of any form that `scrapy links export` writes.
 
-    A file that begins as SQLite does is a crawl store, whatever its name. The order of links in a
-    row is that of the file; self-links are left out, and of duplicates all but the first; how many
-    is `n_dropped`.
+    The ending of the name is the form: `.npz`; `.txt` or `.txt.gz`, an edge list of ids; `.csv`,
+    `.jsonl` and `.parquet`, tables of links by id or URL; `.graphml`; and `.graph`, which the
+    WebGraph framework writes. A file that begins as SQLite does is a crawl store, whatever its
+    name.
+
+    The order of links in a row is that of the file; self-links are left out, and of duplicates all
+    but the first; how many is `n_dropped`. Files that list links, not pages, do not have the pages
+    that no link names. In tables of URLs pages are numbered in the order first named.
 
     Parameters
     ----------
@@ -31,7 +48,8 @@ def read_graph(path: str | Path) -> LinkGraph:
     Raises
     ------
     GraphError
-        When there is no such file, its form is not known, or it is broken.
+        When there is no such file, its form is not known, it is broken, or for `.parquet` pyarrow
+        is not installed.
     StoreError
         When it is a crawl store that cannot be read.
     """
@@ -43,22 +61,17 @@ def read_graph(path: str | Path) -> LinkGraph:
         raise GraphError(f"{path}: there is no such file; give a graph or a crawl store.") from None
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
-    name = path.name.lower()
     if magic == SQLITE_MAGIC:
         return _read_store(path)
-    if name.endswith(".npz"):
-        return read_npz(path)
-    if name.endswith(EDGE_LIST_SUFFIXES):
-        from crawlprio.linkgraph.edgelist import read_edge_list
-
-        return read_edge_list(path)
-    if name.endswith(".graph"):
-        from crawlprio.linkgraph.webgraph import read_webgraph
-
-        return read_webgraph(path)
+    for suffix, (module, function) in READERS.items():
+        if path.name.lower().endswith(suffix):
+            # Imported where needed: most programs read one form.
+            found = import_module(f"crawlprio.linkgraph.{module}")
+            read: Callable[[Path], LinkGraph] = getattr(found, function)
+            return read(path)
     raise GraphError(
         f"{path} is not a graph of a known form; known are a crawl store (SQLite), .npz, "
-        ".txt or .txt.gz (edge list) and .graph (WebGraph)."
+        ".txt or .txt.gz (edge list), .csv, .jsonl, .parquet, .graphml and .graph (WebGraph)."
     )
 
 

@@ -21,8 +21,9 @@ from crawlprio.linkgraph.bitcodes import (
     as_words,
     read_number,
 )
-from crawlprio.linkgraph.graph import MAX_PAGES, Indptr, LinkGraph
+from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.npz import read_urls, urls_path
+from crawlprio.linkgraph.rows import Indptr
 from crawlprio.pages import PageIds
 
 COMPONENTS = {
@@ -82,7 +83,7 @@ def read_webgraph(path: Path) -> LinkGraph:
         )
     if indptr[-1] != n_links:
         raise GraphError(f"{path} holds {indptr[-1]} links; {properties_path.name} says {n_links}.")
-    return LinkGraph.cleaned(indptr, indices, urls=read_urls(urls_path(path)))
+    return LinkGraph.cleaned(indptr, indices, urls=read_urls(urls_path(path)), in_place=True)
 
 
 def _read_properties(path: Path) -> dict[str, str]:

@@ -48,6 +48,8 @@ def export_links(store: Store, path: str | Path, track: Track = iter) -> Exporte
     `.csv`, `.jsonl`, `.parquet`: source URL, target URL and anchor text of each link. `.graphml`:
     pages with URL and site, links with anchor text. `.npz`: `indptr`, `indices`, `site`, with the
     URLs in `NAME.urls.gz` beside it. `.txt.gz`: page ids, two a line, under a `#` header.
+    `read_graph` reads each of them: `.graphml` and `.npz` as the same graph, pages without links
+    too, the others as the same links.
 
     A page visited more than once has the links of its last visit. Sources come in the order of
     those visits (in `.npz`: of pages), their links in page order. `path` is replaced once all is

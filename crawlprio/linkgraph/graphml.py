@@ -1,0 +1,173 @@
+"""Link graphs as GraphML, read element by element.
+
+Nothing here knows other formats, nor who wrote the file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.linkgraph.naming import first_seen, named_graph
+from crawlprio.linkgraph.rows import gathered_rows
+
+ATTRIBUTES = ("url", "site", "name")
+"""Attributes of nodes that are read."""
+
+NUMBER_TYPES = ("int", "long", "float", "double")
+
+
+def read_graphml(path: Path) -> LinkGraph:
+    """Read a directed GraphML graph, as `scrapy links export`, NetworkX and igraph write it.
+
+    Pages are numbered in the order in which the file first names their nodes. The attributes `url`
+    and `site` of nodes are read; without `url`, `name` or else the id of the node is taken for it,
+    unless these are numbers (`7`, `n7`); without `site`, the host of the URL. What else there is,
+    anchor texts too, is passed over. The order of links in a row is that of the edges.
+
+    Raises
+    ------
+    GraphError
+        With the line number: when the file is cut short or no XML, undirected, nested, has
+        hyperedges, edges to nodes that are not declared, or declares entities, which could make a
+        small file fill memory.
+
+    Notes
+    -----
+    Some 400,000 links a second. Holds 8 bytes a link and the texts of nodes as Python strings.
+    """
+    reading = _Reading(path)
+    try:
+        with path.open("rb") as file:
+            reading.parser.ParseFile(file)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        raise GraphError(
+            f"{path}:{error.lineno}: this is no whole XML file ({reason}); write it anew."
+        ) from None
+    except (LookupError, ValueError) as error:
+        raise GraphError(f"{path}:1: the encoding is not known ({error}); use UTF-8.") from None
+    except OSError as error:
+        raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return reading.graph()
+
+
+class _Reading:
+    """What has been read so far of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.EntityDeclHandler = self.entity
+        self.pages = first_seen()
+        self.ends = array("i")
+        self.undeclared: dict[int, int] = {}
+        """Pages that an edge has named and no node yet, with the line."""
+        self.keys: dict[str, tuple[str, bool]] = {}
+        """Attribute that a key means, and whether it is a number."""
+        self.facts: dict[str, dict[int, Any]] = {name: {} for name in ATTRIBUTES}
+        self.page = -1
+        self.key = ""
+        self.text: list[str] = []
+        self.n_graphs = 0
+        self.is_graphml = False
+
+    def fault(self, sentence: str) -> GraphError:
+        return GraphError(f"{self.path}:{self.parser.CurrentLineNumber}: {sentence}")
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(":")[2]
+        if name == "edge":
+            self.edge(attributes)
+        elif name == "node":
+            self.node(attributes)
+        elif name == "data":
+            if self.page >= 0 and attributes.get("key") in self.keys:
+                self.key = attributes["key"]
+                self.text.clear()
+                self.parser.CharacterDataHandler = self.text.append
+        elif name == "key":
+            title = attributes.get("attr.name", "")
+            if attributes.get("for", "all") in ("node", "all") and title in ATTRIBUTES:
+                is_number = attributes.get("attr.type") in NUMBER_TYPES
+                self.keys[attributes.get("id", "")] = (title, is_number)
+        elif name == "graph":
+            self.n_graphs += 1
+            if self.n_graphs > 1:
+                raise self.fault("there is a second graph; give a file with one.")
+            if attributes.get("edgedefault", "directed") != "directed":
+                raise self.fault("the graph is undirected; links have a direction.")
+        elif name == "hyperedge":
+            raise self.fault("there is a hyperedge; a link has two ends.")
+        elif name == "graphml":
+            self.is_graphml = True
+        elif not self.is_graphml:
+            raise self.fault(f"the file begins with <{name[:80]}>; expected <graphml>.")
+
+    def end(self, name: str) -> None:
+        if self.key:
+            self.parser.CharacterDataHandler = None
+            title, is_number = self.keys[self.key]
+            text = "".join(self.text)
+            self.facts[title][self.page] = self.number(title, text) if is_number else text
+            self.key = ""
+        elif self.page >= 0 and name.rpartition(":")[2] == "node":
+            self.page = -1
+
+    def entity(self, *declaration: object) -> None:
+        raise self.fault("an entity is declared, which is not read; write the text out.")
+
+    def node(self, attributes: dict[str, str]) -> None:
+        if "id" not in attributes:
+            raise self.fault("a node has no id.")
+        n_known = len(self.pages)
+        self.page = self.pages[attributes["id"]]
+        if self.page < n_known and self.undeclared.pop(self.page, None) is None:
+            raise self.fault(f"node {attributes['id'][:80]!r} is declared a second time.")
+
+    def edge(self, attributes: dict[str, str]) -> None:
+        if "source" not in attributes or "target" not in attributes:
+            raise self.fault("an edge has no source or no target.")
+        if attributes.get("directed", "true") not in ("true", "1"):
+            raise self.fault("an edge is undirected; links have a direction.")
+        for end in (attributes["source"], attributes["target"]):
+            n_known = len(self.pages)
+            page = self.pages[end]
+            if page == n_known:
+                self.undeclared[page] = self.parser.CurrentLineNumber
+            self.ends.append(page)
+
+    def number(self, title: str, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self.fault(f"{title} is {text[:80]!r}; the file says it is a number.") from None
+
+    def graph(self) -> LinkGraph:
+        """Return the graph that was read."""
+        if self.n_graphs == 0:
+            raise GraphError(
+                f"{self.path}: there is no graph in it; expected <graph> in <graphml>."
+            )
+        names = list(self.pages)
+        if self.undeclared:
+            page, line = next(iter(self.undeclared.items()))
+            raise GraphError(
+                f"{self.path}:{line}: an edge names node {names[page][:80]!r}, "
+                "which the file does not declare."
+            )
+        ends = np.array(self.ends, dtype=np.int32).reshape(-1, 2)
+        rows = gathered_rows(ends[:, 0].copy(), ends[:, 1].copy(), len(names))
+        facts = {t: [f.get(p) for p in range(len(names))] for t, f in self.facts.items()}
+        if all(isinstance(name, str) for name in facts["name"]):
+            names = facts["name"]
+        return named_graph(str(self.path), *rows, names, facts["url"], facts["site"])

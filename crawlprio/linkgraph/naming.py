@@ -1,0 +1,206 @@
+"""Pages that come by name: names into page ids, URLs into sites.
+
+Nothing here knows the form of any file.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph.edgelist import graph_of_ids
+from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
+from crawlprio.linkgraph.rows import gathered_rows
+from crawlprio.linkgraph.urls import Urls
+from crawlprio.pages import PageIds
+
+NUMBERED = re.compile("n?[0-9]+")
+"""Names of nodes that say nothing: numbers, and numbers after an n."""
+
+Sites = NDArray[np.int32]
+
+
+def first_seen() -> defaultdict[Any, int]:
+    """Return a dictionary that gives each new key the next number, from 0."""
+    numbers: defaultdict[Any, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
+
+
+class LinkList:
+    """Links of a file, gathered as they are read: of page ids or of names, never of both.
+
+    Names get page ids in the order in which they are first named.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names = first_seen()
+        self._ends = array("i")
+        self._has_ids = False
+
+    def add_ids(self, line: int, source: int, target: int) -> None:
+        """Add a link between two page ids."""
+        if not (0 <= source < MAX_PAGES and 0 <= target < MAX_PAGES):
+            raise GraphError(
+                f"{self._path}:{line}: expected two page ids from 0 to {MAX_PAGES - 1}; "
+                f"found {source} and {target}."
+            )
+        if self._names:
+            raise self._mixed(line)
+        self._has_ids = True
+        self._ends.append(source)
+        self._ends.append(target)
+
+    def add_names(self, line: int, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Add links between named pages, the first of which stands on `line`."""
+        if self._has_ids:
+            raise self._mixed(line)
+        names = self._names
+        self._ends.extend(
+            [names[end] for pair in zip(sources, targets, strict=True) for end in pair]
+        )
+
+    def _mixed(self, line: int) -> GraphError:
+        return GraphError(
+            f"{self._path}:{line}: the lines before give page ids and this one names, or the "
+            "other way round; give ids in all or names in all."
+        )
+
+    def graph(self) -> LinkGraph:
+        """Return the graph of the links; the site of a named page is its host."""
+        ends = np.array(self._ends, dtype=np.int32).reshape(-1, 2)
+        sources, targets = ends[:, 0].copy(), ends[:, 1].copy()
+        if self._has_ids:
+            return graph_of_ids(self._path, sources, targets)
+        urls = Urls(self._names) if self._names else None
+        site, hosts = sites_of(self._names)
+        indptr, indices = gathered_rows(sources, targets, len(self._names))
+        return LinkGraph.cleaned(indptr, indices, site=site, urls=urls, hosts=hosts, in_place=True)
+
+
+def sites_of(urls: Iterable[str]) -> tuple[Sites | None, list[str] | None]:
+    """Return the site of each page and the host of each site, or None twice if no URL has a host.
+
+    Sites are numbered in the order of their first page; URLs without a host share one.
+    """
+    origins: dict[str, int] = {}
+    hosts = first_seen()
+    site = array("i")
+    for url in urls:
+        origin = "/".join(url.split("/", 3)[:3])
+        known = origins.get(origin)
+        if known is None:
+            known = origins[origin] = hosts[_host(origin)]
+        site.append(known)
+    if not any(hosts):
+        return None, None
+    return np.array(site, dtype=np.int32), list(hosts)
+
+
+def _host(origin: str) -> str:
+    """Return the host name in scheme and authority, or an empty text."""
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
+
+
+def named_graph(
+    subject: str,
+    indptr: NDArray[np.int64],
+    indices: PageIds,
+    names: Sequence[Any],
+    urls: Sequence[Any],
+    sites: Sequence[Any],
+) -> LinkGraph:
+    """Return the graph of nodes that have attributes.
+
+    Parameters
+    ----------
+    names
+        Name of each node; they are taken for URLs where nodes have none, unless they are numbers.
+    urls, sites
+        Attribute of each node, None where it has none: all nodes have it, or no node. Sites are
+        site ids, or texts, which are then the hosts; without sites, they are the hosts of the URLs.
+
+    Raises
+    ------
+    GraphError
+        When one node has an attribute and another has not, or the value is not of its kind.
+    """
+    given = _all_or_none(subject, "url", names, urls)
+    if given is None and any(not _is_number(name) for name in names):
+        given = [str(name) for name in names]
+    for page, url in enumerate(given or ()):
+        if not isinstance(url, str):
+            raise GraphError(
+                f"{subject}: node {names[page]!r} has the url {url!r}; it must be a text."
+            )
+    site: NDArray[Any] | None = None
+    hosts: list[str] | None = None
+    given_sites = _all_or_none(subject, "site", names, sites)
+    if given_sites is None:
+        site, hosts = sites_of(given or ())
+    elif all(isinstance(value, str) for value in given_sites):
+        number = first_seen()
+        site = np.array([number[value] for value in given_sites], dtype=np.int32)
+        hosts = list(number)
+    else:
+        site = _site_ids(subject, names, given_sites)
+    try:
+        return LinkGraph.cleaned(
+            indptr,
+            indices,
+            site=site,
+            urls=None if given is None else Urls(given),
+            hosts=hosts,
+            in_place=True,
+        )
+    except GraphError as error:
+        raise GraphError(f"{subject}: {error}") from None
+
+
+def _is_number(name: object) -> bool:
+    """Tell whether the name of a node says nothing."""
+    if isinstance(name, str):
+        return NUMBERED.fullmatch(name) is not None
+    return isinstance(name, int | np.integer)
+
+
+def _all_or_none(
+    subject: str, attribute: str, names: Sequence[Any], values: Sequence[Any]
+) -> Sequence[Any] | None:
+    """Return the values, or None if no node has one."""
+    lacking = [page for page, value in enumerate(values) if value is None]
+    if len(lacking) == len(values):
+        return None
+    if lacking:
+        raise GraphError(
+            f"{subject}: node {names[lacking[0]]!r} has no {attribute} and others have one; "
+            "give it to all nodes or to none."
+        )
+    return values
+
+
+def _site_ids(subject: str, names: Sequence[Any], sites: Sequence[Any]) -> NDArray[np.int64]:
+    """Return site ids as an array; whole numbers in floating point are numbers too."""
+    ids = np.zeros(len(sites), dtype=np.int64)
+    for page, value in enumerate(sites):
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not is_number or not 0 <= value < MAX_PAGES or int(value) != value:
+            raise GraphError(
+                f"{subject}: node {names[page]!r} has the site {value!r}; sites must be host "
+                f"names, or whole numbers from 0 to {MAX_PAGES - 1}."
+            )
+        ids[page] = int(value)
+    return ids

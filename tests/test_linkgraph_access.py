@@ -1,0 +1,181 @@
+"""Links by page and by URL, in and out, all and between sites: against the slow and obvious."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import LinkGraph, Urls, read_graph
+from crawlprio.linkgraph.convert import to_scipy
+from crawlprio.pages import NO_PAGE
+
+SEEDS = range(4)
+
+
+def random_web(seed: int, n_pages: int = 60) -> tuple[LinkGraph, list[list[int]], list[int]]:
+    """A graph, and the same as lists: rows and site of each page."""
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    others = [[page for page in range(n_pages) if page != own] for own in range(n_pages)]
+    rows = [rng.sample(rest, rng.choice([0, 1, 3, 8])) for rest in others]
+    site = [rng.randrange(5) for _ in range(n_pages)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.array([target for row in rows for target in row], dtype=np.int32)
+    urls = [f"http://site{site[page]}/{page}" for page in range(n_pages)]
+    return LinkGraph(indptr, indices, np.array(site), urls), rows, site
+
+
+def sources(rows: list[list[int]], page: int) -> list[int]:
+    return [source for source, row in enumerate(rows) if page in row]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_links_are_had_in_both_directions_and_between_sites_only(seed: int) -> None:
+    graph, rows, site = random_web(seed)
+    for page in range(graph.n_pages):
+        back = sources(rows, page)
+        assert graph.out_links(page).tolist() == rows[page]
+        assert graph.in_links(page).tolist() == back
+        assert graph.out_links(page, between_sites=True).tolist() == [
+            target for target in rows[page] if site[target] != site[page]
+        ]
+        assert graph.in_links(page, between_sites=True).tolist() == [
+            source for source in back if site[source] != site[page]
+        ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transposing_twice_sorts_the_rows(seed: int) -> None:
+    graph, rows, _ = random_web(seed)
+    again = LinkGraph(*LinkGraph(*graph.transposed).transposed)
+    assert [again.out_links(page).tolist() for page in range(again.n_pages)] == [
+        sorted(row) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed: int) -> None:
+    graph, rows, site = random_web(seed)
+    between = graph.between_sites()
+    assert [between.out_links(page).tolist() for page in range(graph.n_pages)] == [
+        [target for target in row if site[target] != site[page]] for page, row in enumerate(rows)
+    ]
+    assert (between.site.tolist(), between.urls) == (site, graph.urls)
+
+
+def slow_reach(rows: list[list[int]], start: list[int], n_steps: int) -> list[int]:
+    """The pages at most so many links away, breadth first."""
+    found = list(start)
+    last = list(start)
+    for _ in range(n_steps):
+        last = list(dict.fromkeys(t for page in last for t in rows[page] if t not in found))
+        found += last
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("out", "back"), [(1, 1), (2, 0), (0, 3), (2, 2), (9, 1), (0, 0)])
+def test_a_neighbourhood_is_what_lies_on_and_then_what_lies_before(
+    seed: int, out: int, back: int
+) -> None:
+    graph, rows, _ = random_web(seed)
+    start = [7, 3]
+    reversed_rows = [sources(rows, page) for page in range(graph.n_pages)]
+    expected = slow_reach(rows, start, out) + slow_reach(reversed_rows, start, back)
+    found = graph.neighbourhood(start, out=out, back=back).tolist()
+    assert found == list(dict.fromkeys(expected))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_subgraph_numbers_its_pages_in_the_order_given(seed: int) -> None:
+    graph, rows, site = random_web(seed)
+    chosen = random.Random(seed).sample(range(graph.n_pages), 25)
+    part = graph.subgraph([*chosen, chosen[0]])
+    assert [part.out_links(page).tolist() for page in range(25)] == [
+        [chosen.index(target) for target in rows[page] if target in chosen] for page in chosen
+    ]
+    assert part.site.tolist() == [site[page] for page in chosen]
+    assert list(part.urls or ()) == [f"http://site{site[page]}/{page}" for page in chosen]
+    assert graph.subgraph([]).n_pages == 0
+
+
+@pytest.mark.parametrize("page", [-1, 60])
+def test_a_page_that_is_not_of_the_graph_is_named(page: int) -> None:
+    graph, _, _ = random_web(0)
+    with pytest.raises(GraphError, match=f"there is no page {page}; page ids are 0 to 59"):
+        graph.neighbourhood([3, page])
+    with pytest.raises(GraphError, match=f"there is no page {page}"):
+        graph.subgraph([page])
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=6)), st.text(max_size=6))
+def test_urls_in_bytes_are_found_and_listed_as_in_a_list(texts: list[str], other: str) -> None:
+    urls = Urls(texts)
+    assert len(urls) == len(texts)
+    assert list(urls) == [urls[place] for place in range(len(texts))] == texts
+    assert urls == texts
+    assert urls != [*texts, "x"]
+    assert urls[1:-1] == texts[1:-1]
+    assert [urls.find(text) for text in texts] == [texts.index(text) for text in texts]
+    assert urls.find(other) == (texts.index(other) if other in texts else NO_PAGE)
+    assert (other in urls) == (other in texts)
+
+
+def test_many_urls_that_begin_alike_are_told_apart() -> None:
+    texts = [f"http://host.example/path/{number:b}" for number in range(20_000)]
+    urls = Urls(texts)
+    assert [urls.find(text) for text in texts] == list(range(20_000))
+    assert [urls.find(text + "0" * 20) for text in texts[:100]] == [NO_PAGE] * 100
+    assert list(urls) == texts
+
+
+def test_a_url_counts_from_the_end_and_none_beyond_the_ends_is_given() -> None:
+    urls = Urls(["a", "ü", "\udcff"])
+    assert [urls[-1], urls[-2], urls[np.int32(0)]] == ["\udcff", "ü", "a"]
+    for place in (3, -4):
+        with pytest.raises(IndexError, match=f"there are 3 URLs and none at place {place}"):
+            urls[place]
+
+
+def test_urls_survive_being_sent_to_another_process() -> None:
+    urls = Urls(["http://a/", "http://b/"])
+    assert urls.find("http://b/") == 1
+    again = pickle.loads(pickle.dumps(urls))
+    assert again == urls
+    assert [again.find("http://b/"), again.find("http://c/")] == [1, NO_PAGE]
+
+
+def test_lines_may_end_in_the_middle() -> None:
+    assert list(Urls.from_lines(bytearray(b"a\n\nb"))) == ["a", "", "b"]
+    assert list(Urls.from_lines(bytearray())) == []
+
+
+def test_urls_take_their_bytes_and_17_more_each() -> None:
+    texts = [f"http://host.example/{number:05}" for number in range(1000)]
+    urls = Urls(texts)
+    assert urls.nbytes == 1000 * (25 + 1 + 8) + 8
+    urls.find("")
+    assert urls.nbytes == 1000 * (25 + 1 + 8 + 8) + 8 + 4
+
+
+UCI_ICS = Path(__file__).parents[2] / "shared" / "data" / "uci-ics.npz"
+
+
+@pytest.mark.skipif(not UCI_ICS.exists(), reason="the recorded graph is not here")
+def test_a_recorded_graph_is_had_at_5_bytes_a_link_and_direction() -> None:
+    graph = read_graph(UCI_ICS)
+    expected = to_scipy(graph).T.tocsr()
+    expected.sort_indices()
+    assert graph.transposed[0].tolist() == expected.indptr.tolist()
+    assert graph.transposed[1].tolist() == expected.indices.tolist()
+    assert [graph.find(url) for url in graph.urls or ()] == list(range(graph.n_pages))
+    for indptr, pages in ((graph.indptr, graph.indices), graph.transposed):
+        assert (indptr.nbytes + pages.nbytes) / graph.n_links < 5
