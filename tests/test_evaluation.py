@@ -179,7 +179,7 @@ def test_some_page_must_have_importance() -> None:
 
 def test_measures_are_imported_without_matplotlib_scipy_or_scrapy() -> None:
     program = (
-        "import sys, crawlprio.evaluation, crawlprio.evaluation.plots\n"
+        "import sys, crawlprio.evaluation, crawlprio.evaluation.figures\n"
         "print([m for m in ('matplotlib', 'scipy.stats', 'scrapy', 'twisted') if m in sys.modules])"
     )
     answer = subprocess.run(

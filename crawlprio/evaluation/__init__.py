@@ -1,23 +1,83 @@
 """How good a crawl order was: the shares of importance it had gathered, when, and plots of them.
 
-Nothing here knows orderings, frontiers or how importance is computed. Plots are in `plots`, which
-is not imported here because matplotlib takes its time.
+Nothing here knows orderings, frontiers or where an order comes from. Plots are in `plots` and
+`figures`, which are not imported here because matplotlib takes its time.
 """
 
+from crawlprio.evaluation.crawl_in_time import (
+    Means,
+    cumulative_by_time,
+    mean_importance_by_depth,
+    mean_importance_by_slice,
+    mean_slice_of_top,
+    overlap_of_top,
+    scaled_to_mean_one,
+    slices_by_fetch,
+    slices_by_time,
+)
+from crawlprio.evaluation.crawl_models import (
+    ModelCurve,
+    crawl_and_stop,
+    crawl_and_stop_with_threshold,
+    limited_buffer,
+    top_threshold,
+)
 from crawlprio.evaluation.crawl_order import (
     average_cumulative_pagerank,
     best_order,
     cumulative_pagerank,
     curve,
+    depth_from_seeds,
     kendall_tau,
     reachable,
 )
+from crawlprio.evaluation.distributions import (
+    LogHistogram,
+    PowerLaw,
+    fit_power_law,
+    log_histogram,
+    sizes_falling,
+)
+from crawlprio.evaluation.estimates import (
+    BacklinksSeen,
+    PageRankSeen,
+    RenewedEstimate,
+    pagerank_seen,
+)
+from crawlprio.evaluation.robots import SpeedUps, active_robots, speed_ups
 
 __all__ = [
+    "BacklinksSeen",
+    "LogHistogram",
+    "Means",
+    "ModelCurve",
+    "PageRankSeen",
+    "PowerLaw",
+    "RenewedEstimate",
+    "SpeedUps",
+    "active_robots",
     "average_cumulative_pagerank",
     "best_order",
+    "crawl_and_stop",
+    "crawl_and_stop_with_threshold",
+    "cumulative_by_time",
     "cumulative_pagerank",
     "curve",
+    "depth_from_seeds",
+    "fit_power_law",
     "kendall_tau",
+    "limited_buffer",
+    "log_histogram",
+    "mean_importance_by_depth",
+    "mean_importance_by_slice",
+    "mean_slice_of_top",
+    "overlap_of_top",
+    "pagerank_seen",
     "reachable",
+    "scaled_to_mean_one",
+    "sizes_falling",
+    "slices_by_fetch",
+    "slices_by_time",
+    "speed_ups",
+    "top_threshold",
 ]

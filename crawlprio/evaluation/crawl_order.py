@@ -44,27 +44,48 @@ def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
     -----
     O(pages and links reached), and O(n_pages) memory.
     """
+    return depth_from_seeds(graph, seeds) >= 0
+
+
+def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32]:
+    """Return the least number of links from any seed to each page, -1 where none leads.
+
+    Parameters
+    ----------
+    graph
+        The link graph.
+    seeds
+        Page ids; at least one.
+
+    Returns
+    -------
+    int32, shape (n_pages,).
+
+    Raises
+    ------
+    GraphError
+        When there is no seed, or one is no page of the graph.
+    """
     starts = np.array(list(seeds), dtype=np.int64)
     if len(starts) == 0:
         raise GraphError("there are no seeds; give at least one page.")
     strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
     if len(strangers):
         raise GraphError(f"seed {strangers[0]} is no page; page ids are 0 to {graph.n_pages - 1}.")
-    return np.asarray(_reach(graph.indptr, graph.indices, starts), dtype=np.bool_)
+    return np.asarray(_depths(graph.indptr, graph.indices, starts), dtype=np.int32)
 
 
 @njit(cache=True, nogil=True)
-def _reach(
+def _depths(
     indptr: NDArray[np.int64], indices: PageIds, starts: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Mark all pages that links lead to, breadth first."""
-    n_pages = len(indptr) - 1
-    reached = np.zeros(n_pages, dtype=np.bool_)
-    queue = np.empty(n_pages, dtype=np.int32)
+) -> NDArray[np.int32]:
+    """Breadth first, by a queue."""
+    depth = np.full(len(indptr) - 1, -1, dtype=np.int32)
+    queue = np.empty(len(depth), dtype=np.int32)
     n_queued = 0
     for start in starts:
-        if not reached[start]:
-            reached[start] = True
+        if depth[start] < 0:
+            depth[start] = 0
             queue[n_queued] = start
             n_queued += 1
     k = 0
@@ -73,11 +94,11 @@ def _reach(
         k += 1
         for link in range(indptr[page], indptr[page + 1]):
             target = indices[link]
-            if not reached[target]:
-                reached[target] = True
+            if depth[target] < 0:
+                depth[target] = depth[page] + 1
                 queue[n_queued] = target
                 n_queued += 1
-    return reached
+    return depth
 
 
 def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
@@ -103,7 +124,7 @@ def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None 
         When the order names a page twice or a page that is not reachable, or nothing reachable has
         any importance.
     """
-    pages = _checked(order, ranks, reachable)
+    pages = checked_order(order, ranks, reachable)
     whole = float(ranks.sum() if reachable is None else ranks[reachable].sum())
     if not whole > 0.0:
         raise GraphError(f"the importance of all reachable pages is {whole:g}; it must be above 0.")
@@ -161,7 +182,7 @@ def kendall_tau(
     """
     from scipy.stats import kendalltau
 
-    pages = _checked(order, ranks, reachable)
+    pages = checked_order(order, ranks, reachable)
     candidates = np.arange(len(ranks)) if reachable is None else np.flatnonzero(reachable)
     if len(candidates) > sample:
         rng = np.random.default_rng(seed)
@@ -191,7 +212,7 @@ def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list
     return [[float(k / whole), float(shares[k])] for k in fetches]
 
 
-def _checked(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
+def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
     """Return the order as an array, if it is one of distinct reachable pages."""
     pages = np.asarray(order, dtype=np.int64)
     n_pages = len(ranks)
@@ -215,3 +236,12 @@ def _checked(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray
             "a page is fetched once."
         )
     return pages
+
+
+def checked_times(name: str, times: Floats | Sequence[float]) -> Floats:
+    """Return the times as float64, if all are finite."""
+    checked = np.asarray(times, dtype=np.float64)
+    if not np.isfinite(checked).all():
+        k = int(np.argmin(np.isfinite(checked)))
+        raise GraphError(f"{name}[{k}] is {checked[k]:g}; times must be finite.")
+    return checked

@@ -5,7 +5,8 @@ Nothing here knows how a curve was computed. matplotlib is imported when the fir
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Style = tuple[str, Any, float]
 """Colour, line style as matplotlib writes it, line width in points."""
@@ -98,6 +100,16 @@ def plot_cumulative(
     if not drawn:
         raise ConfigError("there is no curve to plot; simulate or score at least one ordering.")
 
+    with new_figure(WIDTH, HEIGHT) as figure:
+        axes = figure.add_subplot()
+        _draw_curves(axes, drawn)
+        _dress(axes, title, xlabel, ylabel)
+        save_figure(figure, path)
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Give an empty figure, size in inches, under settings by which equal plots are equal files."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -109,16 +121,18 @@ def plot_cumulative(
         "text.parse_math": False,
     }
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        _draw_curves(axes, drawn)
-        _dress(axes, title, xlabel, ylabel)
-        stamp = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[path.suffix[1:].lower()]
-        try:
-            figure.savefig(path, metadata={stamp: None})
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error
+        yield figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the figure in the form that the name of the file says, without a date."""
+    stamp = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[path.suffix[1:].lower()]
+    try:
+        figure.savefig(path, metadata={stamp: None})
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def check_plot_path(path: str | Path) -> None:
@@ -164,22 +178,13 @@ def _area(points: Sequence[Sequence[float]], longest: float) -> float:
 
 
 def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    """Name the axes, rule the ground lightly, and put the legend beside the plot."""
+    """Put the axes in percent, and the legend beside the plot."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
-    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=12)
-    axes.set_xlabel(xlabel, fontsize=12, labelpad=7)
-    axes.set_ylabel(ylabel, fontsize=12, labelpad=7)
-    axes.tick_params(labelsize=11, length=0, pad=6)
-    axes.grid(color="#E3E3E3", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#9A9A9A")
+    frame(axes, title, xlabel, ylabel)
     # Names are group ids of the lines, for a label that begins with "_" is left out of a legend.
     lines = axes.get_lines()
     axes.legend(
@@ -187,3 +192,17 @@ def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
         loc="upper left", bbox_to_anchor=(1.045, 1.0), borderaxespad=0.0, frameon=False,
         fontsize=11, handlelength=2.8, labelspacing=0.5,
     )  # fmt: skip
+
+
+def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) -> None:
+    """Name the axes and rule the ground lightly; `size` is that of the title in points."""
+    axes.set_title(title, loc="left", fontsize=size, fontweight="bold", pad=12)
+    axes.set_xlabel(xlabel, fontsize=size - 1, labelpad=7)
+    axes.set_ylabel(ylabel, fontsize=size - 1, labelpad=7)
+    axes.tick_params(labelsize=size - 2, length=0, pad=6)
+    axes.grid(color="#E3E3E3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#9A9A9A")

@@ -1,0 +1,313 @@
+"""What a crawl gathered when: by slice of the crawl, by day, by depth, and of the top pages.
+
+Nothing here knows where an order, an importance or a time stamp comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation.crawl_order import (
+    Floats,
+    Order,
+    PageMask,
+    checked_order,
+    checked_times,
+)
+
+Longs = NDArray[np.int64]
+
+DAY = 86_400.0
+"""Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """A mean for each of a row of groups.
+
+    Parameters
+    ----------
+    x
+        The groups: slices counted from 1, sizes N of a top, depths; rising.
+    mean
+        float64, shape of x; NaN where a group is empty.
+    n
+        int64, shape of x: pages in the group.
+    """
+
+    x: Longs
+    mean: Floats
+    n: Longs
+
+    def points(self) -> list[tuple[float, float]]:
+        """Return `(x, mean)` of the groups that have pages, for a plot."""
+        return [
+            (float(x), float(m)) for x, m, n in zip(self.x, self.mean, self.n, strict=True) if n
+        ]
+
+
+def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
+    """Return the slice of each fetch, from 1 on, of as many slices of equal length as asked.
+
+    Lengths differ by one where they must. int64, shape (n_fetched,).
+    """
+    if n_slices < 1:
+        raise ConfigError(f"n_slices is {n_slices}; a crawl has at least 1 slice.")
+    return np.arange(n_fetched, dtype=np.int64) * n_slices // max(n_fetched, 1) + 1
+
+
+def slices_by_time(
+    ended: Floats | Sequence[float], seconds: float = DAY, start: float | None = None
+) -> Longs:
+    """Return the day, or other slice of time, in which each fetch ended, counted from 1.
+
+    Parameters
+    ----------
+    ended
+        Seconds, shape (n_fetched,), in any order, from any zero.
+    seconds
+        Length of a slice, > 0; a day by default.
+    start
+        When the first slice begins; by default at the earliest of `ended`.
+
+    Returns
+    -------
+    int64, shape (n_fetched,).
+    """
+    times = checked_times("ended", ended)
+    if not seconds > 0.0:
+        raise ConfigError(f"seconds is {seconds:g}; a slice must last more than 0 seconds.")
+    if len(times) == 0:
+        return np.empty(0, dtype=np.int64)
+    begin = float(times.min()) if start is None else start
+    if times.min() < begin:
+        raise ConfigError(f"a fetch ended at {times.min():g}, before the start, {begin:g}.")
+    return np.floor((times - begin) / seconds).astype(np.int64) + 1
+
+
+def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) -> Floats:
+    """Return the importance scaled so that its mean over the pages is 1, as Najork & Wiener do.
+
+    Then means of slices do not depend on the number of pages. NaN pages, and those not reachable,
+    do not count.
+    """
+    counted = importance if reachable is None else importance[reachable]
+    mean = float(np.nanmean(counted)) if len(counted) else 0.0
+    if not mean > 0.0:
+        raise GraphError(f"the mean importance is {mean:g}; it must be above 0.")
+    return np.asarray(importance / mean, dtype=np.float64)
+
+
+def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) -> Means:
+    """Return the mean importance of the pages fetched in each slice of the crawl.
+
+    Najork & Wiener, Breadth-first search crawling yields high-quality pages, WWW10 2001, figure 1,
+    where slices are days and importance is `scaled_to_mean_one`; Castillo et al., Scheduling
+    algorithms for Web crawling, LA-WEB 2004, figure 11.
+
+    Parameters
+    ----------
+    order
+        Page ids in the order fetched, none twice.
+    importance
+        float64, shape (n_pages,).
+    slices
+        int64, shape (n_fetched,): slice of each fetch, from 1 on.
+
+    Returns
+    -------
+    Means
+        For every slice up to the last, empty ones included.
+    """
+    pages = checked_order(order, importance, None)
+    return _mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
+
+
+def mean_importance_by_depth(
+    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
+) -> Means:
+    """Return the mean importance of the pages at each depth; seeds are at depth 0.
+
+    Castillo et al. (2004), figure 12.
+
+    Parameters
+    ----------
+    depth
+        Integers, shape (n_pages,): links from the seeds, by `depth_from_seeds`, or as recorded;
+        negative: not known, left out.
+    importance
+        float64, shape (n_pages,).
+    pages
+        bool, shape (n_pages,): the pages to look at, such as those fetched; all by default.
+    """
+    depths = np.asarray(depth, dtype=np.int64)
+    counted = depths >= 0 if pages is None else (depths >= 0) & pages
+    return _mean_by(depths[counted], importance[counted], 0)
+
+
+def mean_slice_of_top(
+    order: Order, importance: Floats, slices: Longs, tops: Sequence[int] | Longs | None = None
+) -> Means:
+    """Return the mean slice, such as the day, in which the N most important pages were fetched.
+
+    Najork & Wiener (2001), figure 2. The top N are taken from the pages fetched. Where pages tie at
+    rank N, the mean is that over all choices among them.
+
+    Parameters
+    ----------
+    order, importance, slices
+        As for `mean_importance_by_slice`.
+    tops
+        Sizes N, >= 1; those above n_fetched are left out. 1, 10, 100, ... by default, and all.
+
+    Returns
+    -------
+    Means
+        One element for each N; `n` is N.
+    """
+    pages = checked_order(order, importance, None)
+    days = _checked_slices(slices, len(pages)).astype(np.float64)
+    sizes = _checked_tops(tops, len(pages))
+    values = importance[pages]
+    ranking = np.argsort(-values, kind="stable")
+    falling = -values[ranking]
+    sums = np.concatenate(([0.0], np.cumsum(days[ranking])))
+    above = np.searchsorted(falling, falling[sizes - 1], side="left")
+    up_to = np.searchsorted(falling, falling[sizes - 1], side="right")
+    tied_mean = (sums[up_to] - sums[above]) / (up_to - above)
+    return Means(sizes, (sums[above] + (sizes - above) * tied_mean) / sizes, sizes)
+
+
+def overlap_of_top(
+    partial: Floats, whole: Floats, tops: Sequence[int] | Longs | None = None
+) -> Means:
+    """Return the share of the top N by one importance that are in the top N by another.
+
+    Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
+    the whole graph. Where pages tie at rank N, it is the expectation over all choices among them,
+    made for each ranking by itself; a choice by page id would make equal rankings of nothing agree.
+
+    Parameters
+    ----------
+    partial, whole
+        float64, shape (n_pages,); NaN: not in that graph, as of `pagerank_seen`, by which both are
+        best computed, since it knows no pages but those seen and makes equal ranks tie.
+    tops
+        Sizes N, >= 1; those above the pages of the smaller graph are left out. 1, 10, 100, ... by
+        default, and all of the smaller graph.
+
+    Returns
+    -------
+    Means
+        One element for each N; `mean` is the share and `n` is N.
+
+    Notes
+    -----
+    O(n log n) and O(n) for each N.
+    """
+    if len(partial) != len(whole):
+        raise GraphError(
+            f"there are {len(partial)} and {len(whole)} importances; both must be of every page."
+        )
+    first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
+    n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
+    sizes = _checked_tops(tops, n_known)
+    rankings = np.sort(first), np.sort(second)
+    shares = [
+        float(
+            (_chance_of_top(first, rankings[0], n) * _chance_of_top(second, rankings[1], n)).sum()
+            / n
+        )
+        for n in sizes.tolist()
+    ]
+    return Means(sizes, np.array(shares, dtype=np.float64), sizes)
+
+
+def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
+    """The chance of each page to be among the n of least value, ties at random."""
+    bound = ranking[n - 1]
+    above = int(np.searchsorted(ranking, bound, side="left"))
+    up_to = int(np.searchsorted(ranking, bound, side="right"))
+    return np.where(
+        values < bound, 1.0, np.where(values == bound, (n - above) / (up_to - above), 0)
+    )
+
+
+def cumulative_by_time(
+    order: Order,
+    ended: Floats | Sequence[float],
+    importance: Floats,
+    reachable: PageMask | None = None,
+    start: float | None = None,
+) -> tuple[Floats, Floats, Floats]:
+    """Return how much of the importance and of the pages was there at which time.
+
+    Castillo et al. (2004), figure 10; Baeza-Yates et al., Crawling a country, WWW 2005, figure 6.
+
+    Parameters
+    ----------
+    order
+        Page ids, none twice; any order.
+    ended
+        Seconds, shape (n_fetched,): when each fetch ended.
+    importance
+        float64, shape (n_pages,), >= 0.
+    reachable
+        bool, shape (n_pages,): the pages that are the whole; all by default.
+    start
+        Time zero; by default the earliest of `ended`.
+
+    Returns
+    -------
+    seconds, share of importance, share of pages
+        float64, shape (n_fetched,) each, rising.
+    """
+    pages = checked_order(order, importance, reachable)
+    times = checked_times("ended", ended)
+    if len(times) != len(pages):
+        raise GraphError(f"there are {len(times)} times for {len(pages)} fetches.")
+    counted = importance if reachable is None else importance[reachable]
+    total = float(counted.sum())
+    if not total > 0.0:
+        raise GraphError(f"the importance of all reachable pages is {total:g}; it must be above 0.")
+    by_time = np.argsort(times, kind="stable")
+    begin = (float(times.min()) if len(times) else 0.0) if start is None else start
+    return (
+        times[by_time] - begin,
+        np.minimum(np.cumsum(importance[pages[by_time]]) / total, 1.0),
+        np.arange(1, len(pages) + 1) / len(counted),
+    )
+
+
+def _mean_by(group: Longs, values: Floats, first: int) -> Means:
+    """The mean of the values of each group, from `first` to the last that is there."""
+    groups = np.arange(first, int(group.max(initial=first - 1)) + 1, dtype=np.int64)
+    n = np.bincount(group - first, minlength=len(groups)).astype(np.int64)
+    sums = np.bincount(group - first, weights=values, minlength=len(groups))
+    return Means(groups, np.where(n > 0, sums / np.maximum(n, 1), np.nan), n)
+
+
+def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
+    """Return the slices, if there is one, counted from 1, for each fetch."""
+    checked = np.asarray(slices, dtype=np.int64)
+    if len(checked) != n_fetched:
+        raise GraphError(f"there are {len(checked)} slices for {n_fetched} fetches.")
+    if len(checked) and checked.min() < 1:
+        raise GraphError(f"a fetch is in slice {checked.min()}; slices count from 1.")
+    return checked
+
+
+def _checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
+    """Return the sizes of tops that there are pages for, rising."""
+    if tops is None:
+        powers = [10**k for k in range(19) if 10**k < most]
+        return np.array([*powers, most] if most else [], dtype=np.int64)
+    sizes = np.unique(np.asarray(tops, dtype=np.int64))
+    if len(sizes) and sizes[0] < 1:
+        raise ConfigError(f"a top of {sizes[0]} pages was asked for; it must have at least 1.")
+    return sizes[sizes <= most]

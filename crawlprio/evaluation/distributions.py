@@ -1,0 +1,293 @@
+"""How pages are spread over sites and links over pages, and power laws fitted to it.
+
+Nothing here knows graphs, crawls or plots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+Counts = NDArray[Any]
+
+FEWEST_IN_TAIL = 50
+"""Counts that a tail must have before a power law is fitted to it."""
+
+MOST_MINIMA = 100
+"""Where a tail may begin is tried at so many places at most."""
+
+STEEPEST = 20.0
+"""Exponents are sought up to this one."""
+
+
+def sizes_falling(groups: Counts) -> Longs:
+    """Return the sizes of the groups that have members, largest first: a rank curve.
+
+    Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, figures 3 and 7, where
+    groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` of the pages fetched.
+
+    Parameters
+    ----------
+    groups
+        Integers >= 0: the group of each member.
+
+    Returns
+    -------
+    int64, falling.
+    """
+    sizes = np.bincount(_checked_counts(groups))
+    return np.sort(sizes[sizes > 0])[::-1].astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LogHistogram:
+    """Counts of 1 and more in bins that grow with the counts.
+
+    Parameters
+    ----------
+    first, last
+        int64, shape (n_bins,): least and largest count of each bin; empty bins are left out.
+    centre
+        float64: their geometric mean.
+    n
+        int64: how many there are in the bin.
+    per_count
+        float64: `n` by the number of counts that the bin spans: as many as have one such count.
+    share
+        float64: `per_count` as a share of all, zeros included.
+    n_zero
+        How many are 0, which have no place on a logarithmic axis.
+    """
+
+    first: Longs
+    last: Longs
+    centre: Floats
+    n: Longs
+    per_count: Floats
+    share: Floats
+    n_zero: int
+
+    def points(self) -> list[tuple[float, float]]:
+        """Return `(centre, per_count)`, for a plot."""
+        return list(zip(self.centre.tolist(), self.per_count.tolist(), strict=True))
+
+
+def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
+    """Return how many have which count, in logarithmic bins whose edges are whole numbers.
+
+    Small counts have a bin each, since no bin is narrower than 1. Cho et al., Efficient crawling
+    through URL ordering, WWW7 1998, figure 9, has one for backlinks.
+
+    Parameters
+    ----------
+    counts
+        Integers >= 0, such as backlinks of pages or pages of sites.
+    bins_per_decade
+        Bins from a count to its tenfold, >= 1.
+    """
+    if bins_per_decade < 1:
+        raise ConfigError(f"bins_per_decade is {bins_per_decade}; it must be at least 1.")
+    values = _checked_counts(counts)
+    positive = values[values > 0]
+    largest = int(positive.max(initial=1))
+    n_edges = int(np.ceil(np.log10(largest + 1) * bins_per_decade)) + 1
+    edges = np.unique(np.rint(10.0 ** (np.arange(n_edges + 1) / bins_per_decade)).astype(np.int64))
+    n = np.histogram(positive, bins=edges)[0].astype(np.int64)
+    used = n > 0
+    first, last = edges[:-1][used], edges[1:][used] - 1
+    per_count = n[used] / (last - first + 1)
+    return LogHistogram(
+        first,
+        last,
+        np.sqrt(first * last.astype(np.float64)),
+        n[used],
+        per_count,
+        per_count / max(len(values), 1),
+        int(len(values) - len(positive)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """P(count = x) proportional to `x ** -exponent` for x >= minimum.
+
+    Parameters
+    ----------
+    exponent
+        Above 1; the in-degree of the Web is usually said to have some 2.1.
+    minimum
+        Where the tail begins.
+    n_tail, n
+        How many counts are in the tail, and in all.
+    standard_error
+        Of the exponent; of least squares, that of the slope.
+    distance
+        Largest difference of the tail's and the law's cumulative shares (Kolmogorov-Smirnov).
+    method
+        How it was fitted.
+    """
+
+    exponent: float
+    minimum: int
+    n_tail: int
+    n: int
+    standard_error: float
+    distance: float
+    method: str
+
+    def expected(self, x: Counts) -> Floats:
+        """Return how many of all are expected to have count x, x >= minimum; for a line in a plot.
+
+        float64, shape of x.
+        """
+        from scipy.special import zeta
+
+        values = np.asarray(x, dtype=np.float64)
+        scale = self.n_tail / float(zeta(self.exponent, self.minimum))
+        return np.asarray(scale * values**-self.exponent, dtype=np.float64)
+
+    def points(self, largest: int) -> list[tuple[float, float]]:
+        """Return the ends of the fitted line, from the minimum to `largest`."""
+        ends = np.array([self.minimum, largest], dtype=np.float64)
+        return list(zip(ends.tolist(), self.expected(ends).tolist(), strict=True))
+
+
+def fit_power_law(
+    counts: Counts,
+    *,
+    method: Literal["maximum-likelihood", "least-squares"] = "maximum-likelihood",
+    minimum: int | None = None,
+    bins_per_decade: int = 10,
+) -> PowerLaw:
+    """Return the power law that fits the counts from some minimum on.
+
+    Maximum likelihood is the discrete estimate of Clauset, Shalizi & Newman, Power-law
+    distributions in empirical data, SIAM Review 2009: the likelihood with the Hurwitz zeta
+    function, and the minimum whose tail is nearest to its law. Departures: at most 100 minima are
+    tried, evenly spaced among the distinct counts, and no tail of fewer than 50. Least squares is
+    a straight line through the logarithms of `log_histogram`'s points: common, and biased.
+
+    Parameters
+    ----------
+    counts
+        Integers >= 0; zeros are in no tail.
+    method
+        `"maximum-likelihood"` or `"least-squares"`.
+    minimum
+        Where the tail begins, >= 1; by default that of the least distance, and 1 for least squares.
+    bins_per_decade
+        Of the histogram that least squares fits.
+
+    Raises
+    ------
+    GraphError
+        When the tail has fewer than 50 counts, or all of one value.
+
+    Notes
+    -----
+    O(n log n), and O(distinct counts) for each minimum tried.
+    """
+    values = _checked_counts(counts)
+    if minimum is not None and minimum < 1:
+        raise ConfigError(f"minimum is {minimum}; a tail begins at 1 or more.")
+    distinct, n_each = np.unique(values[values > 0], return_counts=True)
+    n_from = np.cumsum(n_each[::-1])[::-1]
+    fits = (n_from >= FEWEST_IN_TAIL) & (distinct < distinct.max(initial=0))
+    if method == "least-squares":
+        minima = [minimum or 1]
+    elif minimum is not None:
+        minima = [minimum]
+    else:
+        candidates = distinct[fits]
+        places = np.linspace(0, max(len(candidates) - 1, 0), MOST_MINIMA).round().astype(np.int64)
+        minima = candidates[np.unique(places)].tolist() if len(candidates) else [1]
+    laws = []
+    for least in minima:
+        tail = distinct >= least
+        if int(n_each[tail].sum()) < FEWEST_IN_TAIL or int(tail.sum()) < 2:
+            raise GraphError(
+                f"{int(n_each[tail].sum())} counts of {int(tail.sum())} distinct values are "
+                f"{least} or more; a power law needs {FEWEST_IN_TAIL} of 2."
+            )
+        x, n = distinct[tail].astype(np.float64), n_each[tail].astype(np.float64)
+        if method == "maximum-likelihood":
+            exponent, error = _most_likely(x, n, least)
+        elif method == "least-squares":
+            histogram = log_histogram(values[values >= least], bins_per_decade)
+            exponent, error = _least_squares(histogram)
+        else:
+            raise ConfigError(
+                f"method is {method!r}; known methods: maximum-likelihood, least-squares."
+            )
+        laws.append(
+            PowerLaw(
+                exponent, int(least), int(n.sum()), len(values), error,
+                _distance(x, n, exponent, least), method,
+            )
+        )  # fmt: skip
+    return min(laws, key=lambda law: law.distance)
+
+
+def _most_likely(x: Floats, n: Floats, minimum: int) -> tuple[float, float]:
+    """The exponent of greatest likelihood, and its standard error."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import zeta
+
+    mean_log = float((n * np.log(x)).sum() / n.sum())
+
+    def loss(exponent: float) -> float:
+        return float(np.log(zeta(exponent, minimum)) + exponent * mean_log)
+
+    found = minimize_scalar(
+        loss, bounds=(1.0 + 1e-6, STEEPEST), method="bounded", options={"xatol": 1e-9}
+    )
+    exponent = float(found.x)
+    step = 1e-4 * (exponent - 1.0)
+    curvature = (loss(exponent + step) - 2 * loss(exponent) + loss(exponent - step)) / step**2
+    return exponent, float(1.0 / np.sqrt(max(curvature, 1e-300) * n.sum()))
+
+
+def _least_squares(histogram: LogHistogram) -> tuple[float, float]:
+    """The falling slope of the histogram on logarithmic axes, and its standard error."""
+    x, y = np.log(histogram.centre), np.log(histogram.per_count)
+    away = x - x.mean()
+    spread = float((away**2).sum())
+    slope = float((away * y).sum() / spread)
+    left = y - y.mean() - slope * away
+    degrees = max(len(x) - 2, 1)
+    return -slope, float(np.sqrt((left**2).sum() / degrees / spread))
+
+
+def _distance(x: Floats, n: Floats, exponent: float, minimum: int) -> float:
+    """The largest difference of the cumulative shares of tail and law; NaN where it is no law.
+
+    Both are steps at whole numbers, so it is looked for at each count and just before it.
+    """
+    from scipy.special import zeta
+
+    if exponent <= 1.0:
+        return float("nan")
+    total = float(zeta(exponent, minimum))
+    found = np.cumsum(n) / n.sum()
+    before = np.concatenate(([0.0], found[:-1]))
+    up_to = 1.0 - zeta(exponent, x + 1) / total
+    below = 1.0 - zeta(exponent, x) / total
+    return float(max(np.abs(found - up_to).max(), np.abs(before - below).max()))
+
+
+def _checked_counts(counts: Counts) -> Longs:
+    """Return the counts as int64, if they are whole and not negative."""
+    values = np.asarray(counts)
+    if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
+        raise GraphError("counts must be whole numbers.")
+    checked = values.astype(np.int64)
+    if len(checked) and checked.min() < 0:
+        raise GraphError(f"a count is {checked.min()}; counts are 0 or more.")
+    return checked

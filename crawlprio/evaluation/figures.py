@@ -1,0 +1,196 @@
+"""Figures of lines, points and bars on linear or logarithmic axes, one panel or several.
+
+Nothing here knows how a line was computed. matplotlib is imported when the first figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crawlprio.errors import ConfigError
+from crawlprio.evaluation.axes import dress_axes, visible
+from crawlprio.evaluation.looks import figure_styles, reference_style
+from crawlprio.evaluation.panels import (
+    Limits,
+    Panel,
+    Points,
+    Scale,
+    Series,
+    distribution_panel,
+    mean_and_spread,
+)
+from crawlprio.evaluation.plots import check_plot_path, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from crawlprio.evaluation.plots import Style
+
+__all__ = ["Panel", "Series", "distribution_panel", "mean_and_spread", "plot_lines", "plot_panels"]
+
+PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
+LEGEND_WIDTH, LEGEND_LETTER = 0.8, 0.085
+TITLE_LETTERS = 8.0
+"""Letters an inch, at the size of the figure's title."""
+SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
+BAND_OPACITY = 0.18
+
+
+def plot_lines(
+    series: Mapping[str, Points | Series],
+    path: str | Path,
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    x_scale: Scale = "linear",
+    y_scale: Scale = "linear",
+    x_percent: bool = False,
+    y_percent: bool = False,
+    references: Mapping[str, Points | Series] | None = None,
+    x_limits: Limits | None = None,
+    y_limits: Limits | None = None,
+) -> None:
+    """Draw one panel with its legend beside it, and write PNG, SVG or PDF as its name says.
+
+    The same lines always give the same file. Parameters are those of `Panel`, and `path`.
+
+    Raises
+    ------
+    ConfigError
+        As `plot_panels`.
+    """
+    panel = Panel(
+        series, title, xlabel, ylabel, x_scale, y_scale, x_percent, y_percent,
+        references or {}, x_limits, y_limits,
+    )  # fmt: skip
+    plot_panels([panel], path)
+
+
+def plot_panels(
+    panels: Sequence[Panel], path: str | Path, *, title: str = "", columns: int = 2
+) -> None:
+    """Draw panels side by side with one legend for all, and write PNG, SVG or PDF.
+
+    A name looks the same in all panels. The legend lists names in the order they first come,
+    references last.
+
+    Parameters
+    ----------
+    panels
+        In reading order; those left out of the last row leave it open.
+    path
+        File to write; ends in `.png`, `.svg` or `.pdf`.
+    title
+        Of the figure; none by default.
+    columns
+        Panels in a row, >= 1.
+
+    Raises
+    ------
+    ConfigError
+        When the file has another ending or cannot be written, or a panel has nothing to draw.
+    """
+    path = Path(path)
+    check_plot_path(path)
+    if columns < 1:
+        raise ConfigError(f"columns is {columns}; a row has at least 1 panel.")
+    if not panels:
+        raise ConfigError("there is no panel to plot; give at least one.")
+    drawn = [_as_series(panel.series, panel) for panel in panels]
+    for panel, lines in zip(panels, drawn, strict=True):
+        if not lines:
+            raise ConfigError(f"there is nothing to plot in {panel.title!r}; give a series.")
+    references = [_as_series(panel.references, panel) for panel in panels]
+    styles = figure_styles([list(lines) for lines in drawn])
+
+    n_columns = min(columns, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    single = len(panels) == 1
+    longest = max(len(name) for lines in (*drawn, *references) for name in lines)
+    width, height = SINGLE_WIDTH, SINGLE_HEIGHT
+    if not single:
+        title = fill(title, int(PANEL_WIDTH * n_columns * TITLE_LETTERS))
+        width = PANEL_WIDTH * n_columns + LEGEND_WIDTH + LEGEND_LETTER * longest
+        height = PANEL_HEIGHT * n_rows + (0.3 * (title.count("\n") + 1) if title else 0.0)
+    with new_figure(width, height) as figure:
+        handles: dict[str, Any] = {}
+        thin_handles: dict[str, Any] = {}
+        for k, panel in enumerate(panels):
+            axes = figure.add_subplot(n_rows, n_columns, k + 1)
+            mark = "" if single else f" ({k + 1})"
+            for name, line in references[k].items():
+                look = reference_style(name, line.like, styles)
+                gid = f"reference{mark}: {name}"
+                thin_handles.setdefault(name, _draw(axes, gid, line, look, 2, panel))
+            for name, line in drawn[k].items():
+                look = styles[name] if line.like is None else _like(styles, name, line.like)
+                level = 4 if name.startswith("opic") else 3
+                handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
+            dress_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
+        entries = handles | {
+            f"{name} (reference)" if name in handles else name: handle
+            for name, handle in thin_handles.items()
+        }
+        if len(entries) > 1:
+            beside: Any = (
+                {"loc": "upper left", "bbox_to_anchor": (1.045, 1.0), "borderaxespad": 0.0}
+                if single
+                else {"loc": "outside right upper", "borderaxespad": 0.6}
+            )
+            (axes if single else figure).legend(
+                list(entries.values()), [_shown(name) for name in entries],
+                frameon=False, fontsize=11, handlelength=2.8, labelspacing=0.5, **beside,
+            )  # fmt: skip
+        save_figure(figure, path)
+
+
+def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, Series]:
+    """What can be drawn of the lines on the panel's axes, under their names."""
+    series = {
+        name: line if isinstance(line, Series) else Series(line) for name, line in lines.items()
+    }
+    clipped = {name: visible(line, panel) for name, line in series.items()}
+    return {name: line for name, line in clipped.items() if len(line.points)}
+
+
+def _like(styles: Mapping[str, Style], name: str, other: str) -> Style:
+    """The style of a name, in the colour of another."""
+    return (styles.get(other, styles[name])[0], *styles[name][1:])
+
+
+def _shown(name: str) -> str:
+    """A name as the legend shows it: matplotlib leaves out what begins with an underscore."""
+    return "\u200b" + name if name.startswith("_") else name
+
+
+def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: Panel) -> Any:
+    """Draw one series, under an id of its own, and return what the legend shows of it."""
+    colour, line_style, width = style
+    points = np.asarray(line.points, dtype=np.float64)
+    x, y = points[:, 0], points[:, 1]
+    inside = panel.x_limits is not None or panel.y_limits is not None
+    if line.low is not None and line.high is not None:
+        axes.fill_between(
+            x, line.low, line.high, color=colour, alpha=BAND_OPACITY, linewidth=0, zorder=level - 1
+        )
+    if line.mark == "bars":
+        gap = float(np.diff(x).min()) if len(x) > 1 else 1.0
+        return axes.bar(x, y, width=0.85 * gap, color=colour, zorder=level)
+    if line.mark == "points":
+        return axes.plot(
+            x, y, color=colour, linestyle="none", marker="o", markersize=4.5, gid=gid,
+            markerfacecolor="none", markeredgewidth=1.2, zorder=level,
+        )[0]  # fmt: skip
+    return axes.plot(
+        x, y, color=colour, linestyle=line_style, linewidth=width, zorder=level, gid=gid,
+        drawstyle="steps-post" if line.mark == "steps" else "default", clip_on=inside,
+        solid_capstyle="round", marker="o" if len(x) == 1 else "",
+    )[0]  # fmt: skip

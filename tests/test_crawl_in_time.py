@@ -1,0 +1,273 @@
+"""What a crawl gathered when, how its robots worked, and distributions, on small examples."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import evaluation as oracle
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation import (
+    active_robots,
+    cumulative_by_time,
+    depth_from_seeds,
+    fit_power_law,
+    log_histogram,
+    mean_importance_by_depth,
+    mean_importance_by_slice,
+    mean_slice_of_top,
+    overlap_of_top,
+    scaled_to_mean_one,
+    sizes_falling,
+    slices_by_fetch,
+    slices_by_time,
+    speed_ups,
+)
+from crawlprio.linkgraph import LinkGraph
+
+IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
+ORDER = [4, 2, 0, 1, 3]
+
+times = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda p: (float(p[0]), float(sum(p)))),
+    min_size=1,
+    max_size=20,
+)
+
+
+def test_slices_by_fetch_are_of_equal_length() -> None:
+    assert slices_by_fetch(6, 3).tolist() == [1, 1, 2, 2, 3, 3]
+    assert slices_by_fetch(5, 2).tolist() == [1, 1, 1, 2, 2]
+    assert slices_by_fetch(0, 2).tolist() == []
+    sizes = np.bincount(slices_by_fetch(1003, 28))[1:]
+    assert sorted(set(sizes.tolist())) == [35, 36]
+    assert len(sizes) == 28
+
+
+def test_days_are_counted_from_the_first_fetch_or_the_given_start() -> None:
+    ended = [10.0, 86_409.0, 86_410.0, 200_000.0]
+    assert slices_by_time(ended).tolist() == [1, 1, 2, 3]
+    assert slices_by_time(ended, start=0.0).tolist() == [1, 2, 2, 3]
+    assert slices_by_time([3.0, 1.0, 2.5], seconds=0.5).tolist() == [5, 1, 4]
+
+
+def test_the_mean_of_a_slice_is_over_its_pages_and_empty_slices_have_none() -> None:
+    found = mean_importance_by_slice(ORDER, IMPORTANCE, np.array([1, 1, 3, 3, 3]))
+    assert found.x.tolist() == [1, 2, 3]
+    assert found.n.tolist() == [2, 0, 3]
+    assert found.mean[[0, 2]].tolist() == [2.5, 3.0]
+    assert np.isnan(found.mean[1])
+    assert found.points() == [(1.0, 2.5), (3.0, 3.0)]
+
+
+def test_scaled_importance_has_mean_one_over_the_pages_that_count() -> None:
+    mask = np.array([True, False, True, False, False])
+    assert scaled_to_mean_one(IMPORTANCE).mean() == pytest.approx(1.0)
+    assert scaled_to_mean_one(IMPORTANCE, mask).tolist() == [1.25, 0.25, 0.75, 0.75, 0.5]
+    assert scaled_to_mean_one(np.array([np.nan, 2.0, 6.0]))[1:].tolist() == [0.5, 1.5]
+
+
+def test_the_mean_day_of_the_top_pages_counts_those_that_tie_in_part() -> None:
+    found = mean_slice_of_top(ORDER, IMPORTANCE, slices_by_fetch(5, 5), [1, 2, 3, 9])
+    # Page 0 on day 3; then one of pages 2 and 3, on days 2 and 5; then both.
+    assert found.x.tolist() == [1, 2, 3]
+    assert found.mean == pytest.approx([3.0, (3 + 3.5) / 2, (3 + 2 + 5) / 3])
+
+
+def test_tops_are_powers_of_ten_and_all_unless_said_otherwise() -> None:
+    order = np.arange(1500)
+    found = mean_slice_of_top(order, -order.astype(np.float64), slices_by_fetch(1500, 1500))
+    assert found.n.tolist() == [1, 10, 100, 1000, 1500]
+    assert found.mean.tolist() == [1.0, 5.5, 50.5, 500.5, 750.5]
+    assert mean_slice_of_top([0], np.ones(1), np.array([1])).n.tolist() == [1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tops_of_pages_that_tie_are_means_over_all_choices(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    first = {p: float(rng.randrange(4)) for p in range(9)}
+    second = {p: first[p] if rng.random() < 0.5 else float(rng.randrange(4)) for p in first}
+    order = rng.sample(range(9), 9)
+    days = sorted(rng.randrange(1, 5) for _ in range(9))
+    a, b = (np.array([v[p] for p in range(9)]) for v in (first, second))
+    tops = list(range(1, 10))
+    found = mean_slice_of_top(order, a, np.array(days), tops)
+    expected = [oracle.mean_over_choices(first, n, lambda p: days[order.index(p)]) for n in tops]
+    assert found.mean == pytest.approx(expected)
+    expected = [oracle.overlap_over_choices(first, second, n) for n in tops]
+    assert overlap_of_top(a, b, tops).mean == pytest.approx(expected)
+
+
+def test_pages_that_are_not_in_the_partial_graph_are_in_no_top() -> None:
+    partial = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
+    found = overlap_of_top(partial, IMPORTANCE, [1, 3, 4])
+    assert found.n.tolist() == [1, 3]
+    assert found.mean == pytest.approx([0.0, 1 / 3])
+
+
+def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth() -> None:
+    depth = np.array([0, 1, -1, 3, 1])
+    found = mean_importance_by_depth(depth, IMPORTANCE)
+    assert found.n.tolist() == [1, 2, 0, 1]
+    assert found.points() == [(0.0, 5.0), (1.0, 1.5), (3.0, 3.0)]
+    fetched = np.array([True, True, True, False, False])
+    assert mean_importance_by_depth(depth, IMPORTANCE, fetched).points() == [(0.0, 5.0), (1.0, 1.0)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_depth_is_the_least_number_of_links_from_any_seed(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows = {p: rng.sample(range(60), rng.randrange(3)) for p in range(60)}
+    seeds = [rng.randrange(60), 5, 5]
+    indptr = np.cumsum([0, *map(len, rows.values())])
+    graph = LinkGraph(indptr, np.array([t for r in rows.values() for t in r], dtype=np.int32))
+    expected = oracle.depths(rows, seeds)
+    assert depth_from_seeds(graph, seeds).tolist() == [expected.get(p, -1) for p in range(60)]
+
+
+def test_shares_by_time_follow_the_clock_and_not_the_order_given() -> None:
+    seconds, importance, pages = cumulative_by_time(
+        [0, 1, 3], [30.0, 10.0, 20.0], np.array([4.0, 1.0, 2.0, 3.0])
+    )
+    assert seconds.tolist() == [0.0, 10.0, 20.0]
+    assert importance == pytest.approx([0.1, 0.4, 0.8])
+    assert pages.tolist() == [0.25, 0.5, 0.75]
+
+
+@given(times)
+def test_active_robots_are_those_between_start_and_end(fetches: list[tuple[float, float]]) -> None:
+    started, ended = (list(t) for t in zip(*fetches, strict=True))
+    at, active = active_robots(started, ended)
+    first = min(started)
+    assert active.tolist() == [oracle.active_at(started, ended, first + t) for t in at]
+    assert active[-1] == 0
+    middles, means = active_robots(started, ended, 7)
+    total = sum(e - s for s, e in fetches)
+    span = max(ended) - first
+    assert means.sum() * span / 7 == pytest.approx(total)
+    assert len(middles) == 7
+
+
+def test_the_mean_number_of_robots_is_that_of_each_stretch() -> None:
+    seconds, means = active_robots([0.0, 0.0, 6.0], [4.0, 6.0, 8.0], 4)
+    assert seconds.tolist() == [1.0, 3.0, 5.0, 7.0]
+    assert means == pytest.approx([2.0, 2.0, 1.0, 1.0])
+
+
+def test_speed_ups_are_against_the_fewest_robots_of_the_same_bandwidth_or_one_crawl() -> None:
+    crawls = [(200.0, 64, 100, 20.0), (100.0, 1, 100, 100.0), (200.0, 1, 100, 50.0)]
+    found = speed_ups(crawls)
+    assert (found.bandwidths.tolist(), found.robots.tolist()) == ([100.0, 200.0], [1, 64])
+    assert found.pages_per_second[1].tolist() == [2.0, 5.0]
+    assert np.isnan(found.pages_per_second[0, 1])
+    assert found.speed_up[:, 0].tolist() == [1.0, 1.0]
+    assert found.speed_up[1, 1] == 2.5
+    assert speed_ups(crawls, base=(100.0, 1)).speed_up[1].tolist() == [2.0, 5.0]
+
+
+def test_site_sizes_fall() -> None:
+    assert sizes_falling(np.array([3, 0, 3, 5, 3, 0])).tolist() == [3, 2, 1]
+    assert sizes_falling(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_small_counts_have_a_bin_each_and_large_ones_share() -> None:
+    counts = np.array([0, 0, 1, 1, 1, 2, 9, 10, 12, 100])
+    found = log_histogram(counts, bins_per_decade=3)
+    # Edges 1, 2, 5, 10, 22, 46, 100, 215.
+    assert found.first.tolist() == [1, 2, 5, 10, 100]
+    assert found.last.tolist() == [1, 4, 9, 21, 214]
+    assert found.n.tolist() == [3, 1, 1, 2, 1]
+    assert found.per_count == pytest.approx([3, 1 / 3, 1 / 5, 2 / 12, 1 / 115])
+    assert found.share == pytest.approx(found.per_count / 10)
+    assert found.centre == pytest.approx([1, 8**0.5, 45**0.5, 210**0.5, 21400**0.5])
+    assert found.n_zero == 2
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=50), st.integers(1, 20))
+def test_every_count_is_in_one_bin(counts: list[int], bins: int) -> None:
+    found = log_histogram(np.array(counts, dtype=np.int64), bins)
+    assert found.n.sum() + found.n_zero == len(counts)
+    members = [
+        sum(a <= c <= b for c in counts) for a, b in zip(found.first, found.last, strict=True)
+    ]
+    assert found.n.tolist() == members
+
+
+def zipf(exponent: float, n: int, minimum: int, seed: int) -> np.ndarray:
+    """Counts of a discrete power law, by inverting its cumulative shares over a long table."""
+    x = np.arange(minimum, 2_000_000, dtype=np.float64)
+    shares = np.cumsum(x**-exponent)
+    drawn = np.random.default_rng(seed).random(n) * shares[-1]
+    return (minimum + np.searchsorted(shares, drawn)).astype(np.int64)
+
+
+@pytest.mark.parametrize(("exponent", "minimum"), [(2.1, 1), (2.5, 4), (3.2, 10)])
+def test_maximum_likelihood_finds_the_exponent_of_a_power_law(
+    exponent: float, minimum: int
+) -> None:
+    counts = zipf(exponent, 20_000, minimum, seed=1)
+    law = fit_power_law(counts, minimum=minimum)
+    assert abs(law.exponent - exponent) < 4 * law.standard_error
+    # Clauset et al., eq. 3.6, for large minima: (exponent - 1) / sqrt(n), smaller for small ones.
+    assert 0.3 < law.standard_error / ((exponent - 1) / 20_000**0.5) < 1.2
+    assert law.distance < 0.02
+
+
+def test_the_minimum_is_found_where_the_power_law_begins() -> None:
+    flat = np.random.default_rng(2).integers(1, 20, 20_000)
+    law = fit_power_law(np.concatenate((flat, zipf(2.5, 20_000, 20, seed=3))))
+    assert 15 <= law.minimum <= 30
+    assert law.exponent == pytest.approx(2.5, abs=0.1)
+    assert law.n == 40_000
+    assert law.n_tail <= 24_000
+
+
+def test_the_line_of_a_law_runs_through_the_histogram_of_its_counts() -> None:
+    counts = zipf(2.2, 50_000, 1, seed=4)
+    law = fit_power_law(counts, minimum=1)
+    found = log_histogram(counts)
+    small = found.centre < 20
+    assert law.expected(found.centre[small]) == pytest.approx(found.per_count[small], rel=0.2)
+    assert [x for x, _ in law.points(100)] == [1.0, 100.0]
+
+
+def test_least_squares_is_the_line_through_the_histogram() -> None:
+    counts = zipf(2.2, 50_000, 1, seed=4)
+    law = fit_power_law(counts, method="least-squares", minimum=2)
+    found = log_histogram(counts[counts >= 2])
+    slope = np.polyfit(np.log(found.centre), np.log(found.per_count), 1)[0]
+    assert law.exponent == pytest.approx(-slope)
+    assert (law.method, law.minimum) == ("least-squares", 2)
+
+
+def test_bad_questions_are_refused_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="n_slices is 0"):
+        slices_by_fetch(5, 0)
+    with pytest.raises(ConfigError, match="seconds is 0"):
+        slices_by_time([1.0], 0.0)
+    with pytest.raises(ConfigError, match="a fetch ended at 1, before the start, 2"):
+        slices_by_time([1.0], start=2.0)
+    with pytest.raises(GraphError, match="there are 2 slices for 5 fetches"):
+        mean_importance_by_slice(ORDER, IMPORTANCE, np.array([1, 2]))
+    with pytest.raises(GraphError, match="a fetch is in slice 0; slices count from 1"):
+        mean_importance_by_slice([0], IMPORTANCE, np.array([0]))
+    with pytest.raises(ConfigError, match="a top of 0 pages"):
+        mean_slice_of_top(ORDER, IMPORTANCE, slices_by_fetch(5, 5), [0])
+    with pytest.raises(GraphError, match=r"fetch 0 ended at 1, before it started, 2"):
+        active_robots([2.0], [1.0])
+    with pytest.raises(GraphError, match=r"ended\[1\] is nan; times must be finite"):
+        active_robots([0.0, 0.0], [1.0, float("nan")])
+    with pytest.raises(ConfigError, match="a crawl of 5 pages lasted 0 s"):
+        speed_ups([(1.0, 1, 5, 0.0)])
+    with pytest.raises(ConfigError, match="two crawls have bandwidth 1 and 1 robots"):
+        speed_ups([(1.0, 1, 5, 1.0), (1.0, 1, 6, 1.0)])
+    with pytest.raises(GraphError, match="a count is -1"):
+        log_histogram(np.array([-1]))
+    with pytest.raises(GraphError, match="a power law needs 50 of 2"):
+        fit_power_law(np.arange(10))

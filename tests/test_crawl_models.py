@@ -1,0 +1,265 @@
+"""The crawl models of Cho et al., against the definitions worked out page by page."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import evaluation as oracle
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation import (
+    BacklinksSeen,
+    ModelCurve,
+    PageRankSeen,
+    RenewedEstimate,
+    best_order,
+    crawl_and_stop,
+    crawl_and_stop_with_threshold,
+    limited_buffer,
+    pagerank_seen,
+    top_threshold,
+)
+from crawlprio.evaluation.buffer import crawl_into_buffers
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph
+
+IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
+ORDER = [4, 2, 0, 1, 3]
+
+
+def graph_of(rows: dict[int, list[int]]) -> LinkGraph:
+    indptr = np.cumsum([0, *(len(rows[p]) for p in sorted(rows))])
+    flat = [t for p in sorted(rows) for t in rows[p]]
+    return LinkGraph(indptr, np.array(flat, dtype=np.int32))
+
+
+def random_web(rng: random.Random, n: int) -> dict[int, list[int]]:
+    """Rows without self-links or duplicates; some pages are linked much more than others."""
+    rows = {}
+    for page in range(n):
+        targets = [min(rng.randrange(n), rng.randrange(n)) for _ in range(rng.randrange(6))]
+        rows[page] = list(dict.fromkeys(t for t in targets if t != page))
+    return rows
+
+
+def as_dict(values: np.ndarray, mask: np.ndarray | None = None) -> dict[int, float]:
+    return {p: float(v) for p, v in enumerate(values) if mask is None or mask[p]}
+
+
+def test_crawl_and_stop_asks_how_many_of_the_first_k_are_among_the_top_k() -> None:
+    curve = crawl_and_stop(ORDER, IMPORTANCE)
+    # Top 1: {0}; top 2 and 3 with ties in: {0, 2, 3}; top 4: without page 1.
+    assert curve.performance.tolist() == [0, 1 / 2, 2 / 3, 3 / 4, 1]
+    assert curve.n_hot.tolist() == [1, 3, 3, 4, 5]
+    assert curve.x.tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert curve.ideal.tolist() == [1.0] * 5
+    assert curve.random.tolist() == [0.2, 0.6, 0.6, 0.8, 1.0]
+
+
+def test_threshold_asks_how_many_of_the_hot_pages_were_fetched() -> None:
+    curve = crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 3.0)
+    assert curve.n_hot.tolist() == [3] * 5
+    assert curve.performance.tolist() == [0, 1 / 3, 2 / 3, 2 / 3, 1]
+    assert curve.ideal.tolist() == [1 / 3, 2 / 3, 1, 1, 1]
+    assert curve.random.tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_models_are_those_of_the_paper_on_random_crawls(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    importance = np.array([float(rng.randrange(rng.choice([3, 50]))) for _ in range(40)])
+    mask = np.array([rng.random() < 0.7 for _ in range(40)])
+    order = [int(p) for p in np.flatnonzero(mask)]
+    rng.shuffle(order)
+    order = order[: rng.randrange(1, len(order) + 1)]
+    truth = as_dict(importance, mask)
+    found = crawl_and_stop(order, importance, mask)
+    assert found.performance == pytest.approx(
+        [float(x) for x in oracle.crawl_and_stop(order, truth)]
+    )
+    bounds = [oracle.kth_highest(truth, k) for k in range(1, len(order) + 1)]
+    assert found.random == pytest.approx([float(oracle.hot_share(truth, b)) for b in bounds])
+    for threshold in sorted(set(truth.values())):
+        found = crawl_and_stop_with_threshold(order, importance, threshold, mask)
+        expected = oracle.crawl_and_stop_with_threshold(order, truth, threshold)
+        assert found.performance == pytest.approx([float(x) for x in expected])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_a_crawl_in_order_of_importance_is_ideal(values: list[int]) -> None:
+    importance = np.array(values, dtype=np.float64)
+    order = best_order(importance)
+    assert crawl_and_stop(order, importance).performance.tolist() == [1.0] * len(values)
+    threshold = top_threshold(importance, 0.3)
+    found = crawl_and_stop_with_threshold(order, importance, threshold)
+    assert found.performance == pytest.approx(found.ideal)
+
+
+def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
+    rng = np.random.default_rng(5)
+    importance = rng.integers(0, 6, 30).astype(np.float64)
+    stop, threshold = np.zeros(30), np.zeros(30)
+    for _ in range(4000):
+        order = rng.permutation(30)
+        stop += crawl_and_stop(order, importance).performance
+        threshold += crawl_and_stop_with_threshold(order, importance, 4).performance
+    assert stop / 4000 == pytest.approx(crawl_and_stop(order, importance).random, abs=0.04)
+    expected = crawl_and_stop_with_threshold(order, importance, 4).random
+    assert threshold / 4000 == pytest.approx(expected, abs=0.02)
+
+
+def test_the_page_of_lowest_estimate_leaves_a_full_buffer_and_the_last_of_equals() -> None:
+    estimate = np.array([1.0, 2.0, 2.0, 0.5, 2.0])
+    kept = crawl_into_buffers(np.array([0, 1, 2, 3, 4]), 5, [2, 3], estimate)
+    assert [k.tolist() for k in kept] == [[1, 2], [1, 2, 4]]
+
+
+def test_links_seen_late_save_a_page_that_is_still_held() -> None:
+    # Pages 1 and 2 tie with none; page 3 links to 2, so that 1 leaves for 4, to which 3 links too.
+    rows = {0: [1], 1: [], 2: [], 3: [2, 4], 4: [2]}
+    graph = graph_of(rows)
+    kept = crawl_into_buffers(np.array([1, 2, 3, 4, 0]), 5, [2], BacklinksSeen(graph))
+    # Fetched 1, 2: both 0. 3 comes and has 0, last of equals: it leaves, page 2 has 1 from it.
+    # 4 has 1, more than 0 of page 1, which leaves. 0 has none and leaves.
+    assert kept[0].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_buffer_kept_by_backlinks_is_that_of_the_slow_crawl(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows = random_web(rng, 40)
+    order = rng.sample(range(40), rng.choice([25, 40]))
+    capacities = [1, 2, 7, 20, 40]
+    estimate = oracle.backlinks_seen(rows)
+    expected = [oracle.buffer_after(order, size, estimate) for size in capacities]
+    kept = crawl_into_buffers(np.array(order), 40, capacities, BacklinksSeen(graph_of(rows)))
+    assert [k.tolist() for k in kept] == expected
+
+
+@pytest.mark.parametrize(("seed", "every"), [(0, 1), (1, 3), (2, 7), (3, 30), (4, 100), (5, 2)])
+def test_a_buffer_kept_by_pagerank_is_that_of_the_slow_crawl(seed: int, every: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    rows = random_web(rng, 24)
+    order = rng.sample(range(24), 24)
+    capacities = [2, 5, 12]
+    estimate = oracle.pagerank_every(rows, every, 0.9)
+    expected = [oracle.buffer_after(order, size, estimate) for size in capacities]
+    found = PageRankSeen(graph_of(rows), every, damping=0.9)
+    kept = crawl_into_buffers(np.array(order), 24, capacities, found)
+    assert [k.tolist() for k in kept] == expected
+
+
+@pytest.mark.parametrize("every", [1, 4, 50])
+def test_a_function_is_asked_anew_every_so_many_fetches(every: int) -> None:
+    order = random.Random(every).sample(range(30), 30)
+
+    def belief(n_fetched: int, page: int) -> float:
+        """Rises and falls without any reason, also below 0."""
+        return float((7 * page + 5 * n_fetched * (page % 4 + 1)) % 11 - 6)
+
+    def renew(fetched: np.ndarray) -> np.ndarray:
+        assert fetched.tolist() == order[: len(fetched)]
+        return np.array([belief(len(fetched), p) for p in range(30)])
+
+    def stale(fetched: list[int], page: int) -> float:
+        return belief((len(fetched) - 1) // every * every, page)
+
+    sizes = [3, 11, 30]
+    kept = crawl_into_buffers(np.array(order), 30, sizes, RenewedEstimate(renew, every))
+    assert [k.tolist() for k in kept] == [oracle.buffer_after(order, b, stale) for b in sizes]
+
+
+def test_a_function_is_asked_about_fetches_from_the_time_a_buffer_is_full() -> None:
+    asked = []
+
+    def renew(fetched: np.ndarray) -> np.ndarray:
+        asked.append(len(fetched))
+        return np.zeros(10)
+
+    crawl_into_buffers(np.arange(10), 10, [7, 4], RenewedEstimate(renew, 2))
+    assert asked == [0, 0, 4, 6, 8]
+
+
+def test_pbc_is_the_share_of_the_buffer_that_is_hot() -> None:
+    estimate = np.array([1.0, 9.0, 3.0, 2.0, 0.0])
+    found = limited_buffer(ORDER, IMPORTANCE, [0.2, 0.4, 1.0], estimate)
+    # Kept: {1}, {1, 2}, all; hot: {0}, {0, 2, 3}, all.
+    assert found.performance.tolist() == [0.0, 0.5, 1.0]
+    assert found.n_hot.tolist() == [1, 3, 5]
+    assert found.ideal.tolist() == [1.0, 1.0, 1.0]
+    assert found.random.tolist() == [0.2, 0.6, 1.0]
+    found = limited_buffer(ORDER, IMPORTANCE, [0.2, 0.4, 1.0], estimate, threshold=5.0)
+    assert found.performance.tolist() == [0.0, 0.0, 0.2]
+    assert found.ideal.tolist() == [1.0, 0.5, 0.2]
+    assert found.random.tolist() == [0.2, 0.2, 0.2]
+
+
+@given(st.permutations(range(9)), st.lists(st.integers(0, 4), min_size=9, max_size=9))
+def test_a_buffer_kept_by_the_truth_is_ideal_in_any_order(order: list[int], i: list[int]) -> None:
+    importance = np.array(i, dtype=np.float64)
+    shares = [0.1, 0.4, 0.7, 1.0]
+    for threshold in (None, 2.0):
+        found = limited_buffer(order, importance, shares, importance, threshold=threshold)
+        assert found.performance == pytest.approx(found.ideal)
+
+
+def test_pagerank_seen_of_a_whole_crawl_is_pagerank_up_to_scale() -> None:
+    rows = random_web(random.Random(8), 60)
+    graph = graph_of(rows)
+    seen = pagerank_seen(graph, np.arange(60))
+    whole = pagerank(graph.indptr, graph.indices)
+    assert seen / seen.sum() == pytest.approx(whole, rel=1e-6)
+    part = pagerank_seen(graph, np.arange(5), damping=0.9)
+    expected = oracle.cho_pagerank(rows, list(range(5)), 0.9)
+    assert np.flatnonzero(~np.isnan(part)).tolist() == sorted(expected)
+    assert part[sorted(expected)] == pytest.approx([expected[p] for p in sorted(expected)])
+
+
+def test_a_page_that_nobody_links_to_has_one_minus_damping() -> None:
+    assert pagerank_seen(graph_of({0: [1], 1: [], 2: []}), np.array([0]), damping=0.9)[
+        :2
+    ] == pytest.approx([0.1, 0.1 + 0.9 * 0.1])
+
+
+def test_the_threshold_of_a_share_is_the_importance_of_its_last_page() -> None:
+    assert top_threshold(IMPORTANCE, 0.2) == 5.0
+    assert top_threshold(IMPORTANCE, 0.4) == 3.0
+    assert top_threshold(IMPORTANCE, 1.0) == 1.0
+    assert top_threshold(IMPORTANCE, 0.001) == 5.0
+    assert top_threshold(IMPORTANCE, 0.3, np.array([False, True, True, False, True])) == 3.0
+
+
+def test_points_are_thinned_but_keep_both_ends() -> None:
+    order = np.arange(1000)
+    curve = crawl_and_stop_with_threshold(order, np.ones(1000), 1.0)
+    points = curve.points("ideal", 11)
+    assert len(points) == 11
+    assert (points[0], points[-1]) == ((0.001, 0.001), (1.0, 1.0))
+    nothing = np.empty(0)
+    assert ModelCurve(nothing, nothing, nothing, nothing, np.empty(0, np.int64)).points() == []
+
+
+def test_bad_questions_are_refused_in_a_sentence() -> None:
+    with pytest.raises(GraphError, match="no page has importance 6 or more"):
+        crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 6.0)
+    with pytest.raises(GraphError, match="the order names page 0 more than once"):
+        crawl_and_stop([0, 0], IMPORTANCE)
+    with pytest.raises(GraphError, match="the importance of page 1 is no number"):
+        crawl_and_stop([0], np.array([1.0, np.nan]))
+    with pytest.raises(ConfigError, match=r"a buffer is 1\.5 of all pages"):
+        limited_buffer(ORDER, IMPORTANCE, [0.5, 1.5], IMPORTANCE)
+    with pytest.raises(GraphError, match="the estimates are of 4 pages, the importance of 5"):
+        limited_buffer(ORDER, IMPORTANCE, [0.5], IMPORTANCE[:4])
+    with pytest.raises(GraphError, match="the estimate of page 0 is no number"):
+        limited_buffer(ORDER, IMPORTANCE, [0.5], np.full(5, np.nan))
+    with pytest.raises(ConfigError, match="every is 0"):
+        limited_buffer(ORDER, IMPORTANCE, [0.5], RenewedEstimate(lambda _: IMPORTANCE, 0))
+    with pytest.raises(ConfigError, match="share is 0 of 5 pages"):
+        top_threshold(IMPORTANCE, 0.0)
