@@ -1,8 +1,22 @@
-"""Importance I(P), by which a crawl is judged: one module per metric.
+"""Importance I(P), by which a crawl is judged: one module per family of metrics.
 
-Nothing here knows orderings, crawls or files.
+Nothing here knows orderings or the engine; `opening` alone reads files.
 """
 
+from crawlprio.importance.base import Importance, PageText, Repository
+from crawlprio.importance.metrics import IMPORTANCES, importance_of, make_importance
+from crawlprio.importance.opening import open_repository
 from crawlprio.importance.pagerank import pagerank, partial_pagerank, round_significant
 
-__all__ = ["pagerank", "partial_pagerank", "round_significant"]
+__all__ = [
+    "IMPORTANCES",
+    "Importance",
+    "PageText",
+    "Repository",
+    "importance_of",
+    "make_importance",
+    "open_repository",
+    "pagerank",
+    "partial_pagerank",
+    "round_significant",
+]

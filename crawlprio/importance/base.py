@@ -1,0 +1,117 @@
+"""What an importance I(P) is: a number for each page of a recorded crawl or of a link graph.
+
+Nothing here knows files, orderings or how a metric is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.pages import PageIds
+
+Floats = NDArray[np.float64]
+PageMask = NDArray[np.bool_]
+
+
+class PageText(NamedTuple):
+    """What one fetched page says: title and visible text, either of which may be empty."""
+
+    page: int
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Repository:
+    """What is known of a set of pages, from which their importance is computed.
+
+    Parameters
+    ----------
+    graph
+        the links, with URLs where a metric by location is wanted.
+    name
+        what messages call it.
+    order
+        int32, shape (n_fetched,): the pages that were fetched, none twice, in the order of their
+        first fetch. None: nobody knows, and what every page holds is known.
+    texts
+        title and text of pages, each page at most once; may be run through any number of times.
+        None: there are none.
+    """
+
+    graph: LinkGraph
+    name: str = "the graph"
+    order: PageIds | None = None
+    texts: Iterable[PageText] | None = None
+
+    def fetched(self) -> PageMask:
+        """Return the pages whose content is known: bool, shape (n_pages,)."""
+        if self.order is None:
+            return np.ones(self.graph.n_pages, dtype=np.bool_)
+        fetched = np.zeros(self.graph.n_pages, dtype=np.bool_)
+        fetched[self.order] = True
+        return fetched
+
+
+class Importance(ABC):
+    """A metric by which a crawl is judged; its options are the arguments of its `__init__`.
+
+    Attributes
+    ----------
+    of_content
+        Whether it goes by what the page itself holds, and so is unknown, and 0, until it is
+        fetched.
+    needs_topic
+        Whether `__init__` takes a `topic`.
+    """
+
+    of_content: bool = False
+    needs_topic: ClassVar[bool] = False
+
+    @abstractmethod
+    def of(self, repository: Repository) -> Floats:
+        """Return the importance of each page: float64, shape (n_pages,), finite, 0 or more.
+
+        Raises
+        ------
+        GraphError
+            if the repository lacks what the metric goes by.
+        """
+
+    def remarks(self, repository: Repository) -> list[str]:
+        """Return what a reader of the figures has to know, in one sentence each."""
+        return []
+
+
+def checked_option(
+    importance: str,
+    option: str,
+    value: object,
+    *,
+    least: float | None = None,
+    below: float | None = None,
+) -> float:
+    """Return an option of an importance as a number, or say in one sentence what is allowed."""
+    bound = "" if least is None else f" of {least:g} or more"
+    if below is not None:
+        bound += f", below {below:g}"
+    number = float(value) if isinstance(value, int | float) else math.nan
+    if (
+        isinstance(value, bool)
+        or not math.isfinite(number)
+        or (least is not None and number < least)
+        or (below is not None and number >= below)
+    ):
+        raise ConfigError(
+            f"Options of importance {importance}: {option} is {value!r}; give a number{bound}."
+        )
+    return number

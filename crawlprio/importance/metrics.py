@@ -1,0 +1,187 @@
+"""The importances by name, and weighted sums of them.
+
+It must not know files, crawls or how good an order was.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crawlprio.errors import ConfigError
+from crawlprio.importance.base import Floats, Importance, Repository
+from crawlprio.importance.centrality import Authorities, Harmonic, Hubs
+from crawlprio.importance.links import (
+    Backlinks,
+    ChoPageRank,
+    ForwardLinks,
+    LocationMetric,
+    PageRank,
+    RemotePageRank,
+)
+from crawlprio.importance.similarity import Similarity, TermCount
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.topic import Topic
+
+IMPORTANCES: dict[str, type[Importance]] = {
+    "pagerank": PageRank,
+    "cho-pagerank": ChoPageRank,
+    "remote-pagerank": RemotePageRank,
+    "backlinks": Backlinks,
+    "forward-links": ForwardLinks,
+    "location": LocationMetric,
+    "similarity": Similarity,
+    "term-count": TermCount,
+    "harmonic": Harmonic,
+    "authorities": Authorities,
+    "hubs": Hubs,
+}
+
+_PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*\*\s*)?(?P<name>[a-z-]+)")
+
+
+class Combined(Importance):
+    """A weighted sum of importances, each divided by its mean: IC(P) = k1 I1(P) + k2 I2(P) + ...
+
+    With a mean of 1 each, the share of a combination that a crawl has gathered is the average, with
+    these weights, of the shares of its parts: none counts for more because its numbers are larger,
+    or because one page has a huge value, as it would if the maximum were the scale. The mean is
+    over the pages of which all parts are known. A part that is 0 for all pages stays 0.
+
+    Source: Cho, Garcia-Molina & Page, extended version, section 2, which leaves the scale open.
+
+    Parameters
+    ----------
+    parts
+        weight, above 0, and importance of each.
+    """
+
+    def __init__(self, parts: Sequence[tuple[float, Importance]]) -> None:
+        self._parts = list(parts)
+        self.of_content = any(part.of_content for _, part in self._parts)
+
+    def of(self, repository: Repository) -> Floats:
+        total = np.zeros(repository.graph.n_pages)
+        known = repository.fetched() if self.of_content else slice(None)
+        for weight, part in self._parts:
+            values = part.of(repository)
+            mean = values[known].mean() if len(values[known]) else 0.0
+            if mean > 0.0:
+                total += values * (weight / mean)
+        return total
+
+    def remarks(self, repository: Repository) -> list[str]:
+        return [remark for _, part in self._parts for remark in part.remarks(repository)]
+
+
+def make_importance(
+    name: str, options: Mapping[str, Mapping[str, Any]] | None = None, topic: Topic | None = None
+) -> Importance:
+    """Return the importance of this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
+
+    Parameters
+    ----------
+    name
+        a name of `IMPORTANCES`, or several joined by "+", each with a weight above 0 and "*" before
+        it, or with weight 1. A single name is not scaled; see `Combined` for what scales the parts.
+    options
+        options by name of an importance; those of other importances are not looked at.
+    topic
+        for the importances that need one.
+
+    Raises
+    ------
+    ConfigError
+        if there is no such importance, an option is unknown or not allowed, or a topic is missing.
+    """
+    parts = parts_of(name)
+    made = [(weight, _make(part, (options or {}).get(part, {}), topic)) for weight, part in parts]
+    return made[0][1] if parts == [(1.0, name.strip())] else Combined(made)
+
+
+def importance_of(
+    source: LinkGraph | Repository,
+    name: str = "pagerank",
+    *,
+    options: Mapping[str, Any] | None = None,
+    topic: Topic | str | None = None,
+) -> Floats:
+    """Return the importance of each page, by one name of `IMPORTANCES` or a sum.
+
+    Parameters
+    ----------
+    source
+        a link graph, or a repository, which has texts too: `crawlprio.importance.open_repository`.
+    name, topic
+        as for `make_importance`; a topic may be given as its words.
+    options
+        options of the importance; of a sum, options by name.
+
+    Returns
+    -------
+    float64, shape (n_pages,), 0 or more; larger is better.
+
+    Raises
+    ------
+    ConfigError
+        as `make_importance`.
+    GraphError
+        if the source lacks what the metric goes by.
+    """
+    repository = Repository(source) if isinstance(source, LinkGraph) else source
+    by_name = {name: options or {}} if name in IMPORTANCES else options
+    asked = Topic(topic) if isinstance(topic, str) else topic
+    return make_importance(name, by_name, asked).of(repository)
+
+
+def parts_of(name: str) -> list[tuple[float, str]]:
+    """Return weight and name of each part of an importance, as `make_importance` reads it."""
+    parts = []
+    for text in name.split("+"):
+        found = _PART.fullmatch(text.strip())
+        if found is None:
+            raise ConfigError(
+                f"Importance {name!r} cannot be read at {text.strip()!r}; write a name, or names "
+                "with weights, as in 0.5*pagerank+2*backlinks."
+            )
+        part = found["name"]
+        if part not in IMPORTANCES:
+            raise ConfigError(
+                f"Importance {part!r} is not known; known importances: "
+                f"{', '.join(sorted(IMPORTANCES))}; or a sum of them, as in "
+                "0.5*pagerank+2*backlinks."
+            )
+        weight = 1.0 if found["weight"] is None else float(found["weight"])
+        if weight == 0.0:
+            raise ConfigError(f"Importance {name!r} gives {part} the weight 0; leave it out.")
+        parts.append((weight, part))
+    return parts
+
+
+def option_names(name: str) -> list[str]:
+    """Return the options that the importance of this name takes, but for the topic."""
+    return [
+        option for option in inspect.signature(IMPORTANCES[name]).parameters if option != "topic"
+    ]
+
+
+def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importance:
+    """One importance, with its options."""
+    cls = IMPORTANCES[name]
+    known = option_names(name)
+    for option in options:
+        if option not in known:
+            allowed = f"known options: {', '.join(known)}" if known else "it has no options"
+            raise ConfigError(f"Importance {name} has no option {option!r}; {allowed}.")
+    if not cls.needs_topic:
+        return cls(**options)
+    if topic is None:
+        raise ConfigError(
+            f"Importance {name} needs a topic; give words, with commas between terms, as in "
+            '--topic "machine learning, statistics".'
+        )
+    return cls(**{"topic": topic, **options})

@@ -1,0 +1,118 @@
+"""Opens a crawl store or a graph file as a repository: links, texts, and the order of the fetches.
+
+Nothing here knows what importance is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.importance.base import PageText, Repository
+from crawlprio.linkgraph import read_graph
+from crawlprio.linkgraph.reading import SQLITE_MAGIC
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCrawl(Repository):
+    """The repository of a crawl store.
+
+    Parameters
+    ----------
+    n_failed
+        pages of `order` whose last fetch brought no answer or one of status 400 or more.
+    ordering, topic
+        what the crawl ran under; empty if the store does not say, or there was no topic.
+    """
+
+    n_failed: int = 0
+    ordering: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True)
+class StoreTexts:
+    """Title and text of each page of a crawl store, by its last visit; read anew each time.
+
+    Parameters
+    ----------
+    path
+        the store.
+    last
+        int64, shape (n_pages,): number of the last visit of each page, as `Store.visits` counts
+        from 0; -1 for none. Later visits are not looked at.
+    """
+
+    path: Path
+    last: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[PageText]:
+        from crawlprio.store import Store
+
+        with Store.open(self.path, readonly=True) as store:
+            for number, visit in enumerate(store.visits()):
+                page = visit.page
+                if 0 <= page < len(self.last) and self.last[page] == number:
+                    yield PageText(page, visit.title, visit.text)
+
+
+def open_repository(path: str | Path) -> Repository:
+    """Read a link graph, or a crawl store as it is at this moment, also beside a running crawl.
+
+    Returns
+    -------
+    A `RecordedCrawl` for a crawl store; its pages are all that the crawl fetched or saw a link to.
+
+    Raises
+    ------
+    GraphError, StoreError
+        if it cannot be read, or has no pages.
+
+    Notes
+    -----
+    O(pages + links), and for a crawl store one pass over its visits; texts are read when asked for.
+    """
+    path = Path(path)
+    repository = _read_crawl(path) if _is_store(path) else Repository(read_graph(path), str(path))
+    if repository.graph.n_pages == 0:
+        raise GraphError(f"{path} has no pages; there is nothing to score.")
+    return repository
+
+
+def _is_store(path: Path) -> bool:
+    """Whether the file is one of SQLite's; what cannot be read is left to who reads it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    except OSError:
+        return False
+
+
+def _read_crawl(path: Path) -> RecordedCrawl:
+    """Links and order of a crawl store, of one moment."""
+    from crawlprio.store import Store
+
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        graph = store.link_graph()
+        last = np.full(graph.n_pages, -1, dtype=np.int64)
+        failed = np.zeros(graph.n_pages, dtype=np.bool_)
+        order: dict[int, None] = {}
+        for number, visit in enumerate(store.visits()):
+            if visit.page >= 0:
+                order[visit.page] = None
+                last[visit.page] = number
+                failed[visit.page] = not 200 <= visit.status < 400
+        return RecordedCrawl(
+            graph,
+            str(path),
+            np.fromiter(order, dtype=np.int32, count=len(order)),
+            StoreTexts(path, last),
+            n_failed=int(failed.sum()),
+            ordering=store.get_meta("ordering"),
+            topic=store.get_meta("topic"),
+        )

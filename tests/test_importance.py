@@ -1,0 +1,497 @@
+"""Importance I(P): every metric against its words in the papers, and what sums of them mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from driver import WebPages
+from graphs import power_law_web, webs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import Web, occurrences
+from oracles import importance as oracle
+
+from crawlprio.errors import ConfigError, CrawlprioError, GraphError
+from crawlprio.importance import (
+    IMPORTANCES,
+    PageText,
+    Repository,
+    importance_of,
+    make_importance,
+    open_repository,
+)
+from crawlprio.importance import centrality as centrality_module
+from crawlprio.importance.metrics import option_names
+from crawlprio.importance.scores import MARKS, score
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.pages import Visit
+from crawlprio.store import Store
+from crawlprio.topic import HotQueue, Topic
+
+HOLLINS = Path(__file__).parents[2] / "shared" / "data" / "hollins.npz"
+TOPIC = Topic(",".join(oracle.TOPIC))
+
+
+@dataclass
+class WebTexts:
+    """The texts of some pages of a web."""
+
+    web: Web
+    pages: list[int]
+
+    def __iter__(self) -> Iterator[PageText]:
+        for page in self.pages:
+            yield PageText(page, self.web.titles.get(page, ""), self.web.bodies.get(page, ""))
+
+
+def repository_of(web: Web) -> Repository:
+    """A web of which all is known; its pages must be numbered from 0 without gaps."""
+    rows = [web.links.get(page, []) for page in web.pages]
+    assert web.pages == list(range(len(rows)))
+    graph = LinkGraph.cleaned(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+        site=np.array([web.site.get(page, 0) for page in web.pages]),
+        urls=[web.urls.get(page, "") for page in web.pages],
+    )
+    return Repository(graph, "the web", texts=WebTexts(web, web.pages))
+
+
+def listed(values: oracle.Values) -> list[float]:
+    return [values[page] for page in sorted(values)]
+
+
+def repository_from(rows: list[list[int]], **texts: dict[int, str]) -> Repository:
+    return repository_of(Web(dict(enumerate(rows)), **texts))  # type: ignore[arg-type]
+
+
+def test_every_importance_has_an_oracle() -> None:
+    assert sorted(IMPORTANCES) == sorted(oracle.IMPORTANCES)
+
+
+@pytest.mark.parametrize("name", IMPORTANCES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_importance_is_what_the_papers_say(name: str, seed: int) -> None:
+    web = power_law_web(150, seed)
+    values = importance_of(repository_of(web), name, topic=TOPIC)
+    assert values.dtype == np.float64
+    assert values.tolist() == pytest.approx(
+        listed(oracle.IMPORTANCES[name](web)), rel=1e-8, abs=1e-11
+    )
+
+
+# Iterations of hubs and authorities take a while to tell near-equal communities apart.
+@pytest.mark.parametrize("name", sorted(set(IMPORTANCES) - {"hubs", "authorities"}))
+@given(web=webs(max_pages=12))
+@settings(max_examples=40, deadline=None)
+def test_importance_of_any_small_web_is_what_the_papers_say(name: str, web: Web) -> None:
+    repository = repository_of(web)
+    try:
+        values = importance_of(repository, name, topic=TOPIC)
+    except GraphError:
+        remote = [
+            target
+            for page in web.pages
+            for target in web.links_of(page)
+            if web.site[page] != web.site.get(target, 0)
+        ]
+        assert (name, remote) == ("remote-pagerank", [])
+        return
+    assert values.tolist() == pytest.approx(
+        listed(oracle.IMPORTANCES[name](web)), rel=1e-8, abs=1e-11
+    )
+
+
+@pytest.mark.parametrize("name", IMPORTANCES)
+def test_importance_is_never_negative_and_same_on_every_call(name: str) -> None:
+    repository = repository_of(power_law_web(150, 3))
+    values = importance_of(repository, name, topic=TOPIC)
+    assert values.min() >= 0.0
+    assert values.tolist() == importance_of(repository, name, topic=TOPIC).tolist()
+
+
+@pytest.mark.parametrize("idf", ["log", "inverse", "none"])
+@pytest.mark.parametrize("measure", ["cosine", "inner"])
+@pytest.mark.parametrize("title", [0.0, 1.0, 10.0])
+def test_similarity_weighs_terms_as_asked(idf: str, measure: str, title: float) -> None:
+    web = power_law_web(120, 4)
+    options = {"idf": idf, "measure": measure, "title": title}
+    topic = Topic("web crawling, frontier, absent, frontier")
+    values = importance_of(repository_of(web), "similarity", topic=topic, options=options)
+    expected = oracle.similarity(
+        web, ["web crawling", "frontier", "absent"], idf=idf, measure=measure, title=title
+    )
+    assert values.tolist() == pytest.approx(listed(expected), rel=1e-12, abs=1e-15)
+
+
+def test_similarity_of_a_page_by_hand() -> None:
+    # Three pages with words. Of the terms, "web" is in all: ln(3/3) = 0. "crawling" is in one.
+    web = repository_from(
+        [[1], [2], [3], []],
+        titles={0: "Web"},
+        bodies={0: "crawling crawling", 1: "web shop", 2: "web"},
+    )
+    values = importance_of(web, "similarity", topic="web, crawling", options={"measure": "inner"})
+    assert values.tolist() == pytest.approx([2 * np.log(3) ** 2, 0, 0, 0])
+    # By 1 / occurrences, 1/3 for "web" and 1/2 for "crawling"; the title counts ten times.
+    values = importance_of(
+        web, "similarity", topic="web, crawling", options={"measure": "inner", "idf": "inverse"}
+    )
+    assert values.tolist() == pytest.approx([10 / 9 + 2 / 4, 1 / 9, 1 / 9, 0])
+
+
+def test_a_page_that_is_the_query_has_cosine_1_and_a_longer_page_less() -> None:
+    web = repository_from([[], [], []], bodies={0: "seed page", 1: "seed page page x", 2: "x"})
+    values = importance_of(web, "similarity", topic="page, seed", options={"idf": "none"})
+    assert values.tolist() == pytest.approx([1.0, 3 / np.sqrt(2 * 6), 0.0])
+
+
+@given(
+    title=st.sampled_from(["", "Web", "web crawling", "frontier frontier"]),
+    body=st.lists(st.sampled_from(["web", "Crawling", "frontiers", "frontier"]), max_size=40),
+)
+def test_a_page_is_hot_in_the_crawl_if_its_term_count_is_10_or_more(
+    title: str, body: list[str]
+) -> None:
+    text = " ".join(body)
+    repository = repository_from([[]], titles={0: title}, bodies={0: text})
+    (count,) = importance_of(repository, "term-count", topic=TOPIC)
+    assert count == 10 * TOPIC.count(title) + TOPIC.count(text)
+    assert count == 10 * occurrences(title, oracle.TOPIC) + occurrences(text, oracle.TOPIC)
+    visit = Visit(0, np.empty(0, dtype=np.int32), title=title, text=text)
+    assert HotQueue(TOPIC).is_hot(visit) == (count >= 10)
+
+
+def test_a_stemmed_topic_counts_other_forms_of_its_words() -> None:
+    repository = repository_from([[]], bodies={0: "crawlers crawling a crawled crawl"})
+    assert importance_of(repository, "term-count", topic=Topic("crawl")).tolist() == [1]
+    stemmed = Topic("crawling", stem="english")
+    assert importance_of(repository, "term-count", topic=stemmed).tolist() == [3]
+
+
+def test_cho_pagerank_sums_to_the_number_of_pages_and_has_its_damping() -> None:
+    # 1 has all that 0 gives; 2 links to nothing, so to all: x = 0.5 + 0.5 (links) + z/6.
+    repository = repository_from([[1], [0], []])
+    values = importance_of(repository, "cho-pagerank", options={"damping": 0.5})
+    assert values.tolist() == pytest.approx([1.2, 1.2, 0.6])
+    assert importance_of(repository, "pagerank", options={"damping": 0.5}).sum() == pytest.approx(1)
+
+
+def test_two_equal_communities_share_hubs_and_authorities() -> None:
+    repository = repository_from([[2, 3], [2, 3], [], [], [6, 7], [6, 7], [], []])
+    quarter = [0.0, 0.0, 0.25, 0.25] * 2
+    assert importance_of(repository, "authorities").tolist() == pytest.approx(quarter)
+    assert importance_of(repository, "hubs").tolist() == pytest.approx([0.25, 0.25, 0, 0] * 2)
+
+
+@pytest.mark.parametrize("rows", [[[]], [[], []], [[1], []], [[1], [0]]])
+def test_the_smallest_graphs_have_an_importance(rows: list[list[int]]) -> None:
+    repository = repository_from(rows, urls=dict.fromkeys(range(len(rows)), "http://a.test/"))
+    for name in sorted(set(IMPORTANCES) - {"remote-pagerank"}):
+        values = importance_of(repository, name, topic=TOPIC)
+        assert np.isfinite(values).all(), name
+        assert len(values) == len(rows), name
+
+
+def test_harmonic_and_hits_agree_with_networkx() -> None:
+    web = power_law_web(200, 5)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(web.pages)
+    graph.add_edges_from((p, q) for p in web.pages for q in web.links_of(p))
+    repository = repository_of(web)
+    harmonic = nx.harmonic_centrality(graph)
+    assert importance_of(repository, "harmonic").tolist() == pytest.approx(listed(harmonic))
+    hubs, authorities = nx.hits(graph, max_iter=1000, tol=1e-12)
+    assert importance_of(repository, "hubs").tolist() == pytest.approx(listed(hubs), abs=1e-9)
+    assert importance_of(repository, "authorities").tolist() == pytest.approx(
+        listed(authorities), abs=1e-9
+    )
+
+
+def test_on_a_large_graph_harmonic_is_estimated_without_bias(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repository = repository_of(power_law_web(200, 6))
+    exact = importance_of(repository, "harmonic")
+    monkeypatch.setattr(centrality_module, "EXACT_WORK", 0)
+    whole = make_importance("harmonic", {"harmonic": {"sample": 200}})
+    assert whole.of(repository).tolist() == exact.tolist()
+    assert whole.remarks(repository) == []
+    few = make_importance("harmonic", {"harmonic": {"sample": 20}})
+    (remark,) = few.remarks(repository)
+    assert "estimated from the distances from 20 pages" in remark
+    draws = [
+        importance_of(repository, "harmonic", options={"sample": 20, "seed": seed})
+        for seed in range(400)
+    ]
+    assert draws[0].tolist() != draws[1].tolist()
+    assert np.mean(draws, axis=0).sum() == pytest.approx(exact.sum(), rel=0.02)
+    assert np.mean(draws, axis=0)[exact.argmax()] == pytest.approx(exact.max(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("0.5*pagerank+0.5*backlinks", [(0.5, "pagerank"), (0.5, "backlinks")]),
+        ("2 * harmonic + location + .25*hubs", [(2, "harmonic"), (1, "location"), (0.25, "hubs")]),
+        ("3*term-count+backlinks", [(3, "term-count"), (1, "backlinks")]),
+    ],
+)
+def test_a_sum_has_each_part_divided_by_its_mean(name: str, parts: list[tuple[float, str]]) -> None:
+    web = power_law_web(150, 7)
+    expected = oracle.combined([(weight, oracle.IMPORTANCES[part](web)) for weight, part in parts])
+    values = importance_of(repository_of(web), name, topic=TOPIC)
+    assert values.tolist() == pytest.approx(listed(expected), rel=1e-8)
+
+
+def test_what_a_crawl_gathers_of_a_sum_is_the_weighted_average_of_its_parts() -> None:
+    repository = repository_of(power_law_web(150, 8))
+    order = np.random.default_rng(8).permutation(150)[:60]
+
+    def gathered(name: str) -> list[float]:
+        scored = score(name, make_importance(name), repository, order)
+        assert scored.order is not None
+        return list(scored.order.gathered_at)
+
+    both = zip(gathered("pagerank"), gathered("backlinks"), strict=True)
+    assert gathered("3*pagerank+backlinks") == pytest.approx([0.75 * a + 0.25 * b for a, b in both])
+
+
+def test_a_part_that_is_0_everywhere_adds_nothing() -> None:
+    repository = repository_from([[1], [2], []])
+    values = importance_of(repository, "backlinks+term-count", topic="absent")
+    assert values.tolist() == pytest.approx([0, 1.5, 1.5])
+
+
+def test_options_go_to_the_part_of_their_name() -> None:
+    repository = repository_of(power_law_web(100, 9))
+    options: dict[str, Any] = {"pagerank": {"damping": 0.5}, "hubs": {"unknown": 1}}
+    values = importance_of(repository, "pagerank+backlinks", options=options)
+    half = importance_of(repository, "pagerank", options={"damping": 0.5})
+    backlinks = importance_of(repository, "backlinks")
+    assert values.tolist() == pytest.approx(half / half.mean() + backlinks / backlinks.mean())
+
+
+def test_a_graph_alone_will_do_for_importance_by_links() -> None:
+    repository = repository_of(power_law_web(100, 9))
+    assert importance_of(repository.graph).tolist() == importance_of(repository).tolist()
+
+
+BARE = Repository(LinkGraph(np.array([0, 1, 1]), np.array([1])), "bare.npz")
+
+BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
+    ("pagerank2", {}, None, "Importance 'pagerank2' cannot be read at 'pagerank2'"),
+    ("page-rank", {}, None, "Importance 'page-rank' is not known; known importances: authorities,"),
+    ("", {}, None, "Importance '' cannot be read at ''"),
+    ("pagerank+", {}, None, "cannot be read at ''"),
+    ("-1*pagerank", {}, None, "cannot be read at '-1*pagerank'"),
+    ("0*pagerank", {}, None, "gives pagerank the weight 0; leave it out."),
+    ("pagerank", {"damping": 1}, None, "damping is 1; give a number of 0 or more, below 1."),
+    ("pagerank", {"damping": "d"}, None, "Options of importance pagerank: damping is 'd'"),
+    ("cho-pagerank", {"damping": True}, None, "importance cho-pagerank: damping is True"),
+    ("pagerank", {"d": 0.5}, None, "Importance pagerank has no option 'd'; known options: damping"),
+    ("backlinks", {"d": 0.5}, None, "Importance backlinks has no option 'd'; it has no options."),
+    ("location", {"slashes": "x"}, None, "Options of importance location: slashes is 'x'"),
+    ("location", {}, None, "bare.npz has no URLs, by which the importance location goes"),
+    ("remote-pagerank", {}, None, "bare.npz has no links between sites"),
+    ("similarity", {}, None, "Importance similarity needs a topic; give words"),
+    ("similarity", {}, "web", "bare.npz has no texts, by which the importance similarity goes"),
+    ("similarity", {"idf": "tf"}, "web", "idf is 'tf'; give one of log, inverse, none."),
+    ("similarity", {"topic": "x"}, "web", "Importance similarity has no option 'topic'"),
+    ("term-count", {"title": -1}, "web", "title is -1; give a number of 0 or more."),
+    ("harmonic", {"sample": 0}, None, "sample is 0; give a whole number of 1 or more."),
+    ("harmonic", {"seed": 0.5}, None, "seed is 0.5; give a whole number of 0 or more."),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "topic", "sentence"), BAD)
+def test_what_cannot_be_is_said_in_one_sentence(
+    name: str, options: dict[str, Any], topic: str | None, sentence: str
+) -> None:
+    with pytest.raises(CrawlprioError) as caught:
+        importance_of(BARE, name, options=options, topic=topic)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", IMPORTANCES)
+def test_every_importance_says_what_it_is_and_takes_its_options_by_name(name: str) -> None:
+    assert (IMPORTANCES[name].__doc__ or "").split("\n")[0].endswith(".")
+    with pytest.raises(ConfigError, match="has no option 'nonsense'"):
+        make_importance(name, {name: {"nonsense": 1}}, TOPIC)
+    assert "topic" not in option_names(name)
+
+
+# What a crawl store gives.
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Pages 0 to 7, fetched in the order 0 2 1 3 and page 2 again; 3 failed, 4 to 7 were seen."""
+    links = {0: [1, 2, 3], 2: [4, 5], 1: [2], 6: [7]}
+    web = Web(links=links, urls={p: f"http://a.test/{p}" for p in range(8)})
+    pages = WebPages(web)
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        store.record(pages.seeds([0, 6]), pages)
+        ids = {number: at for at, number in enumerate([0, 6, 1, 2, 3, 4, 5])}
+
+        def record(number: int, targets: list[int], **facts: Any) -> None:
+            found = np.array(pages.find_or_add(targets), dtype=np.int32)
+            store.record(Visit(ids[number], found, **facts), pages)
+
+        record(0, [1, 2, 3], title="Home", text="the frontier")
+        record(2, [1], text="frontier frontier frontier")
+        record(1, [2], title="Frontier")
+        record(3, [], status=404, error="404")
+        record(2, [4, 5], text="frontier")
+        store.set_meta("ordering", "opic")
+        store.set_meta("topic", "frontier")
+    return tmp_path / "crawl.sqlite"
+
+
+def test_a_store_has_the_order_of_first_visits_and_the_texts_and_links_of_last_ones(
+    store: Path,
+) -> None:
+    crawl: Any = open_repository(store)
+    assert crawl.order.tolist() == [0, 3, 2, 4]
+    assert crawl.fetched().tolist() == [True, False, True, True, True, False, False]
+    assert (crawl.n_failed, crawl.ordering, crawl.topic) == (1, "opic", "frontier")
+    assert list(crawl.texts) == [
+        (0, "Home", "the frontier"),
+        (2, "Frontier", ""),
+        (4, "", ""),
+        (3, "", "frontier"),
+    ]
+    assert list(crawl.texts) == list(crawl.texts)
+    assert importance_of(crawl, "term-count", topic="frontier").tolist() == [1, 0, 10, 1, 0, 0, 0]
+    assert importance_of(crawl, "backlinks").tolist() == [0, 0, 1, 2, 1, 1, 1]
+
+
+def test_visits_recorded_after_a_store_was_opened_change_nothing(store: Path) -> None:
+    crawl: Any = open_repository(store)
+    before = list(crawl.texts)
+    with Store.open(store) as again:
+        pages = again.load_pages()
+        again.record(Visit(0, np.empty(0, dtype=np.int32), text="frontier"), pages)
+        again.record(Visit(5, np.empty(0, dtype=np.int32), text="frontier"), pages)
+    assert [page for page in crawl.texts if page not in before] == []
+    assert [page.page for page in open_repository(store).texts or ()] == [2, 4, 3, 0, 5]
+
+
+def test_a_crawl_without_a_topic_is_said_to_have_titles_alone(tmp_path: Path, store: Path) -> None:
+    topical = make_importance("similarity", topic=TOPIC)
+    assert topical.remarks(open_repository(store)) == []
+    web = Web(links={0: [1]}, urls={0: "http://a.test/", 1: "http://a.test/1"})
+    web.titles = {0: "The frontier", 1: "Shop"}
+    pages = WebPages(web)
+    with Store.create(tmp_path / "plain.sqlite") as plain:
+        plain.record(pages.seeds([0]), pages)
+        plain.record(pages.visit(0), pages)
+        plain.record(pages.visit(1), pages)
+    repository = open_repository(tmp_path / "plain.sqlite")
+    (remark,) = topical.remarks(repository)
+    assert "holds no page texts, for it was crawled without TOPIC" in remark
+    assert topical.of(repository).tolist() == pytest.approx([1 / np.sqrt(2), 0.0])
+
+
+# How good an order was.
+
+
+def test_an_order_of_a_graph_is_judged_among_the_pages_it_could_reach() -> None:
+    # Page 3 cannot be reached from 0, 1 and 2: backlinks 0 1 2 of 3, one of them on page 2.
+    repository = repository_from([[1, 2], [2], [], [2]])
+    scored = score("backlinks", make_importance("backlinks"), repository, [0, 1])
+    assert scored.known.tolist() == [True, True, True, False]
+    assert scored.order is not None
+    assert scored.bound is not None
+    random = scored.random()
+    assert random is not None
+    assert scored.order.curve == [[0, 0], [1 / 3, 0], [2 / 3, 1 / 4]]
+    assert scored.order.average == 1 / 8
+    assert scored.bound.curve == [[0, 0], [1 / 3, 3 / 4], [2 / 3, 1]]
+    assert random.curve == [[0, 0], [1 / 3, 1 / 3], [2 / 3, 2 / 3]]
+    assert scored.order.gathered_at == (0.0, 0.0, 0.0, 1 / 4)
+    assert len(MARKS) == len(scored.order.gathered_at)
+    # First 0, then 1, then 2, which was not fetched; by importance 2, 1, 0.
+    assert scored.kendall_tau == pytest.approx(-1)
+    assert scored.top() == [2, 1, 0]
+
+
+def test_all_pages_that_a_crawl_saw_count_but_only_fetched_ones_by_content(store: Path) -> None:
+    crawl = open_repository(store)
+    by_links = score("backlinks", make_importance("backlinks"), crawl)
+    assert (by_links.n_known, by_links.fetched) == (7, 4)
+    by_content = score("forward-links", make_importance("forward-links"), crawl)
+    assert (by_content.n_known, by_content.fetched) == (4, 4)
+    assert by_content.order is not None
+    assert by_content.order.gathered_at[-1] == 1.0
+    assert "known of fetched pages alone" in by_content.remarks[-1]
+    both = make_importance("forward-links+backlinks")
+    assert both.of_content
+    assert score("sum", both, crawl).n_known == 4
+    # Of the pages fetched, 0 2 3 4, the means are 6/4 links and 4/4 backlinks.
+    assert both.of(crawl)[[0, 2, 3, 4]].tolist() == pytest.approx([2, 5 / 3, 10 / 3, 1])
+
+
+def test_pages_whose_content_is_unknown_drop_out_of_an_order_that_is_judged_by_content(
+    store: Path,
+) -> None:
+    crawl = open_repository(store)
+    scored = score("forward-links", make_importance("forward-links"), crawl, [0, 1, 6, 3])
+    assert scored.fetched == 2
+    assert scored.known.tolist() == [True, False, True, True, True, False, False]
+    assert scored.order is not None
+    # Page 0 has three links, page 3 two, page 2 one, page 4 none.
+    assert scored.order.gathered_at[-1] == 5 / 6
+
+
+def test_an_importance_that_no_page_has_makes_no_order_better(store: Path) -> None:
+    scored = score(
+        "term-count", make_importance("term-count", topic=Topic("x")), open_repository(store)
+    )
+    assert (scored.order, scored.fetched) == (None, 4)
+    assert scored.remarks[-1].startswith("No page has any importance by term-count")
+    assert scored.as_json(None)["distribution"]["top_1_percent"] is None
+
+
+def test_the_best_order_attains_the_bound_and_all_of_tau() -> None:
+    repository = repository_from([[1, 2, 3], [2, 3], [3], []])
+    scored = score("backlinks", make_importance("backlinks"), repository, [3, 2, 1, 0])
+    # From page 3 alone nothing else is reached, but page 0 is in the order.
+    assert scored.n_known == 4
+    assert scored.order is not None
+    assert scored.bound is not None
+    assert scored.order.as_json() == scored.bound.as_json()
+    assert scored.kendall_tau == 1.0
+
+
+def test_a_distribution_says_how_uneven_importance_is() -> None:
+    rows = [[1]] * 200
+    rows[1] = []
+    scored = score("backlinks", make_importance("backlinks"), repository_from(rows))
+    spread = scored.distribution()
+    assert spread == {
+        "total": 199.0,
+        "mean": 199 / 200,
+        "median": 0.0,
+        "least": 0.0,
+        "most": 199.0,
+        "zero": 199 / 200,
+        "top_1_percent": 1.0,
+    }
+
+
+@pytest.mark.skipif(not HOLLINS.exists(), reason="the real graphs are not there")
+@pytest.mark.parametrize("name", sorted(set(IMPORTANCES) - {"similarity", "term-count"}))
+def test_importance_of_a_real_graph_is_finite_and_not_constant(name: str) -> None:
+    graph = read_graph(HOLLINS)
+    values = importance_of(graph, name)
+    assert np.isfinite(values).all()
+    assert values.min() >= 0.0
+    assert values.std() > 0.0

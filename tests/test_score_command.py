@@ -1,0 +1,443 @@
+"""`scrapy score`: what it prints and writes, and the one line that it prints for bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crawls import options, scrapy
+from driver import WebPages
+from graphs import power_law_web
+from oracles import Web
+from scrapy import cmdline
+from scrapy.settings import Settings
+
+from crawlprio.commands.score import Command
+from crawlprio.commands.simulate import Command as Simulate
+from crawlprio.evaluation import cumulative_pagerank, kendall_tau
+from crawlprio.importance import IMPORTANCES, importance_of, open_repository, round_significant
+from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+from crawlprio.orderings import make_ordering
+from crawlprio.orderings.historical import HistoricalPageRank
+from crawlprio.orderings.scores import read_scores
+from crawlprio.simulator import crawl_order
+from crawlprio.store import Store
+
+N_PAGES = 200
+N_FETCHED = 60
+
+
+def web_with_urls() -> Web:
+    web = power_law_web(N_PAGES, seed=1)
+    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
+    return web
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder with a graph, with and without URLs, and the store of a crawl."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    web = web_with_urls()
+    rows = [web.links.get(page, []) for page in range(N_PAGES)]
+    graph = LinkGraph.cleaned(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+        site=np.array([web.site[page] for page in range(N_PAGES)]),
+    )
+    write_npz(graph, "bare.npz")
+    urls = [web.urls[page] for page in range(N_PAGES)]
+    write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "graph.npz")
+    pages = WebPages(web)
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        store.record(pages.seeds([9, 4]), pages)
+        for page in range(N_FETCHED):
+            store.record(pages.visit(page), pages)
+        store.set_meta("ordering", "breadth-first")
+        store.set_meta("topic", "web crawling,frontier")
+    return tmp_path
+
+
+def run(*arguments: str, command: Any = Command) -> int:
+    """Run the command by scrapy's own command line; return its exit status."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"it": command()})
+        with pytest.raises(SystemExit) as ended:
+            cmdline.execute(["scrapy", "it", *arguments], settings=Settings())
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def score(*arguments: str) -> int:
+    return run(*arguments)
+
+
+def figures_in(path: str) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads(Path(path).read_text())
+    return figures
+
+
+def rows_in(path: str) -> list[list[str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_a_store_is_scored_by_the_pagerank_of_all_it_saw_in_the_order_of_its_visits(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score("crawl.sqlite", "--json", "out.json") == 0
+    graph = read_graph("crawl.sqlite")
+    ranks = importance_of(graph)
+    gathered = cumulative_pagerank(range(N_FETCHED), ranks)
+    figures = figures_in("out.json")
+    (scored,) = figures["importances"]
+    about = ("pages", "links", "sites", "fetched", "failed", "ordering", "order_file")
+    assert [figures[name] for name in about] == [
+        *(graph.n_pages, graph.n_links, graph.n_sites),
+        *(N_FETCHED, 0, "breadth-first", None),
+    ]
+    assert scored["importance"] == "pagerank"
+    assert scored["order"]["average_cumulative_importance"] == gathered.mean()
+    assert scored["order"]["gathered_at"] == {
+        "0.05": gathered[2],
+        "0.1": gathered[5],
+        "0.3": gathered[17],
+        "1": gathered[-1],
+    }
+    assert scored["order"]["curve"][-1] == [N_FETCHED / graph.n_pages, gathered[-1]]
+    assert scored["kendall_tau"] == kendall_tau(range(N_FETCHED), ranks)
+    best = np.sort(ranks)[::-1][:N_FETCHED].sum()
+    assert scored["bound"]["gathered_at"]["1"] == pytest.approx(best)
+    assert scored["random"]["gathered_at"]["1"] == N_FETCHED / graph.n_pages
+    assert graph.urls is not None
+    top = np.argsort(-ranks, kind="stable")[:10].tolist()
+    assert scored["top"] == [
+        {"page": page, "url": graph.urls[page], "value": ranks[page]} for page in top
+    ]
+    printed = capsys.readouterr().out
+    assert f"Fetched under breadth-first: {N_FETCHED}, of which 0 failed" in printed
+    assert f"seen in links alone: {graph.n_pages - N_FETCHED}" in printed
+    assert [line.split()[2] for line in printed.splitlines() if "http://" in line] == [
+        graph.urls[page] for page in top
+    ]
+    (row,) = [line.split() for line in printed.splitlines() if " breadth-first  " in line]
+    shown = [gathered.mean(), gathered[2], gathered[5], gathered[17], gathered[-1]]
+    assert row == [
+        *("pagerank", "breadth-first", str(N_FETCHED)),
+        *(f"{share:.4f}" for share in shown),
+        f"{scored['kendall_tau']:.4f}",
+    ]
+
+
+def test_an_order_that_simulate_wrote_has_the_figures_that_simulate_gave(folder: Path) -> None:
+    for budget in ([], ["--budget", "50"]):
+        arguments = ["graph.npz", "--ordering", "opic", "--seeds", "0", *budget]
+        files = ["--order", "order.txt", "--json", "run.json"]
+        assert run(*arguments, *files, command=Simulate) == 0
+        assert score("graph.npz", "--order", "order.txt", "--json", "out.json") == 0
+        (simulated,) = figures_in("run.json")["runs"]
+        (scored,) = figures_in("out.json")["importances"]
+        order = scored["order"]
+        assert scored["known"] == figures_in("run.json")["reachable"]
+        assert scored["fetched"] == simulated["fetched"]
+        assert order["average_cumulative_importance"] == simulated["average_cumulative_pagerank"]
+        assert order["curve"] == simulated["curve"]
+        assert scored["kendall_tau"] == simulated["kendall_tau"]
+        assert figures_in("out.json")["order_file"] == "order.txt"
+
+
+def test_a_graph_without_an_order_has_importance_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score("bare.npz", "--importance", "backlinks", "--json", "out.json") == 0
+    figures = figures_in("out.json")
+    (scored,) = figures["importances"]
+    assert [figures[name] for name in ("fetched", "failed", "ordering")] == [None] * 3
+    assert [scored[name] for name in ("fetched", "order", "bound", "kendall_tau")] == [None] * 4
+    backlinks = importance_of(read_graph("bare.npz"), "backlinks")
+    top = np.argsort(-backlinks, kind="stable")[:10].tolist()
+    assert scored["top"] == [{"page": page, "value": backlinks[page]} for page in top]
+    printed = capsys.readouterr().out
+    assert "The order of a graph's pages is judged with --order FILE." in printed
+    first = printed.splitlines()[5].split()
+    assert first == ["1", f"{backlinks.max():g}", str(top[0])]
+
+
+@pytest.mark.parametrize("name", ["pagerank", "backlinks", "0.5*pagerank+0.5*location"])
+def test_csv_has_url_and_score_of_each_page_in_page_order(folder: Path, name: str) -> None:
+    assert score("crawl.sqlite", "--importance", name, "--csv", "scores.csv") == 0
+    graph = read_graph("crawl.sqlite")
+    values = round_significant(importance_of(graph, name)).tolist()
+    assert graph.urls is not None
+    header, *rows = rows_in("scores.csv")
+    assert header == ["url", "score"]
+    assert [url for url, _ in rows] == list(graph.urls)
+    assert [float(value) for _, value in rows] == values
+
+
+def test_historical_pagerank_orders_by_the_csv_as_by_the_store_itself(folder: Path) -> None:
+    assert score("crawl.sqlite", "--csv", "scores.csv") == 0
+    of_csv, of_store = read_scores("scores.csv"), read_scores("crawl.sqlite")
+    assert of_csv.values.tolist() == of_store.values.tolist()
+    assert of_csv.by_url == of_store.by_url
+    orders = []
+    graph = read_graph("graph.npz")
+    for scores in ("scores.csv", "crawl.sqlite"):
+        ordering = make_ordering("historical-pagerank", {"scores": scores, "new": "random"})
+        assert isinstance(ordering, HistoricalPageRank)
+        orders.append(crawl_order(graph, [0], ordering).tolist())
+    assert orders[0] == orders[1]
+    assert orders[0] != crawl_order(graph, [0], make_ordering("breadth-first")).tolist()
+
+
+def test_a_url_with_commas_and_quotes_comes_back_from_the_csv(folder: Path) -> None:
+    urls = ['http://a.test/?q=1,2&r="x"', "http://a.test/\u00e9,"]
+    write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
+    assert score("odd.npz", "--csv", "odd.csv") == 0
+    assert read_scores("odd.csv").by_url == {urls[0]: 0, urls[1]: 1}
+
+
+def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder: Path) -> None:
+    assert score("crawl.sqlite", "--importance", "similarity", "--csv", "scores.csv") == 0
+    crawl = open_repository("crawl.sqlite")
+    values = importance_of(crawl, "similarity", topic="web crawling,frontier")
+    assert crawl.graph.urls is not None
+    assert [[url, float(value)] for url, value in rows_in("scores.csv")[1:]] == [
+        [crawl.graph.urls[page], pytest.approx(values[page])] for page in range(N_FETCHED)
+    ]
+    assert values[:N_FETCHED].max() > 0.0
+
+
+def test_with_several_importances_files_have_their_names(folder: Path) -> None:
+    names = ["backlinks", "0.5*pagerank+2*backlinks"]
+    named = [argument for name in names for argument in ("--importance", name)]
+    assert score("crawl.sqlite", *named, "--csv", "s-%s.csv", "--plot", "p-%s.svg") == 0
+    for name in names:
+        values = importance_of(read_graph("crawl.sqlite"), name)
+        found = [float(value) for _, value in rows_in(f"s-{name}.csv")[1:]]
+        assert found == pytest.approx(values.tolist(), rel=1e-7)
+        assert f"by {name}" in (folder / f"p-{name}.svg").read_text()
+
+
+def test_a_plot_has_the_order_by_its_name_and_the_bound(folder: Path) -> None:
+    assert score("crawl.sqlite", "--plot", "curves.svg") == 0
+    drawn = (folder / "curves.svg").read_text()
+    for text in ("breadth-first", "upper-bound", "diagonal", f"crawl.sqlite: {N_FETCHED} of"):
+        assert text in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "web crawling,frontier"),
+        (["-s", "TOPIC=shop"], "shop"),
+        (["--topic", "the web"], "the web"),
+        (["--topic", "the web", "-s", "TOPIC=shop"], "the web"),
+    ],
+)
+def test_the_topic_is_that_of_the_option_else_of_the_settings_else_of_the_crawl(
+    folder: Path, arguments: list[str], words: str
+) -> None:
+    named = ["--importance", "term-count", "--json", "out.json"]
+    assert score("crawl.sqlite", *named, *arguments) == 0
+    counts = importance_of(open_repository("crawl.sqlite"), "term-count", topic=words)
+    (scored,) = figures_in("out.json")["importances"]
+    assert scored["distribution"]["total"] == counts.sum()
+    assert len(scored["top"]) == 10
+
+
+def test_a_topic_alone_asks_for_pagerank_and_similarity(folder: Path) -> None:
+    assert score("crawl.sqlite", "--topic", "shop", "--json", "out.json") == 0
+    scored = figures_in("out.json")["importances"]
+    assert [entry["importance"] for entry in scored] == ["pagerank", "similarity"]
+    assert "similarity is known of fetched pages alone" in scored[1]["remarks"][0]
+
+
+def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
+    named = ["--importance", "pagerank+cho-pagerank", "--importance", "backlinks"]
+    given = '{"cho-pagerank": {"damping": 0.5}}'
+    files = ["--json", "out.json", "--csv", "%s.csv"]
+    assert score("crawl.sqlite", *named, "--importance-options", given, *files) == 0
+    values = importance_of(
+        read_graph("crawl.sqlite"), "pagerank+cho-pagerank", options=json.loads(given)
+    )
+    found = [float(value) for _, value in rows_in("pagerank+cho-pagerank.csv")[1:]]
+    assert found == pytest.approx(values.tolist(), rel=1e-7)
+    assert [entry["options"] for entry in figures_in("out.json")["importances"]] == [
+        json.loads(given),
+        {},
+    ]
+
+
+def test_an_importance_that_nobody_has_leaves_no_row_and_no_traceback(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score("crawl.sqlite", "--importance", "term-count", "--topic", "xyzzy") == 0
+    printed = capsys.readouterr().out
+    assert "No page has any importance by term-count, so that no order is better." in printed
+    assert "bound" not in printed
+
+
+def test_what_has_no_order_is_left_out_of_the_plots(folder: Path) -> None:
+    named = ["--importance", "term-count", "--importance", "pagerank", "--topic", "xyzzy"]
+    assert score("crawl.sqlite", *named, "--plot", "%s.svg") == 0
+    assert sorted(path.name for path in folder.glob("*.svg")) == ["pagerank.svg"]
+
+
+def test_urls_are_printed_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urls = ["http://a.test/[bold]x[/bold]", "http://a.test/:smile:/[/]"]
+    write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
+    assert score("odd.npz") == 0
+    printed = capsys.readouterr().out.split()
+    assert [url for url in urls if url in printed] == urls
+
+
+def test_an_order_in_a_file_takes_the_place_of_that_of_the_store(folder: Path) -> None:
+    (folder / "order.txt").write_text("5\n\n3\n")
+    assert score("crawl.sqlite", "--order", "order.txt", "--json", "out.json") == 0
+    (scored,) = figures_in("out.json")["importances"]
+    assert scored["fetched"] == 2
+    ranks = importance_of(read_graph("crawl.sqlite"))
+    shares = [share for _, share in scored["order"]["curve"][1:]]
+    assert shares[1] / shares[0] == pytest.approx((ranks[5] + ranks[3]) / ranks[5])
+
+
+def test_a_store_of_seeds_alone_has_no_order_yet(folder: Path) -> None:
+    pages = WebPages(web_with_urls())
+    with Store.create("young.sqlite") as store:
+        store.record(pages.seeds([1, 2]), pages)
+    assert score("young.sqlite", "--json", "out.json") == 0
+    (scored,) = figures_in("out.json")["importances"]
+    assert (figures_in("out.json")["fetched"], scored["order"]) == (0, None)
+
+
+def test_help_names_every_importance() -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    command = Command()
+    command.settings = Settings()
+    command.add_options(parser)
+    (action,) = [action for action in parser._actions if "--importance" in action.option_strings]
+    assert sorted(str(action.help).partition("Names: ")[2].split(", ")) == sorted(IMPORTANCES)
+
+
+BAD_INPUT: list[tuple[list[str], str]] = [
+    ([], "scrapy score takes one STORE or GRAPH and was given none"),
+    (["graph.npz", "bare.npz"], "takes one STORE or GRAPH and was given 2 arguments"),
+    (["graph.npz", "--report", "a.html"], "scrapy score has no option --report"),
+    (["graph.npz", "--json"], "argument --json: expected one argument"),
+    (["absent.sqlite"], "absent.sqlite: there is no such file"),
+    (["short.npz"], "short.npz cannot be read as .npz"),
+    (["empty.npz"], "empty.npz has no pages; there is nothing to score."),
+    (["broken.sqlite"], "broken.sqlite"),
+    (["other.sqlite"], "other.sqlite: an SQLite database, but not a crawl store"),
+    (["graph.npz", "--importance", "page-rank"], "Importance 'page-rank' is not known; known"),
+    (["graph.npz", "--importance", "2*"], "Importance '2*' cannot be read at '2*'"),
+    (["graph.npz", "--importance", "similarity"], "Importance similarity needs a topic"),
+    (["graph.npz", "--topic", "web"], "graph.npz has no texts, by which the importance similarity"),
+    (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which holds no word"),
+    (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs goes by a topic"),
+    (["bare.npz", "--importance", "location"], "bare.npz has no URLs, by which the importance loc"),
+    (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs, which --csv writes; leave --csv out."),
+    (["graph.npz", "--plot", "a.png"], "--plot draws an order, and graph.npz has none; give --ord"),
+    (
+        ["young.sqlite", "--plot", "a.png"],
+        "--plot has nothing to draw: young.sqlite has no visits yet",
+    ),
+    (["crawl.sqlite", "--plot", "a.xls"], "a.xls is no plot file"),
+    (["crawl.sqlite", "--topic", "web", "--csv", "a.csv"], "--csv is 'a.csv' for 2 importances;"),
+    (["crawl.sqlite", "--topic", "web", "--plot", "a.png"], "--plot is 'a.png' for 2 importances"),
+    (["crawl.sqlite", "--csv", "crawl.sqlite"], "is the file of STORE or GRAPH too; name another"),
+    (["graph.npz", "--order", "order.txt", "--json", "order.txt"], "is the file of --order too"),
+    (["crawl.sqlite", "--csv", "a", "--json", "./a"], "--json a is the file of --csv too"),
+    (["crawl.sqlite", "--json", "absent/a.json"], "--json absent/a.json: it cannot be written"),
+    (["graph.npz", "--order", "absent.txt"], "--order absent.txt: the file cannot be read"),
+    (["graph.npz", "--order", "words.txt"], "words.txt:2: expected a page id; found 'one'."),
+    (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt names no page"),
+    (
+        ["graph.npz", "--order", "far.txt"],
+        "the order names page 200, which is no page of graph.npz",
+    ),
+    (["graph.npz", "--order", "twice.txt"], "the order names page 3 more than once"),
+    (["graph.npz", "--importance-options", "{d: 1}"], "which is no JSON"),
+    (["graph.npz", "--importance-options", '{"damping": 1}'], "give options by importance, as in"),
+    (["graph.npz", "--importance-options", '{"hubs": {}}'], "has options of hubs, which is not"),
+    (
+        ["graph.npz", "--importance-options", '{"pagerank": {"damping": 1}}'],
+        "Options of importance pagerank: damping is 1; give a number of 0 or more, below 1.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD_INPUT)
+def test_bad_input_ends_with_status_2_and_one_line(
+    arguments: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "short.npz").write_bytes((folder / "graph.npz").read_bytes()[:-300])
+    (folder / "broken.sqlite").write_bytes(b"SQLite format 3\0" + b"?" * 2000)
+    write_npz(LinkGraph(np.array([0]), np.array([], dtype=np.int32)), folder / "empty.npz")
+    import sqlite3
+
+    other = sqlite3.connect(folder / "other.sqlite")
+    other.execute("CREATE TABLE t(x)")
+    other.close()
+    pages = WebPages(web_with_urls())
+    with Store.create("young.sqlite") as store:
+        store.record(pages.seeds([1, 2]), pages)
+    for name, text in {
+        "order.txt": "0\n1\n",
+        "words.txt": "0\none\n",
+        "nothing.txt": "\n",
+        "far.txt": f"0\n{N_PAGES}\n",
+        "twice.txt": "0\n3\n1\n3\n",
+    }.items():
+        (folder / name).write_text(text)
+    before = {name: (folder / name).stat().st_size for name in sorted(os.listdir(folder))}
+    assert score(*arguments) == 2
+    printed = capsys.readouterr()
+    assert sentence in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    after = {name: (folder / name).stat().st_size for name in sorted(os.listdir(folder))}
+    assert after == before
+
+
+def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> None:
+    """The command is installed under its name, and the texts of a crawl with a topic are there."""
+    settings: dict[str, object] = {
+        "CRAWLPRIO_DEMO_PAGES": 120,
+        "CRAWLPRIO_DEMO_SITES": 4,
+        "DOWNLOAD_DELAY": 0,
+        "ROBOTSTXT_OBEY": False,
+        "TOPIC": "web crawling, the",
+        "CLOSESPIDER_PAGECOUNT": 40,
+    }
+    done = scrapy(["crawl", "site", *options(settings)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    crawl = open_repository(tmp_path / "crawl.sqlite")
+    assert crawl.texts is not None
+    assert any(page.text for page in crawl.texts)
+    (tmp_path / "scrapy.cfg").unlink()
+    scored = subprocess.run(
+        [sys.executable, "-m", "scrapy", "score", "crawl.sqlite", "--importance", "term-count",
+         "--importance", "pagerank", "--plot", "%s.png", "--json", "out.json"],
+        cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert (scored.returncode, scored.stderr) == (0, "")
+    figures = json.loads((tmp_path / "out.json").read_text())
+    by_name = {entry["importance"]: entry for entry in figures["importances"]}
+    assert crawl.order is not None
+    assert figures["fetched"] == len(crawl.order) >= 40
+    counts = importance_of(crawl, "term-count", topic="web crawling, the")
+    assert by_name["term-count"]["distribution"]["total"] == counts.sum() > 0
+    assert by_name["pagerank"]["known"] == figures["pages"] > figures["fetched"]
+    assert (tmp_path / "pagerank.png").stat().st_size > 10_000
