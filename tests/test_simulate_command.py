@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -18,9 +19,10 @@ from scrapy import cmdline
 from scrapy.settings import Settings
 
 from crawlprio.commands.simulate import DEFAULT_ORDERINGS, Command
+from crawlprio.frontier import Politeness
 from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Source, crawl_order
+from crawlprio.simulator import Network, Source, crawl_order, timed_crawl
 from crawlprio.store import Store
 from crawlprio.topic import HotQueue, Topic
 
@@ -248,10 +250,17 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["bare.npz", "-s", "TOPIC=web"], "The graph has no URLs, which the ordering or topic reads"),
     (["graph.npz", "-s", "TOPIC=?!"], "TOPIC is '?!', which holds no word"),
     (["graph.npz", "-s", "TOPIC"], "Invalid -s value, use -s NAME=VALUE"),
-    (["graph.npz", "--robots", "300"], "--robots is 300; a simulation has one fetch at a time"),
-    (["graph.npz", "--delay", "15"], "--delay is 15; a simulation has one fetch at a time"),
-    (["graph.npz", "--pages-per-visit", "2"], "--pages-per-visit is 2; a simulation has one"),
-    (["graph.npz", "--latency", "0.1"], "--latency is 0.1; a simulation has one fetch at a time"),
+    (["graph.npz", "--robots", "0"], "--robots is '0'; give a whole number of 1 or more."),
+    (["graph.npz", "--delay", "-1"], "--delay is '-1'; give a number of 0 or more."),
+    (["graph.npz", "--delay", "soon"], "--delay is 'soon'; give a number of 0 or more."),
+    (["graph.npz", "--small-site-delay", "nan"], "--small-site-delay is 'nan'; give a number of"),
+    (["graph.npz", "--pages-per-visit", "1.5"], "--pages-per-visit is '1.5'; give a whole number"),
+    (["graph.npz", "--latency", "inf"], "--latency is 'inf'; give a number of 0 or more, or reco"),
+    (["graph.npz", "--page-bytes", "-5"], "--page-bytes is '-5'; give a number of 0 or more, or"),
+    (["graph.npz", "--page-bytes", "1", "--bandwidth", "0"], "--bandwidth is '0'; give a number a"),
+    (["graph.npz", "--page-bytes", "1", "--site-speed", "0"], "--site-speed is '0'; give a number"),
+    (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9 and pages have no size; give --page-by"),
+    (["graph.npz", "--latency", "recorded"], "--latency is recorded and graph.npz is no crawl st"),
     (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 6 orderings; write %s"),
     (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json: it cannot be written"),
     (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt: it cannot be"),
@@ -283,12 +292,96 @@ def test_bad_input_ends_with_status_2_and_one_line(
     assert sorted(os.listdir(folder)) == before
 
 
-def test_the_value_that_a_timed_option_may_have_changes_nothing(folder: Path) -> None:
-    arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt"]
-    assert simulate(*arguments) == 0
-    plain = order_in(folder / "order.txt")
-    assert simulate(*arguments, "--robots", "1", "--delay", "0.0", "--pages-per-visit", "1") == 0
-    assert order_in(folder / "order.txt") == plain
+def test_options_by_which_nothing_takes_time_leave_the_order_and_the_figures_alone(
+    folder: Path,
+) -> None:
+    arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt", "--json", "out.json"]
+    none = ["--robots", "1", "--delay", "0.0", "--pages-per-visit", "1", "--latency", "0"]
+    found = []
+    for more in ([], none, ["--page-bytes", "100"]):
+        assert simulate(*arguments, *more) == 0
+        figures = json.loads((folder / "out.json").read_text())
+        for name in ("seconds", "pages_per_second"):
+            del figures["runs"][0][name]
+        found.append((order_in(folder / "order.txt"), figures))
+    assert found[0] == found[1] == found[2]
+    assert "network" not in found[0][1]
+    assert "hours" not in found[0][1]["runs"][0]
+
+
+def test_a_crawl_in_time_is_that_of_the_network_and_is_reported_by_the_hour(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {
+        "--robots": "3", "--delay": "1.5", "--small-site-delay": "4", "--pages-per-visit": "2",
+        "--bandwidth": "5000", "--site-speed": "3000", "--latency": "0.25", "--page-bytes": "2000",
+    }  # fmt: skip
+    named = [argument for pair in options.items() for argument in pair]
+    wanted = ["--order", "%s.txt", "--json", "out.json", "--plot", "curves.svg"]
+    names = ["opic", "larger-sites-first"]
+    orderings = [argument for name in names for argument in ("--ordering", name)]
+    assert simulate("graph.npz", *orderings, "--seeds", "0,7", *named, *wanted) == 0
+    figures = json.loads((folder / "out.json").read_text())
+    graph = read_graph("graph.npz")
+    network = Network(
+        robots=3,
+        politeness=Politeness(delay=1.5, small_site_delay=4.0),
+        pages_per_visit=2,
+        bandwidth=5000.0,
+        latency=0.25,
+        page_bytes=2000.0,
+        site_speed=3000.0,
+    )
+    assert figures["network"] == network.as_json()
+    for name, run in zip(names, figures["runs"], strict=True):
+        crawl = timed_crawl(graph, [0, 7], make_ordering(name), network)
+        assert order_in(folder / f"{name}.txt") == crawl.order.tolist()
+        assert run["hours"] == crawl.seconds / 3600
+        assert run["pages_per_hour"] == pytest.approx(run["fetched"] / run["hours"])
+        assert 0 < run["mean_active_robots"] <= 3
+        assert 0 < run["average_pagerank_by_time"] < 1
+        assert list(run["pagerank_at_time"]) == ["0.1", "0.25", "0.5"]
+        assert run["curve_by_time"][0][0] == 0
+        assert run["curve_by_time"][-1] == [run["hours"], pytest.approx(1), pytest.approx(1)]
+        assert len(run["active_robots"]) == 100
+    drawn = (folder / "curves.svg").read_text()
+    for text in ("opic", "larger-sites-first", "PageRank by time", "Active robots", "hours"):
+        assert text in drawn
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert (
+        "3 robots, delay 1.5 s (4 s under 100 pages), 2 pages per visit, 5,000 bytes/s, latency "
+        "0.25 s, pages of 2,000 bytes, sites of 3,000 bytes/s:" in printed.out
+    )
+    assert "pages/hour" in printed.out
+
+
+def test_a_store_is_crawled_with_the_sizes_and_times_that_it_recorded(folder: Path) -> None:
+    web = power_law_web(N_PAGES, seed=1)
+    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
+    pages = WebPages(web)
+    with Store.create(folder / "crawl.sqlite") as store:
+        store.record_pages(pages, pages.seeds([9, 4]).targets.tolist())
+        for page in range(40):
+            said = dataclasses.replace(pages.visit(page), n_bytes=500 * page, elapsed=0.1 * page)
+            store.record(said, pages)
+    recorded = [
+        argument
+        for option in ("--latency", "--page-bytes", "--site-speed")
+        for argument in (option, "recorded")
+    ]
+    arguments = ["crawl.sqlite", "--ordering", "opic", "--json", "out.json", "--order", "o.txt"]
+    assert simulate(*arguments, "--robots", "2", "--bandwidth", "9000", *recorded) == 0
+    source = Source.open("crawl.sqlite")
+    crawl = timed_crawl(
+        source.graph,
+        source.default_seeds(),
+        make_ordering("opic"),
+        Network.from_store("crawl.sqlite", robots=2, bandwidth=9000.0),
+    )
+    assert order_in(folder / "o.txt") == crawl.order.tolist()
+    (run,) = json.loads((folder / "out.json").read_text())["runs"]
+    assert run["hours"] == crawl.seconds / 3600 > 0
 
 
 def test_a_users_own_ordering_is_found_in_the_current_folder(folder: Path) -> None:

@@ -6,7 +6,9 @@ It reads options and writes files; the crawls themselves are the simulator's bus
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from crawlprio.orderings import Ordering
-    from crawlprio.simulator import Run, Simulation, Source
+    from crawlprio.simulator import Network, Run, Simulation, Source
     from crawlprio.topic import HotQueue
 
 DEFAULT_ORDERINGS = (
@@ -33,15 +35,8 @@ DEFAULT_ORDERINGS = (
 )
 """What is simulated when no ordering is named: the papers' cheap ones, the best and the worst."""
 
-TIMED = {
-    "robots": "1",
-    "delay": "0",
-    "pages_per_visit": "1",
-    "bandwidth": None,
-    "latency": None,
-    "page_bytes": None,
-}
-"""Options of a simulation in time, with the only value each may have yet; None: none at all."""
+RECORDED = ("--site-speed", "--latency", "--page-bytes")
+"""Options that may be `recorded`: what a crawl store says of its pages and sites."""
 
 PATIENCE_SECONDS = 1.0
 """How long a terminal stays silent while numba compiles."""
@@ -62,7 +57,8 @@ class Command(OneLineCommand):
             "each had gathered when. GRAPH is a crawl store, an .npz with indptr and indices, an "
             "edge list .txt or .txt.gz, or a WebGraph .graph. The same orderings run in live "
             "crawls and fetch pages in the same order there. -s TOPIC=WORDS puts a hot queue in "
-            "front of each."
+            "front of each. With robots, delays, latency or bandwidth the crawl runs on a clock, "
+            "and what was gathered by which hour is reported too."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -90,14 +86,17 @@ class Command(OneLineCommand):
         )
         group.add_argument("--budget", metavar="N", help="fetches at most; default: no limit")
         for name, metavar, meaning in (
-            ("--robots", "R", "fetches in flight; only 1 for now"),
-            ("--delay", "W", "seconds between two fetches on a site; only 0 for now"),
-            ("--pages-per-visit", "K", "pages fetched before the delay; only 1 for now"),
-            ("--bandwidth", "BYTES/S", "not for now"),
-            ("--latency", "S", "not for now"),
-            ("--page-bytes", "N", "not for now"),
+            ("--robots", "R", "fetches in flight at most, one to a site; default 1"),
+            ("--delay", "W", "seconds from the end of a fetch to the next on its site; default 0"),
+            ("--small-site-delay", "W", "the same for sites of under 100 known pages"),
+            ("--pages-per-visit", "K", "pages fetched on one connection, without delay; default 1"),
+            ("--bandwidth", "BYTES/S", "what all transfers share; default: unlimited"),
+            ("--site-speed", "BYTES/S", "what a site sends at most; default: unlimited"),
+            ("--latency", "S", "seconds to open a connection to a site; default 0"),
+            ("--page-bytes", "N", "size of each page; default 0"),
         ):
-            group.add_argument(name, metavar=metavar, help=meaning)
+            recorded = "; 'recorded': as the crawl store has it" if name in RECORDED else ""
+            group.add_argument(name, metavar=metavar, help=meaning + recorded)
         group.add_argument(
             "--order",
             metavar="FILE",
@@ -109,7 +108,7 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         graph_path = _only_argument(args)
-        _check_timed(opts)
+        network = _network(opts)
         budget = _whole_number("--budget", opts.budget)
         if os.getcwd() not in sys.path and "" not in sys.path:
             sys.path.append(os.getcwd())
@@ -128,15 +127,17 @@ class Command(OneLineCommand):
 
         progress_console = Console(stderr=True)
         with saying_that_it_compiles():
-            compile_kernels()
+            compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
         source = Source.open(graph_path)
         seeds = _seeds(source, opts.seeds)
+        network = _as_recorded(network, source, opts)
         simulation = Simulation(
             source.graph,
             seeds,
             budget=budget,
             hot_queue=self._hot_queue,
             recorded=source.recorded(with_texts=self._hot_queue() is not None),
+            network=network,
         )
         runs = []
         for name, ordering in orderings.items():
@@ -180,23 +181,76 @@ def _only_argument(args: Sequence[str]) -> str:
     return args[0]
 
 
-def _check_timed(opts: argparse.Namespace) -> None:
-    """Refuse what only a simulation in time could obey."""
-    for name, allowed in TIMED.items():
-        value = getattr(opts, name)
-        option = "--" + name.replace("_", "-")
-        if value is None:
-            continue
-        try:
-            obeyed = allowed is not None and float(value) == float(allowed)
-        except ValueError:
-            obeyed = False
-        if not obeyed:
-            remedy = "leave it out" if allowed is None else f"give {allowed} or leave it out"
-            raise ConfigError(
-                f"{option} is {value}; a simulation has one fetch at a time and no delay so far: "
-                f"{remedy}."
-            )
+def _network(opts: argparse.Namespace) -> Network:
+    """What fetches take, as far as options say it in numbers."""
+    from crawlprio.frontier import Politeness
+    from crawlprio.simulator import Network
+
+    small = _number("--small-site-delay", opts.small_site_delay)
+    given = {
+        option: None if option in _recorded_options(opts) else _number(option, _value(opts, option))
+        for option in RECORDED
+    }
+    bandwidth = _number("--bandwidth", opts.bandwidth, above_zero=True)
+    if given["--site-speed"] is not None:
+        _number("--site-speed", opts.site_speed, above_zero=True)
+    if opts.page_bytes is None:
+        for option in ("--bandwidth", "--site-speed"):
+            if _value(opts, option) is not None:
+                raise ConfigError(
+                    f"{option} is {_value(opts, option)} and pages have no size; give --page-bytes."
+                )
+    return Network(
+        robots=_whole_number("--robots", opts.robots) or 1,
+        politeness=Politeness(delay=_number("--delay", opts.delay) or 0.0, small_site_delay=small),
+        pages_per_visit=_whole_number("--pages-per-visit", opts.pages_per_visit) or 1,
+        bandwidth=bandwidth,
+        latency=given["--latency"] or 0.0,
+        page_bytes=given["--page-bytes"] or 0.0,
+        site_speed=given["--site-speed"],
+    )
+
+
+def _value(opts: argparse.Namespace, option: str) -> str | None:
+    """What an option was given."""
+    value: str | None = getattr(opts, option[2:].replace("-", "_"))
+    return value
+
+
+def _recorded_options(opts: argparse.Namespace) -> list[str]:
+    """The options that ask for what a crawl store recorded."""
+    return [option for option in RECORDED if _value(opts, option) == "recorded"]
+
+
+def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> Network:
+    """The network with what options leave to the crawl store."""
+    options = _recorded_options(opts)
+    if not options:
+        return network
+    if not source.is_store:
+        raise ConfigError(
+            f"{options[0]} is recorded and {source.path} is no crawl store; give a number."
+        )
+    from crawlprio.simulator import Network
+
+    stored = Network.from_store(source.path)
+    names = {option: option[2:].replace("-", "_") for option in options}
+    return dataclasses.replace(network, **{name: getattr(stored, name) for name in names.values()})
+
+
+def _number(option: str, text: str | None, *, above_zero: bool = False) -> float | None:
+    """The value of an option in seconds or bytes, finite and 0 or more."""
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and (number > 0 or (number == 0 and not above_zero))):
+        bound = "above 0" if above_zero else "of 0 or more"
+        also = ", or recorded" if option in RECORDED else ""
+        raise ConfigError(f"{option} is {text!r}; give a number {bound}{also}.")
+    return number
 
 
 def _whole_number(option: str, text: str | None) -> int | None:

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
-from crawlprio.frontier.records import WAITING, Records
+from crawlprio.frontier.records import LEASED, WAITING, Records
 from crawlprio.orderings import kernels
 from crawlprio.pages import PageIds
 
@@ -38,6 +38,84 @@ PROGRESS = np.dtype(
 )
 """How far a simulation is. `n_links` are those of the pages fetched. Pages with a local id below
 `n_ranked` were known when keys were last computed anew; `n_ranked_waiting` of them wait."""
+
+
+@njit(cache=True)
+def take_links(
+    indptr: NDArray[np.int64],
+    indices: PageIds,
+    page_sites: PageIds,
+    scores: NDArray[np.float64],
+    local_of: PageIds,
+    graph_of: PageIds,
+    rules: Records,
+    table: NDArray[np.float64],
+    n_ranked: int,
+    pages: Records,
+    sites: Records,
+    ready: PageIds,
+    delayed: PageIds,
+    totals: Records,
+    graph_page: int,
+    page: int,
+    n_visits: int,
+    n_known: int,
+) -> int:
+    """Learn from the visit of a leased page, number `n_visits` from 1; return the pages known then.
+
+    New targets wait from now on; keys of targets that wait or are leased change as the rules say.
+    Parameters are those of `fetch_pages`.
+    """
+    first_key_rule = rules[0].first_key_rule
+    evidence_rule = rules[0].evidence_rule
+    new_key = rules[0].new_key
+    random_seed = rules[0].random_seed
+    first = indptr[graph_page]
+    n_links = indptr[graph_page + 1] - first
+    key = pages[page].key
+    parent_share = key / n_links if n_links > 0 else 0.0
+    share = kernels.share_of_link(evidence_rule, key, n_links)
+    for k in range(first, first + n_links):
+        graph_target = indices[k]
+        target = local_of[graph_target]
+        if target >= 0:
+            if share != 0.0 and not (evidence_rule == kernels.SHARE_VALUE and target < n_ranked):
+                state = pages[target].state
+                if state == WAITING:
+                    heaps.rekey(
+                        pages,
+                        sites,
+                        ready,
+                        delayed,
+                        totals,
+                        target,
+                        0,
+                        pages[target].key + share,
+                    )
+                elif state == LEASED:
+                    pages[target].key += share
+            continue
+        target = n_known
+        n_known += 1
+        local_of[graph_target] = target
+        graph_of[target] = graph_target
+        first_key = np.nan if len(scores) == 0 else scores[graph_target]
+        if np.isnan(first_key):
+            first_key = kernels.first_key(
+                first_key_rule, new_key, random_seed, table, target, n_visits, parent_share
+            )
+        heaps.push(
+            pages,
+            sites,
+            ready,
+            delayed,
+            totals,
+            target,
+            page_sites[graph_target],
+            0,
+            first_key + share,
+        )
+    return n_known
 
 
 @njit(cache=True)
@@ -90,10 +168,6 @@ def fetch_pages(
     while_ranked_wait
         stop too as soon as no page below `n_ranked` waits.
     """
-    first_key_rule = rules[0].first_key_rule
-    evidence_rule = rules[0].evidence_rule
-    new_key = rules[0].new_key
-    random_seed = rules[0].random_seed
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
     n_fetched = progress[0].n_fetched
@@ -108,52 +182,27 @@ def fetch_pages(
         n_fetched += 1
         if page < n_ranked:
             n_ranked_waiting -= 1
-        first = indptr[graph_page]
-        n_links = indptr[graph_page + 1] - first
-        n_links_seen += n_links
-        key = pages[page].key
-        parent_share = key / n_links if n_links > 0 else 0.0
-        share = kernels.share_of_link(evidence_rule, key, n_links)
-        for k in range(first, first + n_links):
-            graph_target = indices[k]
-            target = local_of[graph_target]
-            if target >= 0:
-                if (
-                    share != 0.0
-                    and pages[target].state == WAITING
-                    and not (evidence_rule == kernels.SHARE_VALUE and target < n_ranked)
-                ):
-                    heaps.rekey(
-                        pages,
-                        sites,
-                        ready,
-                        delayed,
-                        totals,
-                        target,
-                        0,
-                        pages[target].key + share,
-                    )
-                continue
-            target = n_known
-            n_known += 1
-            local_of[graph_target] = target
-            graph_of[target] = graph_target
-            first_key = np.nan if len(scores) == 0 else scores[graph_target]
-            if np.isnan(first_key):
-                first_key = kernels.first_key(
-                    first_key_rule, new_key, random_seed, table, target, n_fetched, parent_share
-                )
-            heaps.push(
-                pages,
-                sites,
-                ready,
-                delayed,
-                totals,
-                target,
-                page_sites[graph_target],
-                0,
-                first_key + share,
-            )
+        n_links_seen += indptr[graph_page + 1] - indptr[graph_page]
+        n_known = take_links(
+            indptr,
+            indices,
+            page_sites,
+            scores,
+            local_of,
+            graph_of,
+            rules,
+            table,
+            n_ranked,
+            pages,
+            sites,
+            ready,
+            delayed,
+            totals,
+            graph_page,
+            page,
+            n_fetched,
+            n_known,
+        )
         heaps.release(pages, sites, ready, delayed, totals, page)
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known

@@ -87,17 +87,12 @@ def crawl_order(
     queue, take 8 microseconds or more for a page, and what the ordering itself keeps.
     """
     distinct = checked_seeds(graph, seeds)
-    if budget is not None and budget < 0:
-        raise ConfigError(f"budget is {budget}; give 0 or more fetches, or None for no limit.")
-    until = graph.n_pages if budget is None else min(budget, graph.n_pages)
-    if truth is None and ordering.needs_truth:
-        truth = pagerank(graph.indptr, graph.indices)
-    if truth is not None:
-        truth = round_significant(truth)
+    until = checked_until(graph, budget)
+    truth = truth_for(graph, ordering, truth)
     pages = GraphPages(graph)
     report: OnProgress = on_progress or (lambda n_fetched: None)
     if compiled and isinstance(ordering, CompiledOrdering) and runs_compiled(ordering, hot_queue):
-        return _LoopRun(pages, distinct, ordering, truth).order(until, report)
+        return _OrderLoop(pages, distinct, ordering, truth).order(until, report)
     if isinstance(ordering, HistoricalPageRank):
         ordering.check_known(graph.urls)
     return _page_by_page(pages, distinct, ordering, until, hot_queue, truth, recorded, report)
@@ -120,8 +115,22 @@ def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
     return np.array(distinct, dtype=np.int32)
 
 
-def _truth_of(pages: GraphPages, truth: Floats | None) -> Callable[[int], float] | None:
-    """The PageRank of a page by its local id."""
+def checked_until(graph: LinkGraph, budget: int | None) -> int:
+    """Return how many fetches a crawl makes at most, or say what a budget can be."""
+    if budget is not None and budget < 0:
+        raise ConfigError(f"budget is {budget}; give 0 or more fetches, or None for no limit.")
+    return graph.n_pages if budget is None else min(budget, graph.n_pages)
+
+
+def truth_for(graph: LinkGraph, ordering: Ordering, truth: Floats | None) -> Floats | None:
+    """Return the PageRank of the whole graph as orderings see it, if it is given or needed."""
+    if truth is None and ordering.needs_truth:
+        truth = pagerank(graph.indptr, graph.indices)
+    return None if truth is None else round_significant(truth)
+
+
+def truth_of(pages: GraphPages, truth: Floats | None) -> Callable[[int], float] | None:
+    """Return a function that gives the PageRank of a page by its local id."""
     if truth is None:
         return None
     graph_of = pages.graph_of
@@ -139,7 +148,7 @@ def _page_by_page(
     report: OnProgress,
 ) -> PageIds:
     """Crawl with the frontier of a live crawl, one visit at a time."""
-    frontier = Frontier(ordering, pages, hot_queue=hot_queue, truth=_truth_of(pages, truth))
+    frontier = Frontier(ordering, pages, hot_queue=hot_queue, truth=truth_of(pages, truth))
     order = np.empty(until, dtype=np.int32)
     frontier.observe(Visit(NO_PAGE, pages.discover(seeds)))
     n_fetched = 0
@@ -163,8 +172,24 @@ def _page_by_page(
     return order[:n_fetched].copy()
 
 
-class _LoopRun:
-    """One crawl in the compiled loop."""
+class CompiledCrawl:
+    """What a compiled loop crawls with: the queue, the rules, and how far it is.
+
+    Parameters
+    ----------
+    pages
+        the page table, empty.
+    seeds
+        distinct pages of the graph; they wait from the start.
+    ordering
+        its rules say all; it is opened here.
+    truth
+        PageRank of the whole graph, for orderings that need it.
+    by_site
+        keep a queue for each site; else one for all, which is faster.
+    pages_per_visit
+        pages fetched from a site before its delay applies.
+    """
 
     def __init__(
         self,
@@ -172,26 +197,28 @@ class _LoopRun:
         seeds: PageIds,
         ordering: CompiledOrdering,
         truth: Floats | None,
+        *,
+        by_site: bool,
+        pages_per_visit: int = 1,
     ) -> None:
         graph = pages.graph
         self._graph, self._ordering = graph, ordering
         by_waiting = ordering.by_waiting_pages
-        # With no delay, the best page of the best site is the best page: one site will do.
-        self._sites_of = graph.site if by_waiting else np.zeros(graph.n_pages, dtype=np.int32)
-        n_sites = graph.n_sites if by_waiting else 1
+        self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
+        n_sites = graph.n_sites if by_site else 1
         site_rows = np.zeros(n_sites, dtype=records.SITE)
         site_rows["head"] = records.NONE
         site_rows["limit"] = 1
         site_rows["ready_at"] = -math.inf
         totals = np.zeros(1, dtype=records.TOTALS)
-        totals["pages_per_visit"] = 1
+        totals["pages_per_visit"] = pages_per_visit
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         ready, delayed = np.zeros(n_sites, np.int32), np.zeros(n_sites, np.int32)
         self._queue = (page_rows, site_rows, ready, delayed, totals)
         self._pages = pages
 
-        ordering.open(pages, _truth_of(pages, truth))
+        ordering.open(pages, truth_of(pages, truth))
         scores = ordering.graph_scores(graph.n_pages, graph.urls, truth)
         self._scores = np.empty(0) if scores is None else scores
         found = pages.discover(seeds)
@@ -212,6 +239,45 @@ class _LoopRun:
         self._progress["n_known"] = len(pages)
         self._progress["n_ranked"] = ordering.n_ranked
         self._progress["n_ranked_waiting"] = ordering.n_ranked
+
+    def _is_due(self, n_fetched: int) -> bool:
+        """Whether the ordering computes all keys anew after so many visits."""
+        if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
+            return True
+        none_waits = self._progress["n_ranked_waiting"][0] == 0
+        return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
+
+    def _compute_keys(self, order: PageIds, n_fetched: int) -> Floats:
+        """Give all waiting pages the keys that the ordering computes from the links seen so far."""
+        progress, n_known = self._progress, len(self._pages)
+        rows = rows_of_fetched(
+            self._graph.indptr,
+            self._graph.indices,
+            self._pages.local_of,
+            order,
+            n_fetched,
+            n_known,
+            int(progress["n_links"][0]),
+        )
+        keys = self._ordering.compute_keys(rows, n_fetched)
+        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
+        progress["n_ranked"] = n_known
+        progress["n_ranked_waiting"] = n_known - n_fetched
+        return keys
+
+
+class _OrderLoop(CompiledCrawl):
+    """One crawl in the compiled loop, without time."""
+
+    def __init__(
+        self,
+        pages: GraphPages,
+        seeds: PageIds,
+        ordering: CompiledOrdering,
+        truth: Floats | None,
+    ) -> None:
+        # With no delay, the best page of the best site is the best page: one site will do.
+        super().__init__(pages, seeds, ordering, truth, by_site=ordering.by_waiting_pages)
 
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until so many pages are fetched or none waits."""
@@ -247,27 +313,3 @@ class _LoopRun:
             self._ordering.due_when_ranked_are_fetched,
         )
         self._pages.n_known = int(self._progress["n_known"][0])
-
-    def _is_due(self, n_fetched: int) -> bool:
-        """Whether the ordering computes all keys anew after so many visits."""
-        if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
-            return True
-        none_waits = self._progress["n_ranked_waiting"][0] == 0
-        return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
-
-    def _compute_keys(self, order: PageIds, n_fetched: int) -> None:
-        """Give all pages the keys that the ordering computes from the links seen so far."""
-        progress, n_known = self._progress, len(self._pages)
-        rows = rows_of_fetched(
-            self._graph.indptr,
-            self._graph.indices,
-            self._pages.local_of,
-            order,
-            n_fetched,
-            n_known,
-            int(progress["n_links"][0]),
-        )
-        keys = self._ordering.compute_keys(rows, n_fetched)
-        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
-        progress["n_ranked"] = n_known
-        progress["n_ranked_waiting"] = n_known - n_fetched

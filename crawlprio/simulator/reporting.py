@@ -9,12 +9,16 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from crawlprio.evaluation.figures import Panel, plot_panels
 from crawlprio.evaluation.plots import plot_cumulative
+from crawlprio.simulator.network import Network
 from crawlprio.simulator.runs import MARKS, Run, Simulation
+from crawlprio.simulator.time_figures import TIME_MARKS
 
 LEAST_WIDTH = 100
 """Columns of the table at least: on a narrower terminal lines wrap, and no figure is cut."""
@@ -23,19 +27,44 @@ LEAST_WIDTH = 100
 def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str) -> None:
     """Draw the curves of all runs, and that of the best order there is.
 
+    Where crawls took time, one figure holds four plots: PageRank by pages and by hours, pages by
+    hours, and active robots by hours.
+
     Raises
     ------
     ConfigError
         if the file cannot be written, or its name ends in no known way.
     """
     curves = {"upper-bound": simulation.best_curve(), **{run.ordering: run.curve for run in runs}}
-    plot_cumulative(
-        curves,
-        path,
-        title=f"{name}: {simulation.n_reachable:,} pages from {_named(simulation.seeds)}",
-        xlabel="share of reachable pages fetched",
-        ylabel="share of their PageRank",
-    )
+    title = f"{name}: {simulation.n_reachable:,} pages from {_named(simulation.seeds)}"
+    by_pages, share = "share of reachable pages fetched", "share of their PageRank"
+    timed = {run.ordering: run.timed for run in runs if run.timed and run.timed.curve_by_time}
+    if not timed:
+        plot_cumulative(curves, path, title=title, xlabel=by_pages, ylabel=share)
+        return
+
+    def by_hours(title: str, ylabel: str, column: int, percent: bool = True) -> Panel:
+        rows = {
+            name: figures.curve_by_time if percent else figures.active_robots
+            for name, figures in timed.items()
+        }
+        lines = {name: [(row[0], row[column]) for row in of_run] for name, of_run in rows.items()}
+        return Panel(lines, title, "hours", ylabel, y_percent=percent)
+
+    panels = [
+        Panel(
+            {name: [(x, y) for x, y in curve] for name, curve in curves.items()},
+            "PageRank by pages",
+            by_pages,
+            share,
+            x_percent=True,
+            y_percent=True,
+        ),
+        by_hours("PageRank by time", "share of the PageRank", 1),
+        by_hours("Pages by time", "share of reachable pages", 2),
+        by_hours("Active robots", "fetches in flight", 1, percent=False),
+    ]
+    plot_panels(panels, path, title=f"{title}. {_in_words(simulation.network)}")
 
 
 def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> None:
@@ -63,6 +92,7 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
             *map(_figure, (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)),
         )
     console.print(table)
+    _print_times(console, simulation, runs)
     console.print(
         "average, at x %: share of the PageRank of the reachable pages gathered, on average over "
         "all fetches and after x % of these pages. tau: Kendall's, of the order against PageRank.",
@@ -71,9 +101,61 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     )
 
 
-def _figure(value: float) -> str:
-    """A share or tau with four digits; a dash where it has no meaning."""
-    return "-" if math.isnan(value) else f"{value:.4f}"
+def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) -> None:
+    """Print what counts in hours, if anything took time."""
+    if not any(run.timed for run in runs):
+        return
+    console.print(f"{_in_words(simulation.network)}:", soft_wrap=True, markup=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("ordering", overflow="fold")
+    shares = [f"{100 * mark:g} %" for mark in TIME_MARKS]
+    for heading in ("hours", "pages/hour", "robots", "in time", *(f"{x} t" for x in shares)):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=8)
+    for run in runs:
+        if run.timed is not None:
+            table.add_row(
+                run.ordering,
+                f"{run.timed.hours:,.3f}",
+                _figure(run.timed.pages_per_hour, ",.0f"),
+                _figure(run.timed.mean_active_robots, ".2f"),
+                *map(_figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
+            )
+    console.print(table)
+    console.print(
+        "robots: fetches in flight on average. in time, x % t: share of the PageRank gathered, on "
+        "average over the hours of a crawl and after x % of them.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _in_words(network: Network) -> str:
+    """The network in a line."""
+    polite = network.politeness
+    small = polite.small_site_delay
+    words = [
+        f"{network.robots:,} robot{'s' if network.robots > 1 else ''}",
+        f"delay {polite.delay:g} s"
+        + ("" if small is None else f" ({small:g} s under {polite.small_site_pages} pages)"),
+    ]
+    if network.pages_per_visit > 1:
+        words.append(f"{network.pages_per_visit:,} pages per visit")
+    if network.bandwidth is not None:
+        words.append(f"{network.bandwidth:,.0f} bytes/s")
+    for numbers, words_of in (
+        (network.latency, "latency {} s"),
+        (network.page_bytes, "pages of {} bytes"),
+        (network.site_speed, "sites of {} bytes/s"),
+    ):
+        if numbers is not None and np.any(np.asarray(numbers) > 0):
+            median = "a median " if np.ndim(numbers) else ""
+            words.append(words_of.format(f"{median}{np.median(numbers):,.6g}"))
+    return ", ".join(words)
+
+
+def _figure(value: float, form: str = ".4f") -> str:
+    """A number, by default with four digits; a dash where it has no meaning."""
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def _named(seeds: Sequence[int]) -> str:

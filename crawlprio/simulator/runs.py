@@ -22,13 +22,11 @@ from crawlprio.orderings import Ordering
 from crawlprio.orderings.backlinks import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
 from crawlprio.pages import PageIds
-from crawlprio.simulator.order_only import (
-    OnProgress,
-    checked_seeds,
-    crawl_order,
-    runs_compiled,
-)
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
 from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.simulator.time_figures import TimeFigures
+from crawlprio.simulator.timed import timed_crawl
 from crawlprio.topic import HotQueue
 
 MARKS = (0.05, 0.1, 0.3)
@@ -44,7 +42,7 @@ class Run:
     ordering
         its name.
     order
-        int32, shape (fetched,): pages of the graph in the order fetched.
+        int32, shape (fetched,): pages of the graph in the order fetched, that of the starts.
     seconds
         time of the simulation alone: not that of reading, PageRank of the whole graph or measuring.
     average_cumulative_pagerank, kendall_tau
@@ -53,6 +51,8 @@ class Run:
         up to 101 points [fraction of reachable pages fetched, fraction of their PageRank].
     pagerank_at
         share of the PageRank gathered after each of `MARKS`; NaN where the crawl ended before.
+    timed
+        the crawl against the clock; None where the network takes no time.
     """
 
     ordering: str
@@ -62,6 +62,7 @@ class Run:
     kendall_tau: float
     curve: list[list[float]]
     pagerank_at: tuple[float, ...]
+    timed: TimeFigures | None = None
 
     @property
     def fetched(self) -> int:
@@ -85,6 +86,7 @@ class Run:
                 for mark, share in zip(MARKS, self.pagerank_at, strict=True)
             },
             "curve": self.curve,
+            **({} if self.timed is None else self.timed.as_json()),
         }
 
 
@@ -96,14 +98,19 @@ class Simulation:
     Parameters
     ----------
     graph, seeds, budget, recorded
-        as for `crawl_order`.
+        as for `timed_crawl`.
     hot_queue
         makes a new hot queue for each crawl; None: no topic.
+    network
+        what fetches take; None (the default): one at a time, and no time. Order-only simulation,
+        which is faster, serves whatever takes no time.
 
     Raises
     ------
     GraphError
         if a seed is no page of the graph.
+    ConfigError
+        if an array of the network does not fit the graph.
     """
 
     def __init__(
@@ -114,8 +121,11 @@ class Simulation:
         budget: int | None = None,
         hot_queue: Callable[[], HotQueue | None] | None = None,
         recorded: RecordedVisits | None = None,
+        network: Network | None = None,
     ) -> None:
         self.graph = graph
+        self.network = network or Network()
+        self.network.check(graph)
         self.seeds: list[int] = checked_seeds(graph, seeds).tolist()
         self.budget = budget
         self._hot_queue = hot_queue or (lambda: None)
@@ -146,17 +156,18 @@ class Simulation:
         Raises
         ------
         GraphError, ConfigError
-            as `crawl_order`.
+            as `timed_crawl`.
         """
         truth = self.ranks if ordering.needs_truth else None
         hot_queue = self._hot_queue()
         if self._recorded is not None and not runs_compiled(ordering, hot_queue):
             self._recorded.load()
         start = time.perf_counter()
-        order = crawl_order(
+        crawl = timed_crawl(
             self.graph,
             self.seeds,
             ordering,
+            self.network,
             budget=self.budget,
             hot_queue=hot_queue,
             truth=truth,
@@ -164,6 +175,9 @@ class Simulation:
             on_progress=on_progress,
         )
         seconds = time.perf_counter() - start
+        order, timed = crawl.order, None
+        if self.network.takes_time:
+            timed = TimeFigures.of(crawl, self.ranks, self.reachable)
         gathered = cumulative_pagerank(order, self.ranks, self.reachable)
         return Run(
             ordering=name,
@@ -173,6 +187,7 @@ class Simulation:
             kendall_tau=kendall_tau(order, self.ranks, reachable=self.reachable),
             curve=curve(gathered, n_pages=self.n_reachable),
             pagerank_at=tuple(self._gathered_at(gathered, mark) for mark in MARKS),
+            timed=timed,
         )
 
     def best_curve(self) -> list[list[float]]:
@@ -190,6 +205,7 @@ class Simulation:
             "seeds": self.seeds,
             "budget": self.budget,
             "reachable": self.n_reachable,
+            **({"network": self.network.as_json()} if self.network.takes_time else {}),
             "runs": [run.as_json() for run in runs],
         }
 
@@ -205,16 +221,21 @@ def simulate(
     orderings: Mapping[str, Ordering],
     *,
     budget: int | None = None,
+    network: Network | None = None,
 ) -> list[Run]:
     """Return one measured crawl for each ordering, in their order; see `Simulation`."""
-    simulation = Simulation(graph, seeds, budget=budget)
+    simulation = Simulation(graph, seeds, budget=budget, network=network)
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
 
 
-def compile_kernels() -> None:
-    """Compile, or load from numba's cache, all that a simulation runs, so that none is timed."""
+def compile_kernels(*, in_time: bool = False) -> None:
+    """Compile, or load from numba's cache, all that a simulation runs, so that none is timed.
+
+    With `in_time` that includes what only a network that takes time needs.
+    """
     graph = LinkGraph.cleaned(np.array([0, 1, 1]), np.array([1]))
-    simulation = Simulation(graph, [0])
+    slow = Network(robots=2, bandwidth=1.0, latency=1.0, page_bytes=1.0)
+    simulation = Simulation(graph, [0], network=slow if in_time else None)
     for ordering in (Opic(), Opic(history=True), BatchPageRank(every=1)):
         simulation.run("", ordering)
 

@@ -1,0 +1,234 @@
+"""The two drivers of a simulation in time: event by event with a frontier, and the compiled loop.
+
+Both do the same things in the same order, and know no clock but that of the events.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.frontier import Frontier, Politeness
+from crawlprio.orderings import CompiledOrdering
+from crawlprio.pages import NO_PAGE, PageIds, Visit
+from crawlprio.simulator import transfers
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.order_only import STRIDE, CompiledCrawl, OnProgress
+from crawlprio.simulator.pages import GraphPages, RecordedVisits
+from crawlprio.simulator.timed_loop import (
+    CLOCK,
+    DELAYS,
+    count_new_pages,
+    rekey_leased,
+    run_events,
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TimedCrawl:
+    """A crawl with the second at which each fetch started and ended; it begins at 0.
+
+    Parameters
+    ----------
+    order
+        int32, shape (fetched,): pages of the graph in the order in which their fetches started.
+    started, ended
+        float64, shape (fetched,): seconds, by place in `order`.
+    visits
+        int32, shape (fetched,): pages of the graph in the order in which they were observed: by
+        their end, at one moment by their start.
+    """
+
+    order: PageIds
+    started: Floats
+    ended: Floats
+    visits: PageIds
+
+    @property
+    def fetched(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Time from the first start to the last end; 0 if nothing was fetched."""
+        return float(self.ended.max()) if len(self.ended) else 0.0
+
+
+class EventByEvent:
+    """One crawl in time with the frontier of a live crawl, event by event."""
+
+    def __init__(
+        self,
+        pages: GraphPages,
+        frontier: Frontier,
+        network: Network,
+        recorded: RecordedVisits | None,
+    ) -> None:
+        graph = pages.graph
+        self._pages, self._frontier, self._recorded = pages, frontier, recorded
+        self._robots = min(network.robots, max(graph.n_sites, 1))
+        self._bandwidth = network.bandwidth
+        self._politeness = copy.deepcopy(network.politeness)
+        self._sizes = network.sizes()
+        self._latencies = network.latencies(graph.n_sites)
+        self._speeds = network.speeds(graph.n_sites)
+        self._n_pages_of = np.bincount(pages.sites, minlength=graph.n_sites).astype(np.int32)
+
+    def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
+        """Crawl until so many fetches have been made, or none is left to make."""
+        frontier, pages = self._frontier, self._pages
+        leased = np.empty(until, dtype=np.int32)
+        order = np.empty(until, dtype=np.int32)
+        started, ended = np.empty(until), np.empty(until)
+        visits: list[int] = []
+        flight = transfers.no_fetches(self._robots, self._bandwidth, ended)
+        now, n_started = 0.0, 0
+        while True:
+            while (fetch := transfers.end_due(*flight, now)) >= 0:
+                self._end(int(leased[fetch]), now, now - float(started[fetch]))
+                visits.append(int(order[fetch]))
+                if len(visits) % 500 == 0:
+                    report(len(visits))
+            while (fetch := transfers.latent_due(*flight, now)) >= 0:
+                transfers.begin(*flight, fetch, now, *self._transfer_of(int(order[fetch])))
+            starting = True
+            while starting and n_started < until and flight[0]["n_active"][0] < self._robots:
+                page = frontier.next_page(now)
+                starting = page != NO_PAGE
+                if starting:
+                    graph_page = pages.graph_page(page)
+                    site = int(pages.graph.site[graph_page])
+                    leased[n_started], order[n_started] = page, graph_page
+                    started[n_started] = now
+                    latency = 0.0 if frontier.is_on_visit(site) else float(self._latencies[site])
+                    transfers.start(
+                        *flight, n_started, now, latency, *self._transfer_of(graph_page)
+                    )
+                    n_started += 1
+            transfers.share_out(*flight, now)
+            soonest = transfers.next_time(*flight)
+            if not starting:
+                soonest = min(soonest, frontier.ready_at())
+            if soonest == math.inf:
+                break
+            now = soonest
+        n = n_started
+        observed = np.array(visits, dtype=np.int32)
+        return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), observed)
+
+    def _transfer_of(self, graph_page: int) -> tuple[float, float]:
+        """Bytes of a page and speed of its site."""
+        size = self._sizes[0 if len(self._sizes) == 1 else graph_page]
+        return float(size), float(self._speeds[self._pages.graph.site[graph_page]])
+
+    def _end(self, page: int, now: float, elapsed: float) -> None:
+        """Note the end of a fetch, and what its page says."""
+        pages, frontier = self._pages, self._frontier
+        graph_page = pages.graph_page(page)
+        site = int(pages.graph.site[graph_page])
+        pause = self._politeness.pause(site, elapsed=elapsed, n_pages=int(self._n_pages_of[site]))
+        frontier.end_fetch(site, now + pause)
+        row = pages.graph.out_links(graph_page)
+        n_known = len(pages)
+        targets = pages.discover(row)
+        sites_of_new = pages.sites[n_known:]
+        np.add.at(self._n_pages_of, sites_of_new, 1)
+        if self._recorded is None:
+            visit = Visit(page, targets)
+        else:
+            visit = self._recorded.visit(graph_page, row, page, targets)
+        frontier.observe(visit)
+        frontier.release(page)
+
+
+class EventLoop(CompiledCrawl):
+    """One crawl in time in the compiled loop."""
+
+    def __init__(
+        self,
+        pages: GraphPages,
+        seeds: PageIds,
+        ordering: CompiledOrdering,
+        truth: Floats | None,
+        network: Network,
+    ) -> None:
+        super().__init__(
+            pages, seeds, ordering, truth, by_site=True, pages_per_visit=network.pages_per_visit
+        )
+        graph = pages.graph
+        n_sites = graph.n_sites
+        self._network = network
+        self._robots = min(network.robots, max(n_sites, 1))
+        self._polite = delay_arrays(network.politeness, n_sites)
+        self._costs = (network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
+        self._n_pages_of = np.zeros(n_sites, dtype=np.int32)
+        count_new_pages(graph.site, pages.graph_of, self._n_pages_of, 0, len(pages))
+        self._clock = np.zeros(1, dtype=CLOCK)
+
+    def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
+        """Crawl until so many fetches have been made, or none is left to make."""
+        ordering, progress = self._ordering, self._progress
+        order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
+        started, ended = np.empty(until), np.empty(until)
+        flight = transfers.no_fetches(self._robots, self._network.bandwidth, ended)
+        pages, graph = self._pages, self._graph
+        n_visits, is_over = 0, False
+        while not is_over:
+            due = ordering.due_at(int(progress["n_links"][0]))
+            is_over = run_events(
+                (
+                    graph.indptr,
+                    graph.indices,
+                    graph.site,
+                    self._scores,
+                    pages.local_of,
+                    pages.graph_of,
+                ),
+                self._rules,
+                ordering.table,
+                progress,
+                self._queue,
+                flight,
+                self._polite,
+                self._costs,
+                (order, started, visits),
+                self._clock,
+                self._n_pages_of,
+                until,
+                min(due, n_visits + STRIDE),
+                ordering.due_when_ranked_are_fetched,
+            )
+            pages.n_known = int(progress["n_known"][0])
+            n_visits = int(progress["n_fetched"][0])
+            report(n_visits)
+            if not is_over and n_visits < until and self._is_due(n_visits):
+                keys = self._compute_keys(visits, n_visits)
+                rekey_leased(self._queue[0], len(pages), keys)
+        n = int(self._clock["n_started"][0])
+        return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), visits[:n].copy())
+
+
+def delay_arrays(politeness: Politeness, n_sites: int) -> tuple[NDArray[np.void], Floats, Floats]:
+    """Return the delay rules as `timed_loop.pause` reads them."""
+    row = np.zeros(1, dtype=DELAYS)
+    small = politeness.small_site_delay
+    row["delay"] = politeness.delay
+    row["small_site_delay"] = math.nan if small is None else small
+    row["small_site_pages"] = politeness.small_site_pages
+    row["adaptive"] = politeness.adaptive
+    row["max_adaptive"] = politeness.max_adaptive
+    own, crawl = np.full(n_sites, math.nan), np.zeros(n_sites)
+    for site, seconds in politeness._own_delays.items():
+        if site < n_sites:
+            own[site] = seconds
+    for site, seconds in politeness._crawl_delays.items():
+        if site < n_sites:
+            crawl[site] = seconds
+    return row, own, crawl

@@ -1,0 +1,322 @@
+"""The network that a simulated crawl goes through: robots, delays, sizes, speeds, latencies.
+
+It knows page and site ids; nothing here knows orderings, queues or how a crawl runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError
+from crawlprio.frontier import Politeness
+from crawlprio.linkgraph import LinkGraph
+
+Floats = NDArray[np.float64]
+Numbers = float | Sequence[float] | NDArray[Any]
+
+BODY_MU, BODY_SIGMA = 9.357, 1.318
+TAIL_FROM, TAIL_ALPHA = 133_000.0, 1.1
+"""Sizes of files on the Web in bytes: log-normal, and a Pareto tail. Source: Barford & Crovella,
+Generating representative Web workloads for network and server performance evaluation, 1998."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What fetches take in a simulated crawl; with the defaults they take no time.
+
+    At most one connection is open to a site, as in the papers. A fetch takes the latency of its
+    site if it opens a connection, and then its transfer. All transfers under way share the
+    bandwidth of the crawler's link evenly, but none is faster than its site: each has the smaller
+    of its site's speed and a share that is the same for all, the largest share at which they
+    together do not exceed the bandwidth (max-min fairness).
+
+    Parameters
+    ----------
+    robots
+        fetches in flight at most (r); default 1.
+    politeness
+        the delay rules of the live crawl; default no delay. It is not changed.
+    pages_per_visit
+        pages fetched on one connection before the delay applies (k); default 1. A visit ends sooner
+        when a fetch ends and no page of the site is known to wait.
+    bandwidth
+        bytes/s of the crawler's link, above 0; default None: unlimited.
+    latency
+        seconds to open a connection: one number, or shape (n_sites,); default 0. Castillo et al.
+        2004 (section III) put latency down to opening it, which spares the later pages of a visit.
+    page_bytes
+        size of pages: one number, or shape (n_pages,); default 0.
+    site_speed
+        bytes/s that a site sends at most, above 0, inf for no limit: one number, or shape
+        (n_sites,); default None: no limit.
+
+    Raises
+    ------
+    ConfigError
+        if a value is out of bounds, and from `check` if arrays do not fit a graph.
+
+    Notes
+    -----
+    Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
+    2004, sections III to V; Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
+    section 3.2: the current transfers, their speeds and the bandwidth of the link make saturation.
+    That the share is max-min fair is ours; they do not say how transfers share.
+    """
+
+    robots: int = 1
+    politeness: Politeness = field(default_factory=Politeness)
+    pages_per_visit: int = 1
+    bandwidth: float | None = None
+    latency: Numbers = 0.0
+    page_bytes: Numbers = 0.0
+    site_speed: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("robots", "pages_per_visit"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+                raise ConfigError(f"{name} is {count!r}; give a whole number of 1 or more.")
+        if self.bandwidth is not None:
+            bandwidth = _checked("bandwidth", self.bandwidth, above_zero=True)
+            if bandwidth.ndim or not math.isfinite(bandwidth):
+                raise ConfigError(
+                    f"bandwidth is {self.bandwidth}; give bytes/s above 0, or None for no limit."
+                )
+        for name, item in _delays_of(self.politeness):
+            _checked(name, item)
+        for name in ("latency", "page_bytes"):
+            numbers = _checked(name, getattr(self, name))
+            if not np.isfinite(numbers).all():
+                raise ConfigError(f"{name} has an infinite value; give finite numbers.")
+        if self.site_speed is not None:
+            _checked("site_speed", self.site_speed, above_zero=True)
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether the order can differ from order-only, or time passes at all."""
+        polite = self.politeness
+        return (
+            self.robots > 1
+            or self.pages_per_visit > 1
+            or type(polite) is not Politeness
+            or any(np.any(np.asarray(item) > 0) for _, item in _delays_of(polite))
+            or bool(np.any(np.asarray(self.latency) > 0))
+            or (
+                (self.bandwidth is not None or self.site_speed is not None)
+                and bool(np.any(np.asarray(self.page_bytes) > 0))
+            )
+        )
+
+    def check(self, graph: LinkGraph) -> None:
+        """Raise `ConfigError` where an array does not have one value per page or site."""
+        for name, items, n in (
+            ("latency", "site", graph.n_sites),
+            ("page_bytes", "page", graph.n_pages),
+            ("site_speed", "site", graph.n_sites),
+        ):
+            shape = np.shape(getattr(self, name) if getattr(self, name) is not None else 0.0)
+            if shape not in ((), (n,)):
+                raise ConfigError(
+                    f"{name} has the shape {shape}; give one number, or one for each {items}, {n}."
+                )
+
+    def sizes(self) -> Floats:
+        """Return `page_bytes` as float64, shape (n_pages,) or, where all are alike, (1,)."""
+        return np.atleast_1d(np.asarray(self.page_bytes, dtype=np.float64))
+
+    def latencies(self, n_sites: int) -> Floats:
+        """Return the latency of each site, float64, shape (n_sites,)."""
+        return np.array(np.broadcast_to(np.asarray(self.latency, dtype=np.float64), n_sites))
+
+    def speeds(self, n_sites: int) -> Floats:
+        """Return the speed of each site, float64, shape (n_sites,); inf where nothing limits it."""
+        speed = math.inf if self.site_speed is None else self.site_speed
+        return np.array(np.broadcast_to(np.asarray(speed, dtype=np.float64), n_sites))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the parameters for JSON, arrays by their mean and number."""
+        polite = self.politeness
+        return {
+            "robots": int(self.robots),
+            "delay": polite.delay,
+            "small_site_delay": polite.small_site_delay,
+            "small_site_pages": polite.small_site_pages,
+            "adaptive": polite.adaptive,
+            "pages_per_visit": int(self.pages_per_visit),
+            "bandwidth": self.bandwidth,
+            "latency": _in_short(self.latency),
+            "page_bytes": _in_short(self.page_bytes),
+            "site_speed": _in_short(self.site_speed),
+        }
+
+    @classmethod
+    def from_store(
+        cls,
+        path: str | Path,
+        *,
+        robots: int = 1,
+        politeness: Politeness | None = None,
+        pages_per_visit: int = 1,
+        bandwidth: float | None = None,
+    ) -> Network:
+        """Return a network with the sizes, speeds and latencies that a crawl store recorded.
+
+        The store knows of each fetch how long it took and how many bytes came, not when the first
+        came. The latency of a site is so the shortest of its fetches, and its speed its bytes by
+        the time that its fetches took beyond that: fetched again one by one, the pages of a site
+        take as long as they did. Of a page fetched more than once the last visit counts; fetches
+        without an answer do not. Pages and sites that were not fetched have the median of those
+        that were. O(visits).
+
+        Raises
+        ------
+        StoreError
+            if the store cannot be read.
+        """
+        from crawlprio.store import Store
+
+        with Store.open(path, readonly=True) as store:
+            sites = store.load_pages().sites.copy()
+            n_sites = int(sites.max()) + 1 if len(sites) else 0
+            n_bytes = np.full(len(sites), np.nan)
+            elapsed = np.full(len(sites), np.nan)
+            for visit in store.visits():
+                if 0 <= visit.page < len(sites) and visit.status:
+                    n_bytes[visit.page] = max(visit.n_bytes, 0)
+                    elapsed[visit.page] = max(visit.elapsed, 0.0)
+        known = np.flatnonzero(~np.isnan(n_bytes))
+        site, took = sites[known], elapsed[known]
+        latency = np.full(n_sites, np.inf)
+        np.minimum.at(latency, site, took)
+        seconds = np.bincount(site, took - latency[site], n_sites)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            speed = np.bincount(site, n_bytes[known], n_sites) / seconds
+        speed[~(speed > 0)] = np.inf
+        fetched = np.isfinite(latency)
+        return cls(
+            robots=robots,
+            politeness=politeness or Politeness(),
+            pages_per_visit=pages_per_visit,
+            bandwidth=bandwidth,
+            latency=np.where(fetched, latency, _median(latency[fetched], 0.0)),
+            page_bytes=np.where(np.isnan(n_bytes), _median(n_bytes[known], 0.0), n_bytes),
+            site_speed=np.where(fetched, speed, _median(speed[fetched], np.inf)),
+        )
+
+    @classmethod
+    def drawn(
+        cls,
+        graph: LinkGraph,
+        *,
+        seed: int = 0,
+        median_latency: float = 0.2,
+        latency_sigma: float = 0.7,
+        median_speed: float = 50_000.0,
+        speed_sigma: float = 1.0,
+        largest_page: float = 2_000_000.0,
+        robots: int = 1,
+        politeness: Politeness | None = None,
+        pages_per_visit: int = 1,
+        bandwidth: float | None = None,
+    ) -> Network:
+        """Return a network with sizes, speeds and latencies drawn from stated distributions.
+
+        Sizes are log-normal with mu 9.357 and sigma 1.318 (median 11.6 kB) below 133 kB, and Pareto
+        with alpha 1.1 from there on: the values of Barford & Crovella (1998) for files on the Web.
+        Their mean hangs on the largest: with 2 MB it is some 21 kB, where Castillo et al. 2004 had
+        57 GB in 2.4 million pages, 24 kB each. Speeds and latencies of sites are log-normal; their
+        medians and spreads are our choice, and nobody's measurement.
+
+        Parameters
+        ----------
+        seed
+            of the generator; the same seed draws the same network.
+        median_latency, latency_sigma
+            seconds, and the standard deviation of their natural logarithm.
+        median_speed, speed_sigma
+            bytes/s, and the same.
+        largest_page
+            bytes at which the tail ends; above 133 kB.
+
+        Raises
+        ------
+        ConfigError
+            if a value is out of bounds.
+        """
+        for name, given in (("median_speed", median_speed), ("largest_page", largest_page)):
+            _checked(name, given, above_zero=True)
+        for name, given in (
+            ("median_latency", median_latency),
+            ("latency_sigma", latency_sigma),
+            ("speed_sigma", speed_sigma),
+        ):
+            _checked(name, given)
+        if not largest_page > TAIL_FROM:
+            raise ConfigError(
+                f"largest_page is {largest_page:g}; give more than {TAIL_FROM:,.0f} bytes."
+            )
+        random = np.random.default_rng(seed)
+        sizes = random.lognormal(BODY_MU, BODY_SIGMA, graph.n_pages)
+        tail = np.flatnonzero(sizes > TAIL_FROM)
+        # The inverse of the distribution function of a Pareto tail that ends at the largest page.
+        kept = 1.0 - (TAIL_FROM / largest_page) ** TAIL_ALPHA
+        sizes[tail] = TAIL_FROM * (1.0 - kept * random.random(len(tail))) ** (-1.0 / TAIL_ALPHA)
+        n_sites = graph.n_sites
+        return cls(
+            robots=robots,
+            politeness=politeness or Politeness(),
+            pages_per_visit=pages_per_visit,
+            bandwidth=bandwidth,
+            latency=median_latency * random.lognormal(0.0, latency_sigma, n_sites),
+            page_bytes=np.rint(sizes),
+            site_speed=median_speed * random.lognormal(0.0, speed_sigma, n_sites),
+        )
+
+
+def _delays_of(politeness: Politeness) -> list[tuple[str, Any]]:
+    """What a `Politeness` says in numbers, by name, as far as it can make a pause."""
+    named: list[tuple[str, Any]] = [("delay", politeness.delay), ("adaptive", politeness.adaptive)]
+    if politeness.small_site_delay is not None:
+        named.append(("small_site_delay", politeness.small_site_delay))
+    for name, delays in (
+        ("delay of a site", politeness._own_delays),
+        ("crawl delay of a site", politeness._crawl_delays),
+    ):
+        named.append((name, list(delays.values())))
+    return named
+
+
+def _checked(name: str, given: Any, *, above_zero: bool = False) -> Floats:
+    """One number or one-dimensional numbers as float64, or a sentence on what is allowed."""
+    bound = "above 0" if above_zero else "of 0 or more"
+    try:
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} is {given!r}; give numbers {bound}.") from None
+    if numbers.ndim > 1:
+        raise ConfigError(f"{name} has {numbers.ndim} dimensions; give one number, or one row.")
+    bad = ~(numbers > 0) if above_zero else ~(numbers >= 0)
+    if bad.any():
+        raise ConfigError(f"{name} is {numbers[bad].flat[0]:g}; give numbers {bound}.")
+    return numbers
+
+
+def _median(numbers: Floats, default: float) -> float:
+    """The median, or a default where there is no number."""
+    return float(np.median(numbers)) if len(numbers) else default
+
+
+def _in_short(numbers: Any) -> Any:
+    """One number as it is; of an array the number of values and their median."""
+    if numbers is None or np.ndim(numbers) == 0:
+        return None if numbers is None else float(numbers)
+    array = np.asarray(numbers, dtype=np.float64)
+    median = _median(array, 0.0)
+    return {"values": len(array), "median": median if math.isfinite(median) else None}

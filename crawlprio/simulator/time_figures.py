@@ -1,0 +1,109 @@
+"""What a simulated crawl had gathered by which hour, and how busy its robots were.
+
+Nothing here knows how a crawl runs, or files and terminals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.evaluation import active_robots, cumulative_by_time
+from crawlprio.simulator.events import TimedCrawl
+
+HOUR = 3600.0
+TIME_MARKS = (0.1, 0.25, 0.5)
+"""Fractions of a crawl's time at which a run says how much PageRank it has gathered."""
+
+INTERVALS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class TimeFigures:
+    """A crawl against the clock. A page counts from the end of its fetch.
+
+    Parameters
+    ----------
+    crawl
+        the times of all fetches.
+    hours
+        from the first start to the last end.
+    average_pagerank_by_time
+        mean, over that time, of the share of the PageRank of the reachable pages gathered; NaN for
+        a crawl that took no time, as are the next.
+    pagerank_at_time
+        that share after each of `TIME_MARKS` of the time.
+    mean_active_robots
+        fetches in flight, on average over the time.
+    curve_by_time
+        up to 101 points [hours, share of PageRank, share of the reachable pages], evenly in time.
+    active_robots
+        100 points [hours, fetches in flight]: the mean over a hundredth of the time, around its
+        middle.
+    """
+
+    crawl: TimedCrawl
+    hours: float
+    average_pagerank_by_time: float
+    pagerank_at_time: tuple[float, ...]
+    mean_active_robots: float
+    curve_by_time: list[list[float]]
+    active_robots: list[list[float]]
+
+    @classmethod
+    def of(
+        cls, crawl: TimedCrawl, ranks: NDArray[np.float64], reachable: NDArray[np.bool_]
+    ) -> TimeFigures:
+        """Return the figures of a crawl; `ranks` and `reachable` as for `cumulative_pagerank`."""
+        seconds = crawl.seconds
+        if not seconds > 0:
+            nothing = (math.nan,) * len(TIME_MARKS)
+            return cls(crawl, 0.0, math.nan, nothing, math.nan, [], [])
+        times, gathered, fetched = cumulative_by_time(
+            crawl.order, crawl.ended, ranks, reachable, start=0.0
+        )
+
+        def by(at: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.concatenate([[0.0], shares])[np.searchsorted(times, at, side="right")]
+
+        at = np.linspace(0.0, seconds, INTERVALS + 1)
+        middles, active = active_robots(crawl.started, crawl.ended, points=INTERVALS)
+        lasting = np.diff(times, append=seconds)
+        busy = float((crawl.ended - crawl.started).sum())
+        return cls(
+            crawl=crawl,
+            hours=seconds / HOUR,
+            average_pagerank_by_time=float((gathered * lasting).sum() / seconds),
+            pagerank_at_time=tuple(by(seconds * np.array(TIME_MARKS), gathered).tolist()),
+            mean_active_robots=busy / seconds,
+            curve_by_time=np.column_stack([at / HOUR, by(at, gathered), by(at, fetched)]).tolist(),
+            active_robots=np.column_stack([middles / HOUR, active]).tolist(),
+        )
+
+    @property
+    def pages_per_hour(self) -> float:
+        return self.crawl.fetched / self.hours if self.hours > 0 else math.nan
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the times of the fetches, for JSON; null where there is no meaning."""
+        return {
+            "hours": self.hours,
+            "pages_per_hour": _or_none(self.pages_per_hour),
+            "mean_active_robots": _or_none(self.mean_active_robots),
+            "average_pagerank_by_time": _or_none(self.average_pagerank_by_time),
+            "pagerank_at_time": {
+                f"{mark:g}": _or_none(share)
+                for mark, share in zip(TIME_MARKS, self.pagerank_at_time, strict=True)
+            },
+            "curve_by_time": self.curve_by_time,
+            "active_robots": self.active_robots,
+        }
+
+
+def _or_none(value: float) -> float | None:
+    """The number, or None for what JSON cannot say."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,205 @@
+"""The compiled event loop of a simulation in time: starts, latencies, transfers, ends and delays.
+
+It knows the rules of `crawlprio.simulator.loop`, the queue of `crawlprio.frontier.heaps` and the
+flight of `crawlprio.simulator.transfers`; no Python objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crawlprio.frontier import heaps
+from crawlprio.frontier.records import LEASED, Records
+from crawlprio.pages import PageIds
+from crawlprio.simulator import transfers
+from crawlprio.simulator.loop import take_links
+
+Floats = NDArray[np.float64]
+Arrays = tuple[Any, ...]
+
+DELAYS = np.dtype(
+    [
+        ("delay", np.float64),
+        ("small_site_delay", np.float64),
+        ("small_site_pages", np.int64),
+        ("adaptive", np.float64),
+        ("max_adaptive", np.float64),
+    ],
+    align=True,
+)
+"""What a `Politeness` says of all sites; `small_site_delay` is NaN where it says nothing."""
+
+CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
+"""How far a crawl in time is; its visits are counted in `PROGRESS`."""
+
+
+@njit(cache=True)
+def pause(
+    delays: Records,
+    own_delays: Floats,
+    crawl_delays: Floats,
+    site: int,
+    elapsed: float,
+    n_pages: int,
+) -> float:
+    """Return what `Politeness.pause` does for a fetch that was answered with status 200."""
+    delay = own_delays[site]
+    if np.isnan(delay):
+        delay = delays[0].delay
+        if not np.isnan(delays[0].small_site_delay) and n_pages < delays[0].small_site_pages:
+            delay = delays[0].small_site_delay
+    delay = max(delay, crawl_delays[site])
+    if delays[0].adaptive != 0.0:
+        delay = max(delay, min(delays[0].adaptive * elapsed, delays[0].max_adaptive))
+    return float(delay)
+
+
+@njit(cache=True)
+def count_new_pages(
+    page_sites: PageIds, graph_of: PageIds, n_pages_of: PageIds, first: int, last: int
+) -> None:
+    """Count the pages first, ..., last - 1, by local id, as known pages of their sites."""
+    for page in range(first, last):
+        n_pages_of[page_sites[graph_of[page]]] += 1
+
+
+@njit(cache=True)
+def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
+    """Give the pages in flight their new keys too, which their visits are worth."""
+    for page in range(n_known):
+        if pages[page].state == LEASED:
+            pages[page].key = keys[page]
+
+
+@njit(cache=True)
+def run_events(
+    graph: Arrays,
+    rules: Records,
+    table: Floats,
+    progress: Records,
+    queue: Arrays,
+    flight: transfers.Flight,
+    polite: Arrays,
+    costs: Arrays,
+    written: Arrays,
+    clock: Records,
+    n_pages_of: PageIds,
+    until: int,
+    pause_at: int,
+    while_ranked_wait: bool,
+) -> bool:
+    """Crawl in time until `pause_at` visits are observed; return whether the crawl is over.
+
+    Call it again to go on. At each moment first the fetches that end are observed, in the order of
+    their start; then transfers begin whose latency is over; then fetches start while a robot is
+    free and a page may leave; then shares are set anew, and time moves on to what comes next.
+
+    Parameters
+    ----------
+    graph
+        (indptr, indices, page_sites, scores, local_of, graph_of) as for `fetch_pages`.
+    rules, table, progress, queue
+        as for `fetch_pages`; `progress` counts a page as fetched when its fetch has ended.
+    flight
+        as `transfers.no_fetches` makes it, with room for all robots; its `times` are those at which
+        fetches ended, by number.
+    polite
+        (`DELAYS` row, own delay of each site or NaN, Crawl-delay of each site or 0).
+    costs
+        (bytes of each page or of all, latency of each site, speed of each site).
+    written
+        (order, started, visits): pages of the graph by number of the fetch, seconds at which it
+        started, pages of the graph in the order observed.
+    clock
+        one `CLOCK` row.
+    n_pages_of
+        int32, shape (n_sites,): known pages of each site.
+    until
+        fetches to start in all.
+    pause_at
+        visits in all after which to return.
+    while_ranked_wait
+        return too as soon as no page below `n_ranked` is unobserved.
+    """
+    indptr, indices, page_sites, scores, local_of, graph_of = graph
+    pages, sites, ready, delayed, totals = queue
+    sizes, latencies, speeds = costs
+    order, started, visits = written
+    robots = len(flight[1])
+    n_ranked = progress[0].n_ranked
+    one_size = len(sizes) == 1
+    while True:
+        now = clock[0].now
+        while True:
+            fetch = transfers.end_due(*flight, now)
+            if fetch < 0:
+                break
+            graph_page = order[fetch]
+            page = local_of[graph_page]
+            site = page_sites[graph_page]
+            elapsed = now - started[fetch]
+            seconds = pause(polite[0], polite[1], polite[2], site, elapsed, n_pages_of[site])
+            heaps.end_fetch(pages, sites, ready, delayed, totals, site, now + seconds, False)
+            visits[progress[0].n_fetched] = graph_page
+            progress[0].n_fetched += 1
+            progress[0].n_links += indptr[graph_page + 1] - indptr[graph_page]
+            if page < n_ranked:
+                progress[0].n_ranked_waiting -= 1
+            n_known = progress[0].n_known
+            progress[0].n_known = take_links(
+                indptr,
+                indices,
+                page_sites,
+                scores,
+                local_of,
+                graph_of,
+                rules,
+                table,
+                n_ranked,
+                pages,
+                sites,
+                ready,
+                delayed,
+                totals,
+                graph_page,
+                page,
+                progress[0].n_fetched,
+                n_known,
+            )
+            count_new_pages(page_sites, graph_of, n_pages_of, n_known, progress[0].n_known)
+            heaps.release(pages, sites, ready, delayed, totals, page)
+            if progress[0].n_fetched >= pause_at or (
+                while_ranked_wait and progress[0].n_ranked_waiting == 0
+            ):
+                return False
+        while True:
+            fetch = transfers.latent_due(*flight, now)
+            if fetch < 0:
+                break
+            n_bytes = sizes[0 if one_size else order[fetch]]
+            transfers.begin(*flight, fetch, now, n_bytes, speeds[page_sites[order[fetch]]])
+        starting = True
+        while starting and clock[0].n_started < until and flight[0][0].n_active < robots:
+            page = heaps.pop(pages, sites, ready, delayed, totals, now)
+            starting = page >= 0
+            if starting:
+                fetch = clock[0].n_started
+                clock[0].n_started += 1
+                graph_page = graph_of[page]
+                site = page_sites[graph_page]
+                order[fetch] = graph_page
+                started[fetch] = now
+                latency = latencies[site] if sites[site].n_visited == 0 else 0.0
+                n_bytes = sizes[0 if one_size else graph_page]
+                transfers.start(*flight, fetch, now, latency, n_bytes, speeds[site])
+        transfers.share_out(*flight, now)
+        soonest = transfers.next_time(*flight)
+        if not starting and totals[0].n_delayed > 0:
+            soonest = min(soonest, sites[delayed[0]].ready_at)
+        if soonest == np.inf:
+            return True
+        clock[0].now = soonest

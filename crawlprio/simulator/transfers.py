@@ -1,0 +1,340 @@
+"""Compiled fetches in flight: which ends next, and how transfers share the bandwidth of the link.
+
+It knows fetches by number and seconds; nothing here knows pages, sites or queues.
+
+A fetch is in one of three places: in `ends`, a heap of fetches whose end is known; in `latent`, a
+heap of those that wait for their transfer; or in a column of `moving`, a transfer under way that
+shares the bandwidth. `times` has, by fetch, the time that its heap goes by.
+
+Arithmetic, in float64, so that every implementation comes to the same bits:
+
+* with no limit of bandwidth, or for an empty page, the end is (start + latency) + bytes / speed;
+* the share is found from the site speeds in ascending order: with n speeds not yet served and a
+  bandwidth b left to them, a speed of at least b / n is served b / n, as are all after it; a
+  smaller one is served itself, and leaves b - speed. A transfer has the smaller of its speed and
+  that share;
+* shares are set anew once all that happens at a moment has happened. A transfer whose rate changes
+  then has left - rate * (now - since) bytes left, and ends at now + left / new rate; others keep
+  their end.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from crawlprio.frontier.records import NONE, Records
+
+Floats = NDArray[np.float64]
+Fetches = NDArray[np.int32]
+Flight = tuple[Records, Fetches, Fetches, Floats, Fetches, Floats, Floats]
+
+LEFT, SINCE, RATE, END, SPEED = 0, 1, 2, 3, 4
+"""Rows of `moving`: bytes left at the time `SINCE`, rate from then on, end, and site speed."""
+
+FLIGHT = np.dtype(
+    [
+        ("bandwidth", np.float64),
+        ("n_ends", np.int64),
+        ("n_latent", np.int64),
+        ("n_moving", np.int64),
+        ("first", np.int64),
+        ("n_tied", np.int64),
+        ("n_active", np.int64),
+        ("changed", np.int64),
+    ],
+    align=True,
+)
+"""How many fetches are where. `first`: the column of `moving` that ends first, and `n_tied`
+how many end then; `bandwidth` in bytes/s, inf for no limit; `changed`: transfers began or ended
+since shares were set."""
+
+
+def no_fetches(robots: int, bandwidth: float | None, times: Floats) -> Flight:
+    """Return room for so many fetches: flight, ends, latent, moving, moving_fetch, speeds, times.
+
+    48 bytes a robot, and `times`, which the caller has.
+    """
+    flight = np.zeros(1, dtype=FLIGHT)
+    flight["bandwidth"] = math.inf if bandwidth is None else bandwidth
+    flight["first"] = NONE
+    return (
+        flight,
+        np.zeros(robots, dtype=np.int32),
+        np.zeros(robots, dtype=np.int32),
+        np.zeros((5, robots)),
+        np.zeros(robots, dtype=np.int32),
+        np.zeros(robots),
+        times,
+    )
+
+
+@njit(cache=True, inline="always")
+def _sooner(times: Floats, a: int, b: int) -> bool:
+    """Whether fetch a comes before b: earlier, or at the same time started before."""
+    if times[a] != times[b]:
+        return bool(times[a] < times[b])
+    return a < b
+
+
+@njit(cache=True)
+def _push(heap: Fetches, n: int, times: Floats, fetch: int) -> None:
+    """Add a fetch to a heap of n."""
+    at = n
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not _sooner(times, fetch, heap[parent]):
+            break
+        heap[at] = heap[parent]
+        at = parent
+    heap[at] = fetch
+
+
+@njit(cache=True)
+def _pop(heap: Fetches, n: int, times: Floats) -> int:
+    """Take the first fetch out of a heap of n."""
+    first = heap[0]
+    last = heap[n - 1]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= n - 1:
+            break
+        if child + 1 < n - 1 and _sooner(times, heap[child + 1], heap[child]):
+            child += 1
+        if not _sooner(times, heap[child], last):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = last
+    return int(first)
+
+
+@njit(cache=True)
+def start(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+    fetch: int,
+    now: float,
+    latency: float,
+    n_bytes: float,
+    speed: float,
+) -> None:
+    """Start a fetch. O(log robots), and O(robots) memory moves where it begins to transfer."""
+    flight[0].n_active += 1
+    if n_bytes == 0.0 or flight[0].bandwidth == np.inf:
+        times[fetch] = (now + latency) + n_bytes / speed
+        _push(ends, flight[0].n_ends, times, fetch)
+        flight[0].n_ends += 1
+    elif latency > 0.0:
+        times[fetch] = now + latency
+        _push(latent, flight[0].n_latent, times, fetch)
+        flight[0].n_latent += 1
+    else:
+        begin(flight, ends, latent, moving, moving_fetch, speeds, times, fetch, now, n_bytes, speed)
+
+
+@njit(cache=True)
+def begin(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+    fetch: int,
+    now: float,
+    n_bytes: float,
+    speed: float,
+) -> None:
+    """Begin the transfer of a fetch; it has no rate and no end before shares are set."""
+    n = flight[0].n_moving
+    moving[LEFT, n] = n_bytes
+    moving[SINCE, n] = now
+    moving[RATE, n] = 0.0
+    moving[END, n] = np.inf
+    moving[SPEED, n] = speed
+    moving_fetch[n] = fetch
+    at = n
+    while at > 0 and speeds[at - 1] > speed:
+        speeds[at] = speeds[at - 1]
+        at -= 1
+    speeds[at] = speed
+    flight[0].n_moving = n + 1
+    flight[0].changed = 1
+
+
+@njit(cache=True)
+def latent_due(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+    now: float,
+) -> int:
+    """Take out the next fetch whose latency is over by now, or return -1; call `begin` for it."""
+    if flight[0].n_latent == 0 or times[latent[0]] > now:
+        return NONE
+    fetch = _pop(latent, flight[0].n_latent, times)
+    flight[0].n_latent -= 1
+    return fetch
+
+
+@njit(cache=True)
+def end_due(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+    now: float,
+) -> int:
+    """Take out the fetch that has ended by now and was started first, or return -1.
+
+    O(log robots), O(robots) for one that shared the bandwidth.
+    """
+    fetch = NONE
+    if flight[0].n_ends > 0 and times[ends[0]] <= now:
+        fetch = ends[0]
+    first = flight[0].first
+    if first >= 0 and moving[END, first] <= now and (fetch < 0 or moving_fetch[first] < fetch):
+        fetch = moving_fetch[first]
+        _take_out(flight, moving, moving_fetch, speeds, first)
+        times[fetch] = now
+    elif fetch >= 0:
+        _pop(ends, flight[0].n_ends, times)
+        flight[0].n_ends -= 1
+    if fetch >= 0:
+        flight[0].n_active -= 1
+    return int(fetch)
+
+
+@njit(cache=True)
+def _take_out(
+    flight: Records, moving: Floats, moving_fetch: Fetches, speeds: Floats, column: int
+) -> None:
+    """Take a transfer out of `moving`; find the one that ends first among the others."""
+    n = flight[0].n_moving - 1
+    speed = moving[SPEED, column]
+    at = n
+    held = speeds[n]
+    while held != speed:
+        at -= 1
+        held, speeds[at] = speeds[at], held
+    for row in range(5):
+        moving[row, column] = moving[row, n]
+    moving_fetch[column] = moving_fetch[n]
+    flight[0].n_moving = n
+    flight[0].changed = 1
+    # Shares are set before time moves on: until then only those that end at this moment matter.
+    flight[0].n_tied -= 1
+    flight[0].first = NONE if flight[0].n_tied == 0 else _first(moving, moving_fetch, n)
+
+
+@njit(cache=True)
+def _first(moving: Floats, moving_fetch: Fetches, n: int) -> int:
+    """The column of the transfer that ends first, of several the one started first."""
+    end = moving[END]
+    first = 0
+    for k in range(1, n):
+        if end[k] < end[first] or (end[k] == end[first] and moving_fetch[k] < moving_fetch[first]):
+            first = k
+    return first
+
+
+@njit(cache=True)
+def fair_share(speeds: Floats, n: int, bandwidth: float) -> float:
+    """Return what each of n transfers may have at most, inf if all go as fast as their sites.
+
+    `speeds` ascend. Max-min fairness by progressive filling. Source: Bertsekas & Gallager, Data
+    Networks, 2nd ed. 1992, section 6.5.2, for a single link. O(transfers slower than the share).
+    """
+    left = bandwidth
+    for k in range(n):
+        share = left / (n - k)
+        if speeds[k] >= share:
+            return float(share)
+        left -= speeds[k]
+    return np.inf
+
+
+@njit(cache=True)
+def share_out(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+    now: float,
+) -> None:
+    """Set the shares anew if transfers began or ended, and the ends that follow. O(robots)."""
+    if not flight[0].changed:
+        return
+    flight[0].changed = 0
+    n = flight[0].n_moving
+    if n == 0:
+        flight[0].first = NONE
+        flight[0].n_tied = 0
+        return
+    _set_rates(moving, n, fair_share(speeds, n, flight[0].bandwidth), now)
+    first = _first(moving, moving_fetch, n)
+    n_tied = 0
+    for k in range(n):
+        n_tied += moving[END, k] == moving[END, first]
+    flight[0].first = first
+    flight[0].n_tied = n_tied
+
+
+@njit(cache=True, error_model="numpy")
+def _set_rates(moving: Floats, n: int, share: float, now: float) -> None:
+    """Bring the transfers whose rate changes up to date. Without branches, so that it is fast."""
+    left, since, rates, ends, speeds = moving[0], moving[1], moving[2], moving[3], moving[4]
+    for k in range(n):
+        rate = speeds[k] if speeds[k] < share else share
+        stays = rate == rates[k]
+        rest = left[k] - rates[k] * (now - since[k])
+        rest = rest if rest > 0.0 else 0.0
+        ends[k] = ends[k] if stays else now + rest / rate
+        left[k] = left[k] if stays else rest
+        since[k] = since[k] if stays else now
+        rates[k] = rate
+
+
+@njit(cache=True)
+def next_time(
+    flight: Records,
+    ends: Fetches,
+    latent: Fetches,
+    moving: Floats,
+    moving_fetch: Fetches,
+    speeds: Floats,
+    times: Floats,
+) -> float:
+    """Return when the next fetch ends or begins its transfer; inf if none is in flight.
+
+    Shares must have been set.
+    """
+    soonest = np.inf
+    if flight[0].n_ends > 0:
+        soonest = times[ends[0]]
+    if flight[0].n_latent > 0:
+        soonest = min(soonest, times[latent[0]])
+    if flight[0].first >= 0:
+        soonest = min(soonest, moving[END, flight[0].first])
+    return float(soonest)

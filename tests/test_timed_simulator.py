@@ -1,0 +1,662 @@
+"""The simulator in time: its compiled loop, its event-by-event driver and the oracle agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from driver import WebPages, hot_queue_of
+from graphs import TOPIC_PHRASES, power_law_web, seeds_of, webs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import Topic, Web
+from oracles.timed import Roads, shares
+from oracles.timed import pause as oracle_pause
+from oracles.timed import timed_crawl as oracle_crawl
+from test_simulator import ALL_CASES, ORACLE_LACKS, graph_of, ordering_of, url_of
+
+from crawlprio.errors import ConfigError
+from crawlprio.frontier import Politeness
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.baseline import BreadthFirst
+from crawlprio.pages import Visit
+from crawlprio.simulator import (
+    Network,
+    Simulation,
+    TimedCrawl,
+    crawl_order,
+    simulate,
+    timed_crawl,
+)
+from crawlprio.simulator.events import delay_arrays
+from crawlprio.simulator.timed_loop import pause
+from crawlprio.simulator.transfers import fair_share
+from crawlprio.store import Store
+
+Row = tuple[int, float, float, int]
+CASES = [case for case in ALL_CASES if case not in ORACLE_LACKS and case[0] != "anchor-similarity"]
+WITH_RANKS = ["pagerank", "partial-pagerank", "batch-pagerank"]
+
+
+def rows_of(crawl: TimedCrawl) -> list[Row]:
+    """A crawl as the oracle says it: page, start, end and place among the visits."""
+    place = {page: k for k, page in enumerate(crawl.visits.tolist())}
+    return [
+        (page, started, ended, place[page])
+        for page, started, ended in zip(
+            crawl.order.tolist(), crawl.started.tolist(), crawl.ended.tolist(), strict=True
+        )
+    ]
+
+
+def network_of(roads: Roads, graph: LinkGraph) -> Network:
+    """The network that the roads of the oracle mean."""
+    politeness = Politeness(
+        delay=roads.delay,
+        small_site_delay=roads.small_site_delay,
+        small_site_pages=roads.small_site_pages,
+        adaptive=roads.adaptive,
+        max_adaptive=roads.max_adaptive,
+    )
+    for site, seconds in roads.own_delay.items():
+        politeness.set_delay(site, seconds)
+    for site, seconds in roads.crawl_delay.items():
+        politeness.set_crawl_delay(site, seconds)
+    speeds = [roads.speed.get(site) for site in range(graph.n_sites)]
+    return Network(
+        robots=roads.robots,
+        politeness=politeness,
+        pages_per_visit=roads.k,
+        bandwidth=roads.bandwidth,
+        latency=[float(roads.latency.get(site, 0.0)) for site in range(graph.n_sites)],
+        page_bytes=[float(roads.n_bytes.get(page, 0.0)) for page in range(graph.n_pages)],
+        site_speed=[math.inf if speed is None else float(speed) for speed in speeds],
+    )
+
+
+def three_ways(
+    web: Web,
+    seeds: Sequence[int],
+    name: str,
+    options: Mapping[str, Any],
+    roads: Roads,
+    topic: Topic | None = None,
+    budget: int | None = None,
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """What the compiled loop, the event-by-event driver and the oracle come to."""
+    graph = graph_of(web)
+    network = network_of(roads, graph)
+    loop, events = (
+        rows_of(
+            timed_crawl(
+                graph,
+                seeds,
+                ordering_of(web, name, options),
+                network,
+                budget=budget,
+                hot_queue=None if topic is None else hot_queue_of(topic),
+                recorded=None,
+                compiled=compiled,
+            )
+        )
+        for compiled in (True, False)
+    )
+    return loop, events, oracle_crawl(web, seeds, name, roads, budget, topic, **options)
+
+
+@st.composite
+def roads_of(draw: Any, web: Web) -> Roads:
+    """Networks with few different numbers, so that much happens at the same moment."""
+
+    def by(keys: Any, numbers: list[Any]) -> dict[int, Any]:
+        rng = random.Random(draw(st.integers(0, 2**16)))
+        few = rng.sample(numbers, rng.randint(1, len(numbers)))
+        return {key: rng.choice(few) for key in keys}
+
+    pages, sites = range(max(web.pages) + 1), range(5)
+    return Roads(
+        robots=draw(st.integers(1, 6)),
+        k=draw(st.sampled_from([1, 1, 2, 3, 100])),
+        bandwidth=draw(st.sampled_from([None, 10.0, 30.0, 100.0, 1000.0])),
+        latency=by(sites, [0.0, 0.0, 0.1, 0.3, 1.0]),
+        n_bytes=by(pages, [0.0, 1.0, 10.0, 20.0, 33.0, 100.0]),
+        speed=by(sites, [None, 7.0, 10.0, 25.0, 60.0]),
+        delay=draw(st.sampled_from([0.0, 0.0, 0.3, 1.0, 5.0])),
+        small_site_delay=draw(st.sampled_from([None, None, 0.0, 2.0])),
+        small_site_pages=draw(st.integers(1, 8)),
+        adaptive=draw(st.sampled_from([0.0, 0.0, 1.5, 10.0])),
+        max_adaptive=draw(st.sampled_from([2.0, 60.0])),
+        own_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.0, 0.3, 4.0]))),
+        crawl_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.5, 3.0]))),
+    )
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
+    data: st.DataObject,
+) -> None:
+    web = data.draw(webs())
+    seeds = data.draw(seeds_of(web))
+    roads = data.draw(roads_of(web))
+    name, options = data.draw(st.sampled_from(CASES))
+    budget = data.draw(st.sampled_from([None, None, 0, 1, 5]))
+    if name == "historical-pagerank":
+        options = {**options, "scores": {web.pages[0]: 0.5, web.pages[-1]: 0.25}}
+    web.urls = {page: url_of(web, page) for page in range(max(web.pages) + 1)}
+    loop, events, expected = three_ways(web, seeds, name, options, roads, budget=budget)
+    assert loop == events == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
+    web = data.draw(webs(max_pages=25))
+    for texts in (web.titles, web.bodies, web.anchors):
+        texts.clear()
+    web.urls = {page: url_of(web, page) for page in range(max(web.pages) + 1)}
+    roads = data.draw(roads_of(web))
+    name = data.draw(st.sampled_from(["opic", "breadth-first", "larger-sites-first"]))
+    topic = Topic(list(TOPIC_PHRASES))
+    seeds = data.draw(seeds_of(web))
+    loop, events, expected = three_ways(web, seeds, name, {}, roads, topic)
+    assert loop == events == expected
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_on_a_web_of_power_laws_loop_driver_and_oracle_agree(
+    name: str, options: dict[str, Any]
+) -> None:
+    web = power_law_web(150, seed=31)
+    web.anchors.clear()
+    web.urls = {page: url_of(web, page) for page in web.pages}
+    rng = random.Random(31)
+    roads = Roads(
+        robots=4,
+        k=2,
+        bandwidth=2000.0,
+        latency={site: rng.choice([0.0, 0.2, 0.5]) for site in range(5)},
+        n_bytes={page: float(rng.randrange(0, 3000, 250)) for page in web.pages},
+        speed={0: 500.0, 1: 900.0, 2: None, 3: 500.0},
+        delay=1.0,
+        small_site_delay=3.0,
+        small_site_pages=20,
+    )
+    loop, events, expected = three_ways(web, [3, 0, 120], name, options, roads)
+    assert loop == events == expected
+    assert len(loop) == len(web.reachable([3, 0, 120]))
+
+
+@pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
+def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
+    web = power_law_web(2000, seed=32)
+    graph = graph_of(web)
+    options = {"every": 150} if name in WITH_RANKS else {}
+    for bandwidth in (None, 20_000.0, 300_000.0):
+        network = Network.drawn(
+            graph,
+            seed=32,
+            robots=40,
+            politeness=Politeness(delay=5.0, small_site_delay=15.0, adaptive=2.0),
+            bandwidth=bandwidth,
+        )
+        loop, events = (
+            rows_of(
+                timed_crawl(
+                    graph, [5, 17], make_ordering(name, options), network, compiled=compiled
+                )
+            )
+            for compiled in (True, False)
+        )
+        assert loop == events
+        assert len(loop) > 1000
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_times_are_those_of_exact_arithmetic(seed: int) -> None:
+    """Where nothing ties, fractions without any rounding give the same order, and times to 1e-9."""
+    rng = random.Random(seed)
+    web = power_law_web(120, seed)
+    pages, sites = web.pages, range(max(web.site.values()) + 1)
+    bandwidth = rng.uniform(500, 5000)
+    in_floats: dict[str, Any] = {
+        "bandwidth": bandwidth,
+        "latency": {site: rng.uniform(0.1, 1) for site in sites},
+        "n_bytes": {page: rng.uniform(100, 9000) for page in pages},
+        "speed": {site: rng.uniform(0.1, 0.6) * bandwidth for site in sites},
+        "delay": rng.uniform(0, 2),
+        "own_delay": {site: rng.uniform(0, 2) for site in sites},
+    }
+    exact = {
+        name: {key: Fraction(number) for key, number in numbers.items()}
+        if isinstance(numbers, dict)
+        else Fraction(numbers)
+        for name, numbers in in_floats.items()
+    }
+    graph = graph_of(web)
+    network = network_of(Roads(robots=3, k=2, **in_floats), graph)
+    found = rows_of(timed_crawl(graph, [0, 60], Opic(), network, budget=60))
+    expected = oracle_crawl(
+        web, [0, 60], "opic", Roads(robots=3, k=2, **exact), 60, zero=Fraction(0)
+    )
+    assert [row[0] for row in found] == [row[0] for row in expected], f"seed {seed}"
+    assert [row[3] for row in found] == [row[3] for row in expected]
+    for place in (1, 2):
+        assert [row[place] for row in found] == pytest.approx(
+            [float(row[place]) for row in expected], rel=1e-9
+        )
+
+
+def fork(n: int) -> LinkGraph:
+    """Page 0 on site 0, with links to n pages, each on a site of its own."""
+    return LinkGraph(
+        np.array([0, n, *[n] * n]),
+        np.arange(1, n + 1, dtype=np.int32),
+        site=np.arange(n + 1, dtype=np.int32),
+    )
+
+
+def chain(n: int) -> LinkGraph:
+    """Pages 0, ..., n - 1 of one site, all of which page 0 links to."""
+    return LinkGraph(np.array([0, *[n - 1] * n]), np.arange(1, n, dtype=np.int32))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled: bool) -> None:
+    # Page 0 takes 1 s at 100 bytes/s. Then 20 + 40 + 40 bytes/s, until the second has its 120
+    # bytes at 4 s; by then the third has 120 of 240, and has 80 bytes/s: 1.5 s more. The first has
+    # 20 bytes/s all along.
+    graph = fork(3)
+    network = Network(
+        robots=3,
+        bandwidth=100.0,
+        page_bytes=np.array([100, 200, 120, 240]),
+        site_speed=np.array([math.inf, 20.0, 90.0, math.inf]),
+    )
+    crawl = timed_crawl(graph, [0], BreadthFirst(), network, compiled=compiled)
+    assert crawl.order.tolist() == [0, 1, 2, 3]
+    assert crawl.started.tolist() == [0, 1, 1, 1]
+    assert crawl.ended.tolist() == [1, 11, 4, 5.5]
+    assert crawl.visits.tolist() == [0, 2, 3, 1]
+    assert crawl.seconds == 11
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_fetches_that_end_at_one_moment_are_observed_in_the_order_of_their_start(
+    compiled: bool,
+) -> None:
+    # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
+    for empty, full in ((1, 2), (2, 1)):
+        sizes, latency = np.zeros(3), np.zeros(3)
+        sizes[full], latency[empty] = 100.0, 1.0
+        network = Network(robots=2, bandwidth=100.0, page_bytes=sizes, latency=latency)
+        crawl = timed_crawl(fork(2), [0], BreadthFirst(), network, compiled=compiled)
+        assert crawl.ended.tolist() == [0, 1, 1]
+        assert crawl.visits.tolist() == crawl.order.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_delay_runs_from_the_end_of_a_fetch_and_other_sites_go_on(compiled: bool) -> None:
+    # Site 0: pages 0, 1, 2; site 1: page 3. A fetch takes 1 s of latency.
+    graph = LinkGraph(
+        np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32), site=np.array([0, 0, 0, 1])
+    )
+    network = Network(robots=2, politeness=Politeness(delay=10.0), latency=1.0)
+    crawl = timed_crawl(graph, [0], BreadthFirst(), network, compiled=compiled)
+    assert crawl.order.tolist() == [0, 3, 1, 2]
+    assert crawl.started.tolist() == [0, 1, 11, 22]
+    assert crawl.ended.tolist() == [1, 2, 12, 23]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_pages_of_one_visit_pay_for_one_connection_and_one_delay(compiled: bool) -> None:
+    # Page 0 ends its visit, for nothing waits yet when its fetch ends. Then visits of three pages.
+    network = Network(
+        politeness=Politeness(delay=10.0),
+        pages_per_visit=3,
+        latency=2.0,
+        page_bytes=100,
+        site_speed=100.0,
+    )
+    crawl = timed_crawl(chain(6), [0], BreadthFirst(), network, compiled=compiled)
+    assert crawl.order.tolist() == [0, 1, 2, 3, 4, 5]
+    assert crawl.started.tolist() == [0, 13, 16, 17, 28, 31]
+    assert crawl.ended.tolist() == [3, 16, 17, 18, 31, 32]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_small_sites_wait_longer_until_enough_of_their_pages_are_known(compiled: bool) -> None:
+    # Baeza-Yates et al. 2005, section 5.3: 5 s, and 15 s for sites of under 100 pages. When page 0
+    # ends, one page of its site is known; then 100.
+    politeness = Politeness(delay=5.0, small_site_delay=15.0)
+    network = Network(politeness=politeness, latency=1.0)
+    crawl = timed_crawl(chain(100), [0], BreadthFirst(), network, budget=4, compiled=compiled)
+    assert crawl.started.tolist() == [0, 16, 22, 28]
+    crawl = timed_crawl(chain(99), [0], BreadthFirst(), network, budget=4, compiled=compiled)
+    assert crawl.started.tolist() == [0, 16, 32, 48]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_fetches_that_take_no_time_are_seen_only_after_those_that_start_with_them(
+    compiled: bool,
+) -> None:
+    # 0 leads to 1, 2, 3, 4, and 1 to 5, on sites of their own; by depth 5 would come before 2.
+    graph = LinkGraph(
+        np.array([0, 4, 5, 5, 5, 5, 5]),
+        np.array([1, 2, 3, 4, 5], dtype=np.int32),
+        site=np.arange(6),
+    )
+    depth_first = make_ordering("depth-first")
+    one = timed_crawl(graph, [0], depth_first, Network(), compiled=compiled)
+    assert one.order.tolist() == [0, 1, 5, 2, 3, 4]
+    two = timed_crawl(graph, [0], depth_first, Network(robots=2), compiled=compiled)
+    assert two.order.tolist() == [0, 1, 2, 5, 3, 4]
+    assert two.ended.tolist() == [0] * 6
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
+    name: str, options: dict[str, Any]
+) -> None:
+    web = power_law_web(200, seed=33)
+    web.urls = {page: url_of(web, page) for page in web.pages}
+    graph = graph_of(web)
+    plain = crawl_order(graph, [0, 9], ordering_of(web, name, options)).tolist()
+    slow = Network(bandwidth=100.0, page_bytes=10, latency=0.5)
+    for network, seconds in ((Network(), 0.0), (slow, 0.6)):
+        for compiled in (True, False):
+            crawl = timed_crawl(
+                graph, [0, 9], ordering_of(web, name, options), network, compiled=compiled
+            )
+            assert crawl.order.tolist() == crawl.visits.tolist() == plain
+            assert crawl.seconds == pytest.approx(len(plain) * seconds)
+
+
+class FewestWaiting(Ordering):
+    """A user's own ordering with a rule for sites, which runs event by event."""
+
+    def observe(self, visit: Visit) -> Any:
+        if visit.page >= 0:
+            self.keys[visit.targets] += 1
+        return visit.targets
+
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        return -n_waiting
+
+
+class OwnCount(FewestWaiting):
+    """Backlinks, counted in Python."""
+
+    site_key = Ordering.site_key
+
+
+def test_a_users_own_ordering_runs_as_the_compiled_one_that_it_repeats() -> None:
+    graph = graph_of(power_law_web(300, seed=34))
+    network = Network.drawn(graph, robots=5, politeness=Politeness(delay=1.0), bandwidth=1e5)
+    own = rows_of(timed_crawl(graph, [0], OwnCount(), network))
+    assert own == rows_of(timed_crawl(graph, [0], BacklinkCount(), network))
+    other = rows_of(timed_crawl(graph, [0], FewestWaiting(), network))
+    assert sorted(row[0] for row in other) == sorted(row[0] for row in own)
+    assert other != own
+
+
+class Impatient(Politeness):
+    """Delay rules of the user's own, which the compiled loop does not know."""
+
+    def pause(self, site: int, **said: Any) -> float:
+        return super().pause(site, **said) / 2
+
+
+def test_delay_rules_of_the_users_own_are_obeyed() -> None:
+    network = Network(politeness=Impatient(delay=10.0), latency=1.0)
+    crawl = timed_crawl(chain(3), [0], BreadthFirst(), network)
+    assert crawl.started.tolist() == [0, 6, 12]
+
+
+def test_the_politeness_given_is_not_changed() -> None:
+    politeness = Politeness(delay=1.0)
+    politeness.pause(0, status=503)
+    before = dataclasses.asdict(politeness)
+    for compiled in (True, False):
+        timed_crawl(
+            chain(5), [0], BreadthFirst(), Network(politeness=politeness), compiled=compiled
+        )
+        assert dataclasses.asdict(politeness) == before
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.builds(
+        Roads,
+        delay=st.floats(0, 100),
+        small_site_delay=st.none() | st.floats(0, 100),
+        small_site_pages=st.integers(0, 200),
+        adaptive=st.floats(0, 20),
+        max_adaptive=st.floats(0, 100),
+        own_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
+        crawl_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
+    ),
+    st.integers(0, 1),
+    st.floats(0, 1000),
+    st.integers(0, 250),
+)
+def test_the_compiled_pause_is_that_of_the_live_crawl(
+    roads: Roads, site: int, elapsed: float, n_pages: int
+) -> None:
+    politeness = network_of(roads, chain(2)).politeness
+    live = politeness.pause(site, elapsed=elapsed, n_pages=n_pages)
+    assert pause(*delay_arrays(politeness, 2), site, elapsed, n_pages) == live
+    assert oracle_pause(roads, site, elapsed, n_pages) == live
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(0.1, 1e6) | st.sampled_from([1.0, 10.0, math.inf]), min_size=1),
+    st.floats(0.1, 1e6),
+)
+def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> None:
+    share = fair_share(np.sort(np.array(speeds)), len(speeds), bandwidth)
+    rates = [min(speed, share) for speed in speeds]
+    limits = [None if math.isinf(speed) else speed for speed in speeds]
+    assert rates == shares(limits, bandwidth)
+    if all(rate == speed for rate, speed in zip(rates, speeds, strict=True)):
+        assert sum(rates) <= bandwidth * (1 + 1e-9)
+    else:
+        # All is used, and whoever goes slower than its site goes as fast as any other.
+        assert sum(rates) == pytest.approx(bandwidth, rel=1e-9)
+        slowed = {rate for rate, speed in zip(rates, speeds, strict=True) if rate < speed}
+        assert slowed == {max(rates)}
+
+
+@pytest.mark.parametrize("bandwidth", [None, 3000.0, 60_000.0])
+def test_the_rules_of_robots_sites_and_delays_hold_throughout(bandwidth: float | None) -> None:
+    graph = graph_of(power_law_web(500, seed=35))
+    network = Network.drawn(
+        graph, seed=35, robots=7, politeness=Politeness(delay=2.0), bandwidth=bandwidth
+    )
+    crawl = timed_crawl(graph, [0], Opic(), network)
+    assert (np.diff(crawl.started) >= 0).all()
+    assert (crawl.ended >= crawl.started).all()
+    for at in crawl.started:
+        assert ((crawl.started <= at) & (crawl.ended > at)).sum() <= 7
+    sites = graph.site[crawl.order]
+    for site in np.unique(sites):
+        started, ended = crawl.started[sites == site], crawl.ended[sites == site]
+        assert (started[1:] - ended[:-1] >= 2.0 - 1e-9).all()
+    # No fetch is faster than its site, and all together not faster than the link.
+    sizes, elapsed = network.sizes()[crawl.order], crawl.ended - crawl.started
+    least = network.latencies(graph.n_sites)[sites] + sizes / network.speeds(graph.n_sites)[sites]
+    assert (elapsed >= least - 1e-6).all()
+    if bandwidth is None:
+        assert elapsed == pytest.approx(least)
+    else:
+        assert sizes.sum() <= bandwidth * crawl.seconds * (1 + 1e-9)
+
+
+def test_bandwidth_that_is_saturated_makes_more_robots_pointless() -> None:
+    """Castillo et al. 2004, table I: r = 256 gains much on a wide link and little on a narrow."""
+    graph = fork(300)
+    gains = []
+    for bandwidth in (1e8, 1e4):
+        one, many = (
+            timed_crawl(
+                graph,
+                [0],
+                BreadthFirst(),
+                Network(
+                    robots=robots,
+                    bandwidth=bandwidth,
+                    latency=0.2,
+                    page_bytes=10_000,
+                    site_speed=10_000.0,
+                ),
+            ).seconds
+            for robots in (1, 256)
+        )
+        gains.append(one / many)
+    assert gains[0] > 70
+    assert 1 < gains[1] < 1.3
+
+
+def test_figures_by_time_are_those_of_the_ends_of_fetches() -> None:
+    # One robot, 3,600 s a page: of 4 pages, the first is there after one hour.
+    graph = fork(3)
+    network = Network(latency=3600.0)
+    (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()}, network=network)
+    timed = run.timed
+    assert timed is not None
+    ranks = pagerank(graph.indptr, graph.indices)
+    gathered = np.cumsum(ranks).tolist()
+    assert (timed.hours, timed.pages_per_hour, timed.mean_active_robots) == (4, 1, 1)
+    assert timed.pagerank_at_time == pytest.approx((0, gathered[0], gathered[1]))
+    assert timed.average_pagerank_by_time == pytest.approx(sum(gathered[:3]) / 4)
+    assert timed.curve_by_time[25] == [1, pytest.approx(gathered[0]), 0.25]
+    assert timed.curve_by_time[24] == [pytest.approx(0.96), 0, 0]
+    assert timed.curve_by_time[100] == [4, pytest.approx(1), 1]
+    assert [row[1] for row in timed.active_robots] == pytest.approx([1] * 100)
+    assert json.loads(json.dumps(run.as_json(), allow_nan=False))["hours"] == 4
+
+
+def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
+    simulation = Simulation(fork(3), [0], network=Network(robots=2))
+    run = simulation.run("breadth-first", BreadthFirst())
+    figures = json.loads(json.dumps(simulation.as_json([run]), allow_nan=False))
+    assert figures["network"]["robots"] == 2
+    assert figures["runs"][0]["hours"] == 0
+    assert figures["runs"][0]["average_pagerank_by_time"] is None
+    assert figures["runs"][0]["curve_by_time"] == []
+    (plain,) = simulate(fork(3), [0], {"breadth-first": BreadthFirst()})
+    assert plain.timed is None
+
+
+def test_a_loop_that_stops_and_goes_on_comes_to_the_same_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = graph_of(power_law_web(300, seed=36))
+    network = Network.drawn(graph, robots=6, politeness=Politeness(delay=1.0), bandwidth=5e4)
+    for name in ("opic", "batch-pagerank"):
+        ordering = make_ordering(name, {"every": 40} if name == "batch-pagerank" else {})
+        whole = rows_of(timed_crawl(graph, [0], ordering, network))
+        reports: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr("crawlprio.simulator.events.STRIDE", 7)
+            in_parts = timed_crawl(graph, [0], ordering, network, on_progress=reports.append)
+        assert rows_of(in_parts) == whole
+        assert reports == sorted(reports)
+        assert reports[-1] == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"robots": 0}, "robots is 0; give a whole number of 1 or more."),
+        ({"robots": 1.5}, "robots is 1.5; give a whole number of 1 or more."),
+        ({"pages_per_visit": 0}, "pages_per_visit is 0; give a whole number of 1 or more."),
+        ({"bandwidth": 0.0}, "bandwidth is 0; give numbers above 0."),
+        ({"bandwidth": math.inf}, "bandwidth is inf; give bytes/s above 0, or None for no limit."),
+        ({"latency": -0.5}, "latency is -0.5; give numbers of 0 or more."),
+        ({"latency": math.nan}, "latency is nan; give numbers of 0 or more."),
+        ({"latency": math.inf}, "latency has an infinite value; give finite numbers."),
+        ({"latency": [0.1, -2.0]}, "latency is -2; give numbers of 0 or more."),
+        ({"page_bytes": "many"}, "page_bytes is 'many'; give numbers of 0 or more."),
+        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or one row."),
+        ({"site_speed": 0}, "site_speed is 0; give numbers above 0."),
+        ({"politeness": Politeness(delay=-1.0)}, "delay is -1; give numbers of 0 or more."),
+        (
+            {"politeness": Politeness(small_site_delay=-1.0)},
+            "small_site_delay is -1; give numbers of 0 or more.",
+        ),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Network(**given)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"latency": [1.0]}, "latency has the shape (1,); give one number, or one for each site"),
+        ({"page_bytes": [1] * 5}, "page_bytes has the shape (5,); give one number, or one for"),
+        ({"site_speed": [1] * 3}, "site_speed has the shape (3,); give one number, or one for"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        timed_crawl(fork(3), [0], BreadthFirst(), Network(**given))
+    assert str(refused.value).startswith(sentence)
+    assert str(refused.value).endswith(", 4.")
+
+
+def test_a_drawn_network_is_that_of_its_seed_and_has_the_medians_asked_for() -> None:
+    graph = fork(20_000)
+    one, same, other = (Network.drawn(graph, seed=seed) for seed in (1, 1, 2))
+    for name in ("latency", "page_bytes", "site_speed"):
+        assert getattr(one, name).tolist() == getattr(same, name).tolist()
+        assert getattr(one, name).tolist() != getattr(other, name).tolist()
+    sizes = one.sizes()
+    assert np.median(sizes) == pytest.approx(math.exp(9.357), rel=0.05)
+    assert sizes.max() <= 2_000_000
+    assert 0.02 < (sizes > 133_000).mean() < 0.05
+    assert np.median(one.latencies(graph.n_sites)) == pytest.approx(0.2, rel=0.05)
+    assert np.median(one.speeds(graph.n_sites)) == pytest.approx(50_000, rel=0.05)
+    with pytest.raises(ConfigError, match=r"largest_page is 100; give more than 133,000 bytes\."):
+        Network.drawn(graph, largest_page=100)
+
+
+def test_a_store_gives_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
+    # Site 0: 0.5 s for 100 bytes, 2.5 s for 900 bytes, so 0.5 s and 1000 bytes in 2 s. Site 1: one
+    # fetch; site 2: one that failed, and none that was answered.
+    web = Web(links={0: [1, 2, 3, 4]}, site={0: 0, 1: 0, 2: 1, 3: 2, 4: 0})
+    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in range(5)}
+    pages = WebPages(web)
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        store.record_pages(pages, pages.seeds([0]).targets.tolist())
+        for page, n_bytes, elapsed, status in (
+            (0, 900, 9.0, 200),
+            (0, 100, 0.5, 200),
+            (1, 900, 2.5, 200),
+            (2, 300, 1.5, 404),
+            (3, 0, 30.0, 0),
+        ):
+            visit = dataclasses.replace(
+                pages.visit(page), n_bytes=n_bytes, elapsed=elapsed, status=status
+            )
+            store.record(visit, pages)
+    network = Network.from_store(tmp_path / "crawl.sqlite", robots=3, bandwidth=1e6)
+    assert (network.robots, network.bandwidth) == (3, 1e6)
+    assert network.sizes().tolist() == [100, 900, 300, 300, 300]
+    assert network.latencies(3).tolist() == [0.5, 1.5, 1.0]
+    assert network.speeds(3).tolist() == [500, math.inf, math.inf]
