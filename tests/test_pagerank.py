@@ -22,6 +22,7 @@ from crawlprio.importance.quotient import (
     quotient,
     transpose,
 )
+from crawlprio.linkgraph.synthetic import synthetic_web
 
 Rows = list[list[int]]
 
@@ -317,3 +318,17 @@ def test_ranks_of_a_real_crawl_equal_those_of_networkx() -> None:
     expected = nx.pagerank(graph, tol=1e-17, max_iter=2000, weight=None)
     ranks = pagerank(indptr, indices)
     assert np.abs(ranks - np.array([expected[p] for p in range(len(ranks))])).max() < 1e-11
+
+
+def test_ranks_of_a_made_up_web_equal_power_iteration_and_are_the_same_each_run() -> None:
+    web = synthetic_web(20_000, 300, seed=5)
+    ranks = pagerank(web.indptr, web.indices)
+    assert ranks.tolist() == pagerank(web.indptr, web.indices).tolist()
+    degrees = np.diff(web.indptr)
+    shares = np.repeat(1.0 / np.maximum(degrees, 1), degrees)
+    matrix = sp.csr_matrix((shares, web.indices, web.indptr)).T.tocsr()
+    expected = np.full(web.n_pages, 1.0 / web.n_pages)
+    for _ in range(200):
+        spread = 0.85 * expected[degrees == 0].sum() + 0.15
+        expected = 0.85 * (matrix @ expected) + spread / web.n_pages
+    assert np.abs(ranks - expected).sum() < 1e-9

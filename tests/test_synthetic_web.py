@@ -1,0 +1,256 @@
+"""Made-up webs: what they promise exactly, and that their statistics are those of real webs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlprio.errors import GraphError
+from crawlprio.evaluation import reachable
+from crawlprio.evaluation.distributions import fit_power_law
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph import synthetic as models
+from crawlprio.linkgraph.site_rows import most_links, write_web
+from crawlprio.linkgraph.sites import Habits, SiteLinks, Sites
+from crawlprio.linkgraph.synthetic import home_pages, synthetic_web, twin
+
+REAL = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def web() -> LinkGraph:
+    return synthetic_web(200_000, 3_000, seed=7)
+
+
+def share_between(graph: LinkGraph) -> float:
+    sources = np.repeat(graph.site, np.diff(graph.indptr))
+    return float((sources != graph.site[graph.indices]).mean())
+
+
+def same(one: LinkGraph, other: LinkGraph) -> bool:
+    return (
+        np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.indices, other.indices)
+        and np.array_equal(one.site, other.site)
+    )
+
+
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=12),
+    links_per_page=st.floats(2, 30),
+    share=st.floats(0, 0.9),
+    dangling=st.floats(0, 0.9),
+    seed=st.integers(0, 2**31),
+)
+@settings(deadline=None, max_examples=60)
+def test_rows_are_distinct_and_no_page_links_to_itself(
+    sizes: list[int], links_per_page: float, share: float, dangling: float, seed: int
+) -> None:
+    web = synthetic_web(
+        sum(sizes),
+        len(sizes),
+        links_per_page=links_per_page,
+        share_between_sites=share,
+        dangling=dangling,
+        max_pages_per_site=40,
+        seed=seed,
+    )
+    assert web.n_pages == sum(sizes)
+    assert web.n_sites == len(sizes)
+    for page in range(web.n_pages):
+        row = web.out_links(page).tolist()
+        assert len(set(row)) == len(row)
+        assert page not in row
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_every_page_can_be_reached_from_the_home_page_of_its_site(
+    n_pages: int, n_sites: int, seed: int
+) -> None:
+    web = synthetic_web(max(n_pages, n_sites), n_sites, links_per_page=2.0, seed=seed)
+    for home in home_pages(web).tolist():
+        on_site = web.site == web.site[home]
+        kept = on_site[np.repeat(np.arange(web.n_pages), np.diff(web.indptr))]
+        inner = kept & on_site[web.indices]
+        counts = np.concatenate(([0], np.cumsum(inner)))
+        alone = LinkGraph(counts[web.indptr], web.indices[inner], web.site)
+        assert reachable(alone, [home]).tolist() == on_site.tolist()
+
+
+def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None:
+    one = synthetic_web(20_000, 300, seed=3)
+    assert same(one, synthetic_web(20_000, 300, seed=3))
+    assert not same(one, synthetic_web(20_000, 300, seed=4))
+    assert same(twin(one, 5), twin(one, 5))
+    assert not same(twin(one, 5), twin(one, 6))
+
+
+def test_numbers_of_links_and_shares_are_those_asked_for(web: LinkGraph) -> None:
+    assert web.n_links == pytest.approx(2_000_000, rel=0.03)
+    assert share_between(web) == pytest.approx(0.2, abs=0.01)
+    assert (np.diff(web.indptr) == 0).mean() == pytest.approx(0.18, abs=0.02)
+    for share in (0.0, 0.05, 0.5):
+        other = synthetic_web(100_000, 2_000, links_per_page=15, share_between_sites=share)
+        assert other.n_links == pytest.approx(1_500_000, rel=0.05)
+        assert share_between(other) == pytest.approx(share, abs=0.02)
+
+
+def test_degrees_sizes_of_sites_and_pagerank_have_power_laws(web: LinkGraph) -> None:
+    in_degrees = np.bincount(web.indices, minlength=web.n_pages)
+    in_degree = fit_power_law(in_degrees)
+    assert 2.0 < in_degree.exponent < 2.4
+    assert in_degree.distance < 0.02
+    assert in_degree.n_tail > 1_000
+    assert in_degrees.max() > 2_000
+    out_degree = fit_power_law(np.diff(web.indptr))
+    assert 2.4 < out_degree.exponent < 3.6
+    sizes = fit_power_law(np.bincount(web.site))
+    assert 1.65 < sizes.exponent < 1.85
+    ranks = pagerank(web.indptr, web.indices)
+    rank = fit_power_law(np.floor(10 * web.n_pages * ranks).astype(np.int64))
+    assert 1.9 < rank.exponent < 2.5
+    shares = np.cumsum(np.sort(ranks)[::-1])
+    assert 0.35 < shares[web.n_pages // 20] < 0.6
+    assert 0.6 < shares[3 * web.n_pages // 10] < 0.85
+
+
+def test_most_pages_lie_some_links_below_a_home_page(web: LinkGraph) -> None:
+    reached = np.zeros(web.n_pages, dtype=np.bool_)
+    level = home_pages(web)
+    reached[level] = True
+    counts = [len(level)]
+    while len(level):
+        found = np.concatenate([web.out_links(page) for page in level.tolist()])
+        level = np.unique(found[~reached[found]])
+        reached[level] = True
+        counts.append(len(level))
+    shares = np.array(counts) / web.n_pages
+    assert shares.sum() == pytest.approx(1.0)
+    assert 3 <= int(np.argmax(shares)) <= 6
+    assert shares[15:].sum() < 0.01
+
+
+def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> None:
+    web = synthetic_web(60_000, 500, max_pages_per_site=400)
+    sizes = np.bincount(web.site)
+    assert sizes.max() == 400
+    assert sizes.min() >= 1
+    assert home_pages(web).tolist() == (np.cumsum(sizes) - sizes).tolist()
+    assert np.all(np.diff(web.indptr)[home_pages(web)] > 0)
+
+
+def test_sites_link_along_the_links_of_their_hosts() -> None:
+    # Hosts 1 and 3 are the best linked: 3 <-> 1, 3 -> 4, 1 -> 0. Host 2 is left out.
+    hosts = LinkGraph(np.array([0, 0, 2, 2, 5, 5]), np.array([3, 0, 1, 4, 0]))
+    web = synthetic_web(4_000, 4, hosts=hosts, seed=1)
+    sizes = np.bincount(web.site)
+    by_size = np.argsort(-sizes, kind="stable").tolist()
+    site_of = dict(zip([3, 1, 0, 4], by_size, strict=True))
+    allowed = {(3, 1), (3, 4), (3, 0), (1, 3), (1, 0), (0, 1), (0, 3), (4, 3)}
+    sources = np.repeat(web.site, np.diff(web.indptr))
+    pairs = set(zip(sources.tolist(), web.site[web.indices].tolist(), strict=True))
+    found = {pair for pair in pairs if pair[0] != pair[1]}
+    assert sorted(found) == sorted((site_of[a], site_of[b]) for a, b in allowed)
+
+
+def test_links_of_a_model_are_kept_in_their_order() -> None:
+    # With every link copied, every page of a site begins as its home page does, but for a link
+    # to itself.
+    starts = np.array([0, 60])
+    sites = Sites(starts, np.full(1, 600.0), np.zeros(1), np.zeros(1), np.zeros(1))
+    nowhere = SiteLinks(
+        np.full(1, -1, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    )
+    habits = Habits(copied=1.0, new_length=0.0, recent=0.0)
+    indptr = np.empty(61, dtype=np.int64)
+    indices = np.empty(most_links(sites, habits, 1), dtype=np.int32)
+    end = write_web(sites, nowhere, habits, 1, indptr, indices)
+    graph = LinkGraph(indptr, indices[:end])
+    begin = [t for t in graph.out_links(0).tolist() if t != 59][:2]
+    row = [t for t in graph.out_links(59).tolist() if t in begin]
+    assert len(begin) == 2
+    assert row == begin
+
+
+def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web: LinkGraph) -> None:
+    other = twin(web, seed=1)
+    assert np.bincount(other.site).tolist() == np.bincount(web.site).tolist()
+    assert other.n_links == pytest.approx(web.n_links, rel=0.03)
+    assert share_between(other) == pytest.approx(share_between(web), abs=0.02)
+    assert (np.diff(other.indptr) == 0).mean() == pytest.approx(
+        float((np.diff(web.indptr) == 0).mean()), abs=0.02
+    )
+
+
+def test_a_twin_of_sites_with_few_links_has_few_links_too() -> None:
+    site = np.repeat(np.arange(50), 20)
+    indptr = np.concatenate((np.arange(501), np.full(500, 500)))
+    rng = np.random.default_rng(0)
+    graph = LinkGraph.cleaned(indptr, rng.integers(0, 1000, 500), site=site)
+    assert 250 < twin(graph).n_links < 900
+
+
+def test_sites_without_pages_are_left_out_of_a_twin() -> None:
+    graph = LinkGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([4, 4, 9]))
+    assert np.bincount(twin(graph).site).tolist() == [2, 1]
+
+
+@pytest.mark.skipif(not (REAL / "uci-ics.npz").exists(), reason="needs the graph of a real crawl")
+def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() -> None:
+    from crawlprio.evaluation import cumulative_pagerank
+    from crawlprio.orderings import make_ordering
+    from crawlprio.simulator import crawl_order
+
+    real = read_graph(REAL / "uci-ics.npz")
+    curves: dict[str, list[np.ndarray]] = {}
+    for graph in (real, twin(real, seed=0)):
+        ranks = pagerank(graph.indptr, graph.indices)
+        largest = int(np.argmax(np.bincount(graph.site)))
+        seed = real.find("http://www.ics.uci.edu/") if graph is real else home_pages(graph)[largest]
+        is_reached = reachable(graph, [seed])
+        for name in ("breadth-first", "backlink-count", "opic", "random", "omniscient"):
+            order = crawl_order(graph, [seed], make_ordering(name, {}), truth=ranks)
+            shares = cumulative_pagerank(order, ranks, is_reached)
+            places = (np.linspace(0.01, 1, 100) * len(shares)).astype(int) - 1
+            curves.setdefault(name, []).append(shares[places])
+    for name, (of_real, of_twin) in curves.items():
+        assert np.abs(of_real - of_twin).max() < 0.25, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"n_pages": 5, "n_sites": 6}, "a web of 5 pages on 6 sites cannot be"),
+        ({"n_pages": 5, "n_sites": 0}, "a web of 5 pages on 0 sites cannot be"),
+        ({"n_pages": 90, "n_sites": 2, "max_pages_per_site": 40}, "90 pages do not fit 2 sites"),
+        ({"n_pages": 9, "n_sites": 2, "links_per_page": 1.5}, "links_per_page is 1.5"),
+        ({"n_pages": 9, "n_sites": 2, "share_between_sites": 1.0}, "share_between_sites is 1"),
+        ({"n_pages": 9, "n_sites": 2, "dangling": 1.0}, "dangling is 1"),
+        ({"n_pages": 9, "n_sites": 2, "seed": -1}, "seed is -1"),
+    ],
+)
+def test_a_web_that_cannot_be_is_refused(arguments: dict[str, float], complaint: str) -> None:
+    with pytest.raises(GraphError, match=complaint):
+        synthetic_web(**arguments)  # type: ignore[arg-type]
+
+
+def test_too_few_hosts_and_a_graph_without_links_are_refused() -> None:
+    lonely = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
+    with pytest.raises(GraphError, match="1 hosts for 3 sites"):
+        synthetic_web(30, 3, hosts=lonely)
+    with pytest.raises(GraphError, match="no links"):
+        twin(lonely)
+
+
+def test_the_trial_on_some_sites_foretells_the_links_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models, "TRIAL_PAGES", 10_000)
+    sampled = synthetic_web(100_000, 4_000)
+    assert sampled.n_links == pytest.approx(1_000_000, rel=0.1)
