@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import CrawlprioError
 
 
 class OneLineCommand(ScrapyCommand):
@@ -54,21 +53,6 @@ class OneLineCommand(ScrapyCommand):
         """End as a program that an interrupt has stopped."""
         print("Interrupted.", file=sys.stderr)
         self.exitcode = 130
-
-
-def check_writable(option: str, path: str | Path) -> None:
-    """Raise `ConfigError` if a file cannot be written, before the work that it is for."""
-    path = Path(path)
-    existed = path.exists()
-    try:
-        path.open("ab").close()
-        if not existed:
-            path.unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"{option} {path}: it cannot be written ({error.strerror or error}); name a file in a "
-            "folder that exists and may be written."
-        ) from None
 
 
 def _end_in_one_line(message: str) -> NoReturn:

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, check_writable
+from crawlprio.commands import OneLineCommand
+from crawlprio.commands.arguments import (
+    GRAPH_FORMS,
+    check_outputs,
+    json_object,
+    lines_of,
+    named_outputs,
+    only_argument,
+    paths_by_name,
+    topic_config,
+    write_text,
+)
 from crawlprio.errors import ConfigError, GraphError
 
 if TYPE_CHECKING:
@@ -40,9 +51,9 @@ class Command(OneLineCommand):
         return (
             "Report the importance of the pages of STORE, a crawl store, and how much of it the "
             "crawl had gathered when, beside the most that any order could have and what a random "
-            "one would have. GRAPH, an .npz, an edge list .txt or .txt.gz or a WebGraph .graph, "
-            "has no order: give one with --order. Importances may be summed with weights, as in "
-            "--importance 0.5*pagerank+2*backlinks; each is divided by its mean first."
+            f"one would have. GRAPH is {GRAPH_FORMS}; but for a crawl store it has no order: give "
+            "one with --order. Importances may be summed with weights, as in --importance "
+            " 0.5*pagerank+2*backlinks; each is divided by its mean first."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -88,13 +99,18 @@ class Command(OneLineCommand):
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        path = _only_argument(args)
+        path = only_argument("score", "STORE or GRAPH", args)
         names = _names(opts)
         options = _options_of(names, opts.importance_options)
-        plots = _by_name("--plot", opts.plot, names)
-        tables = _by_name("--csv", opts.csv, names)
-        _check_outputs(path, opts, plots, tables)
-        given = None if opts.order is None else _read_order(Path(opts.order))
+        plots = paths_by_name("--plot", opts.plot, names, "importances")
+        tables = paths_by_name("--csv", opts.csv, names, "importances")
+        outputs = [("--plot", file) for file in plots.values()]
+        outputs += [("--csv", file) for file in tables.values()]
+        check_outputs(
+            outputs + named_outputs(opts, "--json"),
+            inputs={"STORE or GRAPH": path, "--order": opts.order},
+        )
+        given = None if opts.order is None else _read_order(opts.order)
 
         from rich.console import Console
 
@@ -132,7 +148,7 @@ class Command(OneLineCommand):
                     write_csv(tables[scored.importance], scored, urls)
         if opts.json:
             figures = _figures(repository, scores, options, opts.order)
-            _write_json(Path(opts.json), figures)
+            write_text("--json", opts.json, json.dumps(figures) + "\n")
         print_scores(repository, scores, order_name)
 
     def _make(
@@ -146,34 +162,13 @@ class Command(OneLineCommand):
 
     def _topic(self, words: str | None, repository: Repository) -> Topic | None:
         """The topic of --topic, else of the settings, else of the crawl."""
-        from scrapy.settings import BaseSettings
-
-        from crawlprio.config import CrawlConfig
         from crawlprio.importance.opening import RecordedCrawl
 
         assert self.settings is not None
-        settings = BaseSettings()
-        settings.set("TOPIC_OPTIONS", self.settings.get("TOPIC_OPTIONS"))
-        settings.set("TOPIC", self.settings.get("TOPIC") if words is None else words)
-        topic = CrawlConfig.from_settings(settings).topic
+        topic = topic_config(self.settings, words).topic
         if topic is None and isinstance(repository, RecordedCrawl) and repository.topic:
-            settings.set("TOPIC", repository.topic)
-            topic = CrawlConfig.from_settings(settings).topic
+            topic = topic_config(self.settings, repository.topic).topic
         return topic
-
-
-def _only_argument(args: Sequence[str]) -> str:
-    """The store or graph; argparse leaves options that it does not know among the arguments."""
-    unknown = [arg for arg in args if arg.startswith("-")]
-    if unknown:
-        raise ConfigError(f"scrapy score has no option {unknown[0]}; see scrapy score --help.")
-    if len(args) != 1:
-        given = f"{len(args)} arguments" if args else "none"
-        raise ConfigError(
-            f"scrapy score takes one STORE or GRAPH and was given {given}; give a crawl store, an "
-            ".npz, an edge list .txt or .txt.gz, or a WebGraph .graph."
-        )
-    return args[0]
 
 
 def _names(opts: argparse.Namespace) -> list[str]:
@@ -197,17 +192,11 @@ def _options_of(names: Sequence[str], text: str | None) -> Options:
 
     if text is None:
         return {}
-    example = '\'{"pagerank": {"damping": 0.9}}\''
-    try:
-        given = json.loads(text)
-    except ValueError as error:
+    example = '{"pagerank": {"damping": 0.9}}'
+    given = json_object("--importance-options", text, example)
+    if not all(isinstance(value, dict) for value in given.values()):
         raise ConfigError(
-            f"--importance-options is {text!r}, which is no JSON ({error}); write it as in "
-            f"{example}."
-        ) from None
-    if not isinstance(given, dict) or not all(isinstance(x, dict) for x in given.values()):
-        raise ConfigError(
-            f"--importance-options is {text!r}; give options by importance, as in {example}."
+            f"--importance-options is {text!r}; give options by importance, as in '{example}'."
         )
     asked = list(dict.fromkeys(part for name in names for _, part in parts_of(name)))
     for name in given:
@@ -219,49 +208,10 @@ def _options_of(names: Sequence[str], text: str | None) -> Options:
     return given
 
 
-def _by_name(option: str, template: str | None, names: Sequence[str]) -> dict[str, Path]:
-    """The file for each importance; empty if none is wanted."""
-    if template is None:
-        return {}
-    if len(names) > 1 and "%s" not in template:
-        raise ConfigError(
-            f"{option} is {template!r} for {len(names)} importances; write %s where the name of "
-            "the importance goes, as in score-%s.csv."
-        )
-    return {name: Path(template.replace("%s", name)) for name in names}
-
-
-def _check_outputs(
-    source: str, opts: argparse.Namespace, plots: Mapping[str, Path], tables: Mapping[str, Path]
-) -> None:
-    """Make sure that all files can be written, and none over another or over what is read."""
-    outputs = [("--plot", path) for path in plots.values()]
-    outputs += [("--csv", path) for path in tables.values()]
-    if opts.json:
-        outputs.append(("--json", Path(opts.json)))
-    taken = {Path(source).resolve(): "STORE or GRAPH"}
-    if opts.order:
-        taken.setdefault(Path(opts.order).resolve(), "--order")
-    for option, path in outputs:
-        owner = taken.setdefault(path.resolve(), option)
-        if owner != option:
-            raise ConfigError(f"{option} {path} is the file of {owner} too; name another.")
-        check_writable(option, path)
-    if plots:
-        from crawlprio.evaluation.plots import check_plot_path
-
-        check_plot_path(opts.plot)
-
-
-def _read_order(path: Path) -> list[int]:
+def _read_order(path: str) -> list[int]:
     """The page ids of a file, one a line."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"--order {path}: the file cannot be read ({reason}).") from None
     order = []
-    for number, line in enumerate(map(str.strip, lines), 1):
+    for number, line in enumerate(lines_of(f"--order {path}", path), 1):
         if not line:
             continue
         if not (line.isascii() and line.isdigit() and len(line) < 12):
@@ -307,11 +257,3 @@ def _figures(
         "order_file": order,
         "importances": figures,
     }
-
-
-def _write_json(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write the figures."""
-    try:
-        path.write_text(json.dumps(figures) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--json {path}: writing it failed ({error.strerror}).") from None

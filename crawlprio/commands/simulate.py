@@ -15,7 +15,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, check_writable
+from crawlprio.commands import OneLineCommand
+from crawlprio.commands.arguments import (
+    GRAPH_FORMS,
+    check_outputs,
+    json_object,
+    lines_of,
+    named_outputs,
+    only_argument,
+    paths_by_name,
+    topic_config,
+    write_text,
+)
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,8 +65,7 @@ class Command(OneLineCommand):
     def long_desc(self) -> str:
         return (
             "Crawl GRAPH in memory, once for each ordering, and report how much of the PageRank "
-            "each had gathered when. GRAPH is a crawl store, an .npz with indptr and indices, an "
-            "edge list .txt or .txt.gz, or a WebGraph .graph. The same orderings run in live "
+            f"each had gathered when. GRAPH is {GRAPH_FORMS}. The same orderings run in live "
             "crawls and fetch pages in the same order there. -s TOPIC=WORDS puts a hot queue in "
             "front of each. With robots, delays, latency or bandwidth the crawl runs on a clock, "
             "and what was gathered by which hour is reported too."
@@ -107,14 +117,17 @@ class Command(OneLineCommand):
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        graph_path = _only_argument(args)
+        graph_path = only_argument("simulate", "GRAPH", args)
         network = _network(opts)
         budget = _whole_number("--budget", opts.budget)
         if os.getcwd() not in sys.path and "" not in sys.path:
             sys.path.append(os.getcwd())
         names = list(dict.fromkeys(opts.ordering or DEFAULT_ORDERINGS))
-        order_paths = _order_paths(opts.order, names)
-        _check_outputs(graph_path, order_paths, opts)
+        order_paths = paths_by_name("--order", opts.order, names, "orderings")
+        orders = [("--order", path) for path in order_paths.values()]
+        check_outputs(
+            orders + named_outputs(opts, "--plot", "--json"), inputs={"GRAPH": graph_path}
+        )
         options = _options_of(names, opts.ordering_options)
         orderings = _make(names, options)
         self._hot_queue()
@@ -144,41 +157,18 @@ class Command(OneLineCommand):
             runs.append(_run(simulation, name, ordering, progress_console))
             if name in order_paths:
                 ids = "\n".join(map(str, runs[-1].order.tolist()))
-                _write("--order", order_paths[name], f"{ids}\n" if ids else "")
+                write_text("--order", order_paths[name], f"{ids}\n" if ids else "")
         if opts.json:
             figures = _with_options(simulation.as_json(runs), options)
-            _write("--json", Path(opts.json), json.dumps(figures) + "\n")
+            write_text("--json", opts.json, json.dumps(figures) + "\n")
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
         print_runs(simulation, runs, graph_path)
 
     def _hot_queue(self) -> HotQueue | None:
         """A new hot queue as TOPIC and TOPIC_OPTIONS say, or None without a topic."""
-        from scrapy.settings import BaseSettings
-
-        from crawlprio.config import CrawlConfig
-
         assert self.settings is not None
-        topic = BaseSettings()
-        for name in ("TOPIC", "TOPIC_OPTIONS"):
-            topic.set(name, self.settings.get(name))
-        return CrawlConfig.from_settings(topic).hot_queue()
-
-
-def _only_argument(args: Sequence[str]) -> str:
-    """The graph; argparse leaves options that it does not know among the arguments."""
-    unknown = [arg for arg in args if arg.startswith("-")]
-    if unknown:
-        raise ConfigError(
-            f"scrapy simulate has no option {unknown[0]}; see scrapy simulate --help."
-        )
-    if len(args) != 1:
-        given = f"{len(args)} arguments" if args else "none"
-        raise ConfigError(
-            f"scrapy simulate takes one GRAPH and was given {given}; give a crawl store, an .npz, "
-            "an edge list .txt or .txt.gz, or a WebGraph .graph."
-        )
-    return args[0]
+        return topic_config(self.settings).hot_queue()
 
 
 def _network(opts: argparse.Namespace) -> Network:
@@ -262,57 +252,13 @@ def _whole_number(option: str, text: str | None) -> int | None:
     return int(text)
 
 
-def _order_paths(template: str | None, names: Sequence[str]) -> dict[str, Path]:
-    """The file for the order of each ordering; empty if none is wanted."""
-    if template is None:
-        return {}
-    if len(names) > 1 and "%s" not in template:
-        raise ConfigError(
-            f"--order is {template!r} for {len(names)} orderings; write %s where the name of the "
-            "ordering goes, as in order-%s.txt."
-        )
-    return {name: Path(template.replace("%s", name)) for name in names}
-
-
-def _check_outputs(
-    graph_path: str, order_paths: Mapping[str, Path], opts: argparse.Namespace
-) -> None:
-    """Make sure that all files can be written, and none over another or over the graph."""
-    outputs = [("--order", path) for path in order_paths.values()]
-    outputs += [
-        (option, Path(path))
-        for option, path in (("--plot", opts.plot), ("--json", opts.json))
-        if path
-    ]
-    taken = {Path(graph_path).resolve(): "GRAPH"}
-    for option, path in outputs:
-        owner = taken.setdefault(path.resolve(), option)
-        if owner != option:
-            raise ConfigError(f"{option} {path} is the file of {owner} too; name another.")
-        check_writable(option, path)
-    if opts.plot:
-        from crawlprio.evaluation.plots import check_plot_path
-
-        check_plot_path(opts.plot)
-
-
 def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
     """The options of each ordering: its own, or those of all that it has."""
     from crawlprio.orderings import ORDERINGS, option_names
 
     if text is None:
         return {name: {} for name in names}
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(
-            f"--ordering-options is {text!r}, which is no JSON ({error}); write it as in "
-            "'{\"every\": 1000}'."
-        ) from None
-    if not isinstance(given, dict):
-        raise ConfigError(
-            f"--ordering-options is {text!r}; give a JSON object, as in '{{\"every\": 1000}}'."
-        )
+    given = json_object("--ordering-options", text, '{"every": 1000}')
     known = {name: option_names(name) for name in names}
     by_name = given and all(
         isinstance(value, dict) and (key in known or key in ORDERINGS)
@@ -353,12 +299,8 @@ def _seeds(source: Source, text: str | None) -> list[int]:
     if text is None:
         return source.default_seeds()
     if text.startswith("@"):
-        try:
-            lines = Path(text[1:]).read_text("utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"--seeds {text}: the file cannot be read ({reason}).") from None
-        given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        lines = lines_of(f"--seeds {text}", text[1:])
+        given = [line for line in lines if line and not line.startswith("#")]
     else:
         given = [part.strip() for part in text.split(",") if part.strip()]
     if not given:
@@ -386,11 +328,3 @@ def _with_options(
     for run in figures["runs"]:
         run["options"] = dict(options[run["ordering"]])
     return figures
-
-
-def _write(option: str, path: Path, text: str) -> None:
-    """Write a text file."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{option} {path}: writing it failed ({error.strerror}).") from None
