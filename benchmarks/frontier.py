@@ -34,9 +34,9 @@ def crawl(
     """Crawl all that can be reached; return how many pages, and the seconds."""
     assert graph.urls is not None
     row_of = {url: row for row, url in enumerate(graph.urls)}
-    pages = PageTable()
+    pages = PageTable() if store is None else store.stored_pages()
     frontier = Frontier(make_ordering(name), pages)
-    find, add, site = pages.find, pages.add, pages.site
+    add, site = pages.add, pages.site
     n_fetched = 0
     started = perf_counter()
     add(seed, seed, site(host_of(seed)))
@@ -45,12 +45,11 @@ def crawl(
         page = frontier.next_page(0.0)
         if page == NO_PAGE:
             break
-        targets = []
-        for url in links[row_of[pages.url(page)]]:
-            target = find(url)
-            if target == NO_PAGE:
-                target = add(url, url, site(host_of(url)))
-            targets.append(target)
+        urls = links[row_of[pages.url(page)]]
+        targets = pages.find_all(urls)
+        for at, url in enumerate(urls):
+            if targets[at] == NO_PAGE:
+                targets[at] = add(url, url, site(host_of(url)))
         visit = Visit(page, np.array(targets, dtype=np.int32))
         if store is not None:
             store.record(visit, pages)

@@ -1,21 +1,24 @@
 """Resident bytes for each page that waits, in crawlprio's frontier and in Scrapy's default queue.
 
-    python benchmarks/memory.py [--pages 100000]... [--sites 1000]
+    python benchmarks/memory.py [--pages 100000]... [--sites 1000] [--folder FOLDER]
 
 Each is filled in a process of its own: with 100,000 and 1,000,000 pages by default, whose URLs have
 57 characters or so. What the process has resident before is taken off, what garbage collection can
 free is freed first. `peak` is the most it had resident on the way, which counts arrays that are
 copied as they grow.
 
-crawlprio is page table, frontier and OPIC, as the bundled project has them: discovered in visits of
-20 links. Scrapy is its default queue over LIFO memory queues and the fingerprints of its duplicate
-filter; `bare` requests have a URL only, `depth` also the meta that its depth middleware gives to
-each.
+`crawlprio` is a crawl with its store and OPIC, as the bundled project has it, without the engine:
+each visit has 20 links, 8 of them to new pages, and is journalled; `no store` is the same with
+CRAWLPRIO_STORE = None, URLs in memory. `resumed` opens the store of the first anew and replays it:
+page table, frontier and ordering as they were, in the seconds shown. `whole` is all that the
+process has resident, Python, Scrapy and numba included. Scrapy is its default queue over LIFO
+memory queues and the fingerprints of its duplicate filter; `bare` requests have a URL only, `depth`
+also the meta that its depth middleware gives to each.
 
-What it does not show: the crawl store's cache (2 MB), requests in flight, and pages already
-fetched, of which Scrapy keeps a fingerprint and crawlprio as much as of waiting ones. A size for
-which less than 1.3 times the memory expected is free is left out. It reads /proc, and so needs
-Linux.
+What it does not show: requests in flight, responses, and the parser. One page in eight is fetched
+and does not wait; Scrapy would keep a fingerprint of it and crawlprio keeps as much as of a waiting
+one, and its visit's place in the crawl. A size for which less than 1.3 times the memory expected is
+free is left out. It reads /proc, and so needs Linux.
 """
 
 from __future__ import annotations
@@ -26,13 +29,22 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-N_LINKS = 20
-CONTENDERS = ("crawlprio", "Scrapy, bare", "Scrapy, depth")
-EXPECTED = {"crawlprio": 400, "Scrapy, bare": 1_500, "Scrapy, depth": 2_000}
+N_LINKS, N_NEW = 20, 8
+CONTENDERS = ("crawlprio", "resumed", "no store", "Scrapy, bare", "Scrapy, depth")
+EXPECTED = {
+    "crawlprio": 150,
+    "resumed": 150,
+    "no store": 400,
+    "Scrapy, bare": 1_500,
+    "Scrapy, depth": 2_000,
+}
 """Bytes a page, to see whether the memory that is free will do."""
 
 
@@ -52,30 +64,43 @@ def free_bytes() -> int:
     return 0
 
 
-def fill_crawlprio(n_pages: int, n_sites: int) -> object:
-    """Let pages wait in a frontier under OPIC; return what must be kept."""
+def job_of(folder: Path, with_store: bool) -> Any:
+    """Make the job of a crawl in a job directory, and bring it to where it was."""
+    from scrapy.utils.test import get_crawler
+
+    from crawlprio.job import Job
+
+    settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}
+    if with_store:
+        settings["CRAWLPRIO_STORE"] = "crawl.sqlite"
+    job = Job(get_crawler(settings_dict=settings))
+    job.start_ordering()
+    return job
+
+
+def fill_crawlprio(n_pages: int, n_sites: int, folder: Path, with_store: bool) -> object:
+    """Let so many pages wait in a crawl under OPIC; return what must be kept."""
     import numpy as np
 
-    from crawlprio.extraction import host_of
-    from crawlprio.frontier import Frontier
-    from crawlprio.orderings import make_ordering
-    from crawlprio.pages import NO_PAGE, PageTable, Visit
+    from crawlprio.pages import NO_PAGE, Visit
 
-    pages = PageTable()
-    frontier = Frontier(make_ordering("opic"), pages)
-    source = NO_PAGE
-    for first in range(0, n_pages, N_LINKS):
-        last = min(first + N_LINKS, n_pages)
-        for page in range(first, last):
-            url = page_url(page, n_sites)
-            pages.add(url, url, pages.site(host_of(url)), 1)
-        frontier.observe(Visit(source, np.arange(first, last, dtype=np.int32)))
-        # One page is fetched, and discovers the rest; it does not wait, and counts for nothing.
-        if source == NO_PAGE:
-            source = frontier.next_page(0.0)
-            frontier.release(source)
-    assert len(frontier) == n_pages - 1
-    return pages, frontier
+    job = job_of(folder, with_store)
+    rng = np.random.default_rng(0)
+    (seed,) = job.find_or_add([page_url(0, n_sites)], 0)
+    job.seed([seed])
+    now = 0.0
+    while len(job.frontier) < n_pages:
+        n_known = len(job.pages)
+        known = rng.integers(0, n_known, N_LINKS - N_NEW).tolist()
+        links = [page_url(page, n_sites) for page in [*known, *range(n_known, n_known + N_NEW)]]
+        page = job.frontier.next_page(now)
+        assert page != NO_PAGE
+        found = dict.fromkeys(job.find_or_add(links, 1))
+        found.pop(page, None)
+        job.observe(Visit(page, np.array(list(found), dtype=np.int32), content_hash=page + 1))
+        job.frontier.end_fetch(int(job.pages.sites[page]), now)
+        job.frontier.release(page)
+    return job
 
 
 def fill_stock(n_pages: int, n_sites: int, with_depth: bool) -> object:
@@ -104,34 +129,50 @@ def fill_stock(n_pages: int, n_sites: int, with_depth: bool) -> object:
     return crawler, queue, seen
 
 
-def fill(contender: str, n_pages: int, n_sites: int) -> dict[str, float]:
+def fill(contender: str, n_pages: int, n_sites: int, folder: Path) -> dict[str, float]:
     """Measure one contender in this process."""
 
-    def build(n: int) -> object:
-        if contender == "crawlprio":
-            return fill_crawlprio(n, n_sites)
-        return fill_stock(n, n_sites, contender.endswith("depth"))
+    def build(n: int, inside: Path) -> object:
+        if contender == "resumed":
+            return job_of(inside, True)
+        if contender.startswith("Scrapy"):
+            return fill_stock(n, n_sites, contender.endswith("depth"))
+        return fill_crawlprio(n, n_sites, inside, contender == "crawlprio")
 
-    build(1000)
+    if contender != "resumed":
+        with tempfile.TemporaryDirectory(dir=folder) as inside:
+            build(1000, Path(inside))
+    else:
+        with tempfile.TemporaryDirectory(dir=folder) as inside:
+            fill_crawlprio(1000, n_sites, Path(inside), True)
     gc.collect()
     before = resident_bytes()
-    kept = build(n_pages)
+    started = perf_counter()
+    kept = build(n_pages, folder)
+    seconds = perf_counter() - started
     gc.collect()
     after = resident_bytes()
-    assert kept is not None
+    n_waiting = len(getattr(kept, "frontier", range(n_pages)))
+    assert n_waiting >= n_pages
+    if hasattr(kept, "close"):
+        kept.close()
     peak = max(after, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    return {"resident": (after - before) / n_pages, "peak": (peak - before) / n_pages}
+    return {
+        "resident": (after - before) / n_pages,
+        "peak": (peak - before) / n_pages,
+        "whole": after,
+        "whole_peak": peak,
+        "seconds": seconds,
+    }
 
 
-def measure(contender: str, n_pages: int, n_sites: int) -> dict[str, float] | None:
+def measure(contender: str, n_pages: int, n_sites: int, folder: Path) -> dict[str, float] | None:
     """Measure one contender in a process of its own; None if there is too little memory."""
     if 1.3 * EXPECTED[contender] * n_pages > free_bytes():
         return None
+    line = ["--fill", contender, f"--pages={n_pages}", f"--sites={n_sites}", f"--folder={folder}"]
     done = subprocess.run(
-        [sys.executable, __file__, "--fill", contender, f"--pages={n_pages}", f"--sites={n_sites}"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, __file__, *line], capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(done.stderr)
@@ -145,27 +186,36 @@ def main() -> None:
     )
     parser.add_argument("--pages", type=int, action="append", help="default 100,000 and 1,000,000")
     parser.add_argument("--sites", type=int, default=1000, help="default %(default)s")
+    parser.add_argument("--folder", type=Path, help="where stores are written for the time")
+    parser.add_argument("--only", choices=CONTENDERS, action="append", help="default all")
     parser.add_argument("--fill", choices=CONTENDERS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     sizes = given.pages or [100_000, 1_000_000]
     if given.fill:
-        print(json.dumps(fill(given.fill, sizes[0], given.sites)))
+        print(json.dumps(fill(given.fill, sizes[0], given.sites, given.folder)))
         return
     print(f"URLs of {len(page_url(0, given.sites))} characters, {given.sites:,} sites")
     for n_pages in sizes:
-        ours = None
-        for contender in CONTENDERS:
-            measured = measure(contender, n_pages, given.sites)
-            if measured is None:
-                print(f"{n_pages:11,} pages  {contender:14} left out: too little memory is free")
-                continue
-            ours = ours or measured["resident"]
-            print(
-                f"{n_pages:11,} pages  {contender:14} {measured['resident']:7,.0f} bytes a page, "
-                f"peak {measured['peak']:7,.0f}; "
-                f"{measured['resident'] / ours:5.2f} times crawlprio",
-                flush=True,
-            )
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            compare(given.only or CONTENDERS, n_pages, given.sites, Path(folder))
+
+
+def compare(contenders: Sequence[str], n_pages: int, n_sites: int, folder: Path) -> None:
+    """Print what the contenders need for so many pages."""
+    ours = None
+    for contender in contenders:
+        measured = measure(contender, n_pages, n_sites, folder)
+        if measured is None:
+            print(f"{n_pages:11,} pages  {contender:14} left out: too little memory is free")
+            continue
+        ours = ours or measured["resident"]
+        print(
+            f"{n_pages:11,} pages  {contender:14} {measured['resident']:7,.0f} bytes a page, "
+            f"peak {measured['peak']:7,.0f}; whole {measured['whole'] / 2**20:6,.0f} MiB, peak "
+            f"{measured['whole_peak'] / 2**20:6,.0f}; {measured['seconds']:6.1f} s; "
+            f"{measured['resident'] / ours:5.2f} times crawlprio",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -61,9 +61,10 @@ def discover(pages: PageTable, urls: list[str]) -> None:
 
 def time_store(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
     """Seconds to record the visits, each with its own pages, in its own transaction."""
-    pages, spent = PageTable(), 0.0
-    discover(pages, ["https://site0.example/"])
+    spent = 0.0
     with Store.create(path) as store:
+        pages = store.stored_pages()
+        discover(pages, ["https://site0.example/"])
         store.record_pages(pages, [0])
         for urls, visit in visits:
             discover(pages, urls)
@@ -128,6 +129,12 @@ def time_reading(path: Path) -> None:
         start = time.perf_counter()
         n = len(store.load_pages())
         print(f"load_pages(): {n:,} pages in {time.perf_counter() - start:.3f} s")
+        start = time.perf_counter()
+        n = sum(1 for _ in store.visits(texts=False, anchors=False))
+        print(f"visits() without texts: {n:,} in {time.perf_counter() - start:.3f} s")
+        start = time.perf_counter()
+        n = len(store.stored_pages())
+        print(f"stored_pages(): {n:,} pages in {time.perf_counter() - start:.3f} s")
         start = time.perf_counter()
         store.link_graph()
         print(f"link_graph(): {time.perf_counter() - start:.3f} s")

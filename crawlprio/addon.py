@@ -8,7 +8,12 @@ from scrapy.settings import BaseSettings, default_settings
 
 from crawlprio.config import bad_stock_number
 from crawlprio.job import refuse
-from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware
+from crawlprio.middlewares import (
+    BoundedRobotParser,
+    LinksMiddleware,
+    PolitenessMiddleware,
+    RefusalMiddleware,
+)
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.report import CrawlReport
 
@@ -19,9 +24,10 @@ if TYPE_CHECKING:
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
-    `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, both middlewares, the pipeline and the
-    report. Retries and redirects keep their place in the order (their priority adjustments become
-    0) unless the project says otherwise.
+    `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, the middlewares, the pipeline, the
+    report, and a parser that reads no more than half a megabyte of a robots.txt. Retries and
+    redirects keep their place in the order (their priority adjustments become 0) unless the project
+    says otherwise.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -36,8 +42,10 @@ class Addon:
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
+        settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")
         add = settings.setdefault_in_component_priority_dict
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
+        add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)

@@ -13,6 +13,7 @@ from threading import Timer
 import numpy as np
 
 from crawlprio.frontier import Frontier
+from crawlprio.hashtable import HashTable
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 
@@ -46,6 +47,10 @@ def compile_frontier(*, with_ranks: bool) -> None:
     with_ranks
         PageRank too, for orderings that compute it.
     """
+    table = HashTable()
+    table.add_run(range(1000), 0)
+    table.add(1000, table.find(0))
+    table.find_all([0])
     names = ["opic", "partial-pagerank"] if with_ranks else ["opic"]
     for name in names:
         options = {"every": 2} if name == "partial-pagerank" else {}

@@ -14,6 +14,7 @@ from typing import Any
 from scrapy.settings import BaseSettings
 from scrapy.utils.job import job_dir
 
+from crawlprio.addresses import PRIVATE_ADDRESSES
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
@@ -42,8 +43,13 @@ class CrawlConfig:
         fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
     pages_per_visit
         k (CRAWLPRIO_PAGES_PER_VISIT).
-    max_pages_per_site
-        pages of a site that are ever fetched (CRAWLPRIO_MAX_PAGES_PER_SITE); None: no limit.
+    max_pages_per_site, max_pages_per_domain, max_pages_per_pattern
+        pages of a site, of a registered domain, and of one pattern of URLs that are ever fetched
+        (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
+    max_waiting
+        pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
+    private_addresses
+        "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
         DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
@@ -61,6 +67,10 @@ class CrawlConfig:
     concurrency: int
     pages_per_visit: int
     max_pages_per_site: int | None
+    max_pages_per_domain: int | None
+    max_pages_per_pattern: int | None
+    max_waiting: int | None
+    private_addresses: str
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
@@ -81,7 +91,6 @@ class CrawlConfig:
         path = None if store in (None, "", "None", False) else Path(str(store))
         if path is not None and jobdir is not None and not path.is_absolute():
             path = Path(jobdir) / path
-        max_pages = settings.get("CRAWLPRIO_MAX_PAGES_PER_SITE")
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
             ordering=make_ordering(name, _options(settings, "ORDERING_OPTIONS")),
@@ -103,11 +112,11 @@ class CrawlConfig:
             limit=_whole(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", 8) or 2**30,
             concurrency=_whole(settings, "CONCURRENT_REQUESTS", 16),
             pages_per_visit=_whole(settings, "CRAWLPRIO_PAGES_PER_VISIT", 1, least=1),
-            max_pages_per_site=(
-                None
-                if max_pages in (None, "", "None")
-                else _whole(settings, "CRAWLPRIO_MAX_PAGES_PER_SITE", 25_000, least=1)
-            ),
+            max_pages_per_site=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_SITE"),
+            max_pages_per_domain=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN"),
+            max_pages_per_pattern=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_PATTERN"),
+            max_waiting=_budget(settings, "CRAWLPRIO_MAX_WAITING"),
+            private_addresses=_private_addresses(settings),
             slots=_slots(settings),
             store_path=path,
             resumes=jobdir is not None,
@@ -119,7 +128,7 @@ class CrawlConfig:
 
 
 def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
-    """Return the first setting that Scrapy reads as a number and is none, and what to say of it.
+    """Return the first bad one of the settings that Scrapy itself reads, and what to say of it.
 
     Scrapy's downloader reads these before any component of a project, and fails with a traceback.
     """
@@ -128,6 +137,7 @@ def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
         "CONCURRENT_REQUESTS_PER_DOMAIN": _whole,
         "DOWNLOAD_DELAY": _number,
         "DOWNLOAD_SLOTS": lambda settings, *_: _slots(settings),
+        "JOBDIR": lambda settings, *_: _job_folder(settings),
     }
     for name, check in checks.items():
         try:
@@ -135,6 +145,17 @@ def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
         except ConfigError as error:
             return name, error
     return None
+
+
+def _job_folder(settings: BaseSettings) -> str | None:
+    """JOBDIR, which is made if it is not there."""
+    try:
+        return job_dir(settings)
+    except OSError as error:
+        raise ConfigError(
+            f"JOBDIR is {settings.get('JOBDIR')!r}, and no such folder can be made "
+            f"({error.strerror}); name another one."
+        ) from None
 
 
 def given(settings: BaseSettings, name: str, default: Any) -> Any:
@@ -184,6 +205,24 @@ def _slots(settings: BaseSettings) -> dict[str, tuple[float | None, int | None]]
             else _checked_whole(f"DOWNLOAD_SLOTS of {host!r}: concurrency", limit, 1),
         )
     return slots
+
+
+def _budget(settings: BaseSettings, name: str) -> int | None:
+    """A setting that bounds a number of pages; None where it is not set."""
+    if settings.get(name) in (None, "", "None"):
+        return None
+    return _whole(settings, name, 0, least=1)
+
+
+def _private_addresses(settings: BaseSettings) -> str:
+    """CRAWLPRIO_PRIVATE_ADDRESSES, checked."""
+    mode = settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
+    if mode not in PRIVATE_ADDRESSES:
+        raise ConfigError(
+            f"CRAWLPRIO_PRIVATE_ADDRESSES is {mode!r}; known values: "
+            f"{', '.join(PRIVATE_ADDRESSES)}."
+        )
+    return str(mode)
 
 
 def _number(settings: BaseSettings, name: str, default: float) -> float:

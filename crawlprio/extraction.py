@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -18,11 +18,16 @@ import can_ada
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
+from crawlprio.pieces import SMALL, pieces
+
 MAX_URL_LENGTH = 2083
 """Characters of the longest URL that a link may have: the default of Scrapy's `URLLENGTH_LIMIT`."""
 
 MAX_ANCHOR_LENGTH = 500
 """Characters at which anchor texts and titles are cut."""
+
+MAX_LINKS = 10_000
+"""Links of one page that count; those after it are dropped."""
 
 _MAX_ANCHOR_NODES = 200
 _FEW_LINKS = 64
@@ -40,6 +45,7 @@ _INLINE = (
 
 _SCHEME = re.compile(r"[\x00-\x20]*([a-z][a-z0-9+.\-]*):", re.IGNORECASE)
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]+")
 _SEPARATORS = re.compile(r"[\s,]+")
 _NOT_IN_URLS = re.compile(r"[\[\]^|\\`{}]")
 _SAFE = "!\"#$%&'()*+,/:;<=>?@~"
@@ -95,6 +101,9 @@ class ParsedPage:
         Whether a `meta name=robots` says `nofollow` or `noindex` (`none` says both).
     n_dropped
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
+    cut
+        Why part of the page was not read: `attributes` or `tags` (see `crawlprio.pieces`), or
+        `links` where it has more than `MAX_LINKS`; empty if all was.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -103,6 +112,7 @@ class ParsedPage:
     nofollow: bool = False
     noindex: bool = False
     n_dropped: int = 0
+    cut: str = ""
 
 
 class _Selector(threading.local):
@@ -134,6 +144,16 @@ def normalise_url(url: str) -> str | None:
         return None
     normal = _serialise(parsed)
     return normal if normal is not None and len(normal) <= MAX_URL_LENGTH else None
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without user name and password."""
+    if "@" not in url:
+        return url
+    scheme, slashes, rest = url.partition("://")
+    at = re.search("[/?#]", rest)
+    end = len(rest) if at is None else at.start()
+    return scheme + slashes + rest[:end].rpartition("@")[2] + rest[end:]
 
 
 def host_of(url: str) -> str:
@@ -179,58 +199,125 @@ def parse_page(
     -----
     Cost: 70 µs for a page of 4 kB with 12 links, of which the parser takes 30; 60 µs more for the
     text. Linear in the number of links, for which on pages of more than 64 links only the first 200
-    nodes inside a link are read. Pages that nest many thousand elements into each other take the
-    parser quadratic time; a bound on the size of bodies bounds it.
+    nodes inside a link are read. Pages on which the parser would need quadratic time or memory are
+    parsed piece by piece (`crawlprio.pieces`).
     """
     page = ParsedPage()
     html, encoding = _decode(body, content_type)
-    tree = LexborHTMLParser(html, options=_WITHOUT_EVENTS)
-    root = tree.root
-    if root is None:
-        return page
+    parts: Sequence[bytes | str] = (html,)
+    if len(html) > SMALL:
+        parts, page.cut = pieces(html)
     base = _parse_base(url)
     has_base = False
-    anchors: list[LexborNode] = []
-    for node in _SELECTOR.find(_QUERY, root):
-        tag = node.tag_id
-        if tag == _META:
-            _read_robots(node, page)
-        elif tag == _TITLE:
-            page.title = page.title or _squeeze(node.text())
-        elif tag == _BASE:
-            if not has_base:
-                has_base = True
-                base = _rebase(base, node.attributes.get("href") or "")
-        else:
-            anchors.append(node)
-    if anchors:
-        resolver = _Resolver(base, body, content_type, encoding)
-        _collect_links(anchors, resolver, normalise_url(url), page)
+    links: _Links | None = None
+    texts: list[str] = []
+    for part in parts:
+        tree = LexborHTMLParser(part, options=_WITHOUT_EVENTS)
+        root = tree.root
+        if root is None:
+            continue
+        anchors: list[LexborNode] = []
+        for node in _SELECTOR.find(_QUERY, root):
+            tag = node.tag_id
+            if tag == _META:
+                _read_robots(node, page)
+            elif tag == _TITLE:
+                page.title = page.title or _printable(_squeeze(node.text()))
+            elif tag == _BASE:
+                if not has_base:
+                    has_base = True
+                    base = _rebase(base, node.attributes.get("href") or "")
+            else:
+                anchors.append(node)
+        if anchors:
+            if links is None:
+                links = _Links(base, body, content_type, encoding, normalise_url(url))
+            if not links.add(anchors):
+                page.cut = "links"
+        if want_text:
+            del anchors
+            texts.append(_visible_text(tree))
+    if links is not None:
+        links.fill_in(page)
     if want_text:
-        del anchors
-        page.text = _visible_text(tree)
+        page.text = " ".join(filter(None, texts))
     return page
 
 
-class _Resolver:
-    """Turns the `href` values of one page into URLs."""
+class _Links:
+    """The links of a page so far, each `href` resolved once and each URL kept once."""
 
-    __slots__ = ("_base", "_body", "_content_type", "_encoding", "n_dropped")
+    __slots__ = (
+        *("_base", "_body", "_content_type", "_encoding", "_n_dropped", "_nofollows"),
+        *("_position_of_url", "_positions", "_texts", "_urls"),
+    )
 
     def __init__(
-        self, base: can_ada.URL | None, body: bytes, content_type: str, encoding: str
+        self,
+        base: can_ada.URL | None,
+        body: bytes,
+        content_type: str,
+        encoding: str,
+        page_url: str | None,
     ) -> None:
         self._base = base
         self._body = body
         self._content_type = content_type
         self._encoding = encoding
-        self.n_dropped = 0
+        self._n_dropped = 0
+        self._positions: dict[str, int] = {}
+        self._position_of_url: dict[str, int] = {} if page_url is None else {page_url: -1}
+        self._urls: list[str] = []
+        self._texts: list[str] = []
+        self._nofollows: list[bool] = []
+
+    def add(self, anchors: list[LexborNode]) -> bool:
+        """Take in the links of these elements; return whether there was room for all."""
+        positions, position_of_url = self._positions, self._position_of_url
+        urls, texts, nofollows = self._urls, self._texts, self._nofollows
+        resolve = self.resolve
+        may_nest = len(anchors) > _FEW_LINKS
+        for node in anchors:
+            attributes = node.attributes
+            href = attributes.get("href") or attributes.get("xlink:href") or ""
+            if "#" in href:
+                href = href[: href.index("#")]
+            position = positions.get(href)
+            if position is None:
+                url = resolve(href)
+                if url is None:
+                    position = -1
+                else:
+                    position = position_of_url.setdefault(url, len(urls))
+                    if position == len(urls):
+                        if position == MAX_LINKS:
+                            return False
+                        urls.append(url)
+                        texts.append("")
+                        nofollows.append(True)
+                positions[href] = position
+            if position < 0:
+                continue
+            if not texts[position]:
+                texts[position] = _anchor_text(node, attributes, may_nest)
+            if nofollows[position]:
+                rel = attributes.get("rel")
+                nofollows[position] = rel is not None and "nofollow" in rel.lower().split()
+        return True
+
+    def fill_in(self, page: ParsedPage) -> None:
+        """Give a page its links."""
+        texts = self._texts
+        if not "".join(texts).isprintable():
+            texts = list(map(_printable, texts))
+        page.links = list(map(Link, self._urls, texts, self._nofollows))
+        page.n_dropped = self._n_dropped
 
     def resolve(self, href: str) -> str | None:
         """Return the URL that `href`, which has no fragment, leads to, or None."""
         if len(href) > MAX_URL_LENGTH:
             scheme = _SCHEME.match(href)
-            self.n_dropped += scheme is None or scheme[1].lower() in ("http", "https")
+            self._n_dropped += scheme is None or scheme[1].lower() in ("http", "https")
             return None
         if not href.isascii():
             href = self._encode_query(href)
@@ -240,7 +327,7 @@ class _Resolver:
             return None
         url = _serialise(parsed)
         if url is not None and len(url) > MAX_URL_LENGTH:
-            self.n_dropped += 1
+            self._n_dropped += 1
             return None
         return url
 
@@ -293,44 +380,6 @@ def _rebase(base: can_ada.URL | None, href: str) -> can_ada.URL | None:
     return base if rebased.protocol in ("data:", "javascript:") else rebased
 
 
-def _collect_links(
-    anchors: list[LexborNode], resolver: _Resolver, page_url: str | None, page: ParsedPage
-) -> None:
-    """Fill in the links of a page, each `href` resolved once and each URL kept once."""
-    positions: dict[str, int] = {}
-    position_of_url: dict[str, int] = {} if page_url is None else {page_url: -1}
-    urls: list[str] = []
-    texts: list[str] = []
-    nofollows: list[bool] = []
-    may_nest = len(anchors) > _FEW_LINKS
-    for node in anchors:
-        attributes = node.attributes
-        href = attributes.get("href") or attributes.get("xlink:href") or ""
-        if "#" in href:
-            href = href[: href.index("#")]
-        position = positions.get(href)
-        if position is None:
-            url = resolver.resolve(href)
-            if url is None:
-                position = -1
-            else:
-                position = position_of_url.setdefault(url, len(urls))
-                if position == len(urls):
-                    urls.append(url)
-                    texts.append("")
-                    nofollows.append(True)
-            positions[href] = position
-        if position < 0:
-            continue
-        if not texts[position]:
-            texts[position] = _anchor_text(node, attributes, may_nest)
-        if nofollows[position]:
-            rel = attributes.get("rel")
-            nofollows[position] = rel is not None and "nofollow" in rel.lower().split()
-    page.links = list(map(Link, urls, texts, nofollows))
-    page.n_dropped = resolver.n_dropped
-
-
 def _anchor_text(node: LexborNode, attributes: dict[str, str | None], may_nest: bool) -> str:
     """Return the anchor text of a link; bounded in nodes where links may lie inside links."""
     text = _squeeze(_text_near(node) if may_nest else node.text())
@@ -356,6 +405,11 @@ def _text_near(node: LexborNode) -> str:
 def _squeeze(text: str) -> str:
     """Normalise white space, and cut."""
     return " ".join(text.split())[:MAX_ANCHOR_LENGTH].rstrip()
+
+
+def _printable(text: str) -> str:
+    """Drop control and direction characters."""
+    return text if text.isprintable() else " ".join(_CONTROLS.sub(" ", text).split())
 
 
 def _read_robots(node: LexborNode, page: ParsedPage) -> None:

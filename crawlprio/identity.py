@@ -10,6 +10,8 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import canonicalize_url
 
+from crawlprio.extraction import without_credentials
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
@@ -21,7 +23,8 @@ _CANONICAL = re.compile(
 class Identities:
     """Gives requests and links the text under which the page table knows their page.
 
-    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash;
+    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash
+    and has no user name and password;
     any other request by its fingerprint. With another fingerprinter all are known by fingerprint.
     """
 
@@ -33,7 +36,7 @@ class Identities:
         """Return the identity of the page that a plain link to `url` means."""
         if not self._by_url:
             return self.of_request(Request(url))
-        return url if _CANONICAL.fullmatch(url) else canonicalize_url(url)
+        return url if _CANONICAL.fullmatch(url) else canonicalize_url(without_credentials(url))
 
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""

@@ -9,20 +9,32 @@ import dataclasses
 import logging
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from time import time
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from scrapy.utils.httpobj import urlparse_cached
 
+from crawlprio.budgets import Budgets
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError, StoreError
-from crawlprio.extraction import host_of
+from crawlprio.extraction import host_of, without_credentials
 from crawlprio.frontier import Frontier
+from crawlprio.hashtable import HashTable
 from crawlprio.identity import Identities
 from crawlprio.items import LinkPairs
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.store import Store, StoreInUse, keep_existing
+from crawlprio.scope import registered_domain
+from crawlprio.store import (
+    SiteState,
+    Store,
+    StoredPages,
+    StoreInUse,
+    discard_unfinished,
+    keep_existing,
+)
+from crawlprio.store.stored_pages import UrlRow
 from crawlprio.virtual import VirtualWeb
 
 if TYPE_CHECKING:
@@ -57,6 +69,9 @@ class Job:
         that no page before had; links recorded. In all runs of a crawl that is gone on with.
     n_visits_before
         pages fetched in earlier runs.
+    ended_at
+        Unix time at which the last run ended in good order; None if there was none, or it was
+        killed.
     """
 
     def __init__(self, crawler: Crawler, ordering: str | None = None) -> None:
@@ -64,7 +79,8 @@ class Job:
         self.identities = Identities(crawler)
         self.store = self._existing_store()
         self.resumed = self.store is not None and self.store.n_pages > 0
-        self.pages = self.store.load_pages() if self.store is not None else PageTable()
+        self.pages = self._page_table()
+        self.ended_at = None if self.store is None else self.store.ended_at
         self.orders = False
         self.seeds: dict[int, None] = {}
         self.n_visits_before = 0
@@ -72,10 +88,18 @@ class Job:
         self.n_unique = 0
         self.n_links = 0
         self._visited = array("i")
-        self._sites_visited: set[int] = set()
-        self._hashes: set[int] = set()
-        self._site_pages: dict[int, int] = {}
+        self._sites_visited = bytearray()
+        self._n_sites_visited = 0
+        self._hashes = HashTable()
         virtual = VirtualWeb.of(crawler)
+        self._stats = crawler.stats
+        self._budgets = Budgets(
+            registered_domain,
+            per_site=self.config.max_pages_per_site,
+            per_domain=self.config.max_pages_per_domain,
+            # A web that is wholly known has no traps, and is judged as a whole.
+            per_pattern=self.config.max_pages_per_pattern if virtual is None else None,
+        )
         self.frontier = Frontier(
             self.config.ordering,
             self.pages,
@@ -84,6 +108,7 @@ class Job:
             pages_per_visit=self.config.pages_per_visit,
             hot_queue=self.config.hot_queue(),
             truth=None if virtual is None else lambda page: virtual.rank(self.pages.url(page)),
+            max_waiting=self.config.max_waiting,
         )
         for host, (delay, limit) in self.config.slots.items():
             site = self._site(host)
@@ -131,7 +156,7 @@ class Job:
     @property
     def n_sites_visited(self) -> int:
         """Sites from which something was fetched."""
-        return len(self._sites_visited)
+        return self._n_sites_visited
 
     @property
     def wants_text(self) -> bool:
@@ -155,6 +180,8 @@ class Job:
             is_behind = self._unsaved or len(self.pages) > self.store.n_pages
             if is_behind and not self._store_failed:
                 self.store.record_pages(self.pages, requests=self._take_unsaved())
+            if not self._store_failed:
+                self.store.note_end(time())
         except StoreError as error:
             logger.error("%s", error)
         self.store.close()
@@ -169,16 +196,22 @@ class Job:
         if not self.resumed or self.store is None:
             return
         self.seeds = dict.fromkeys(self.store.seeds())
-        for site, n_pages in enumerate(np.bincount(self.pages.sites).tolist()):
-            self._site_pages[site] = n_pages
+        sites, host = self.pages.sites.tolist(), self.pages.host
+        self._budgets.add_all(
+            (site, host(site), url) for site, url in zip(sites, self.store.page_urls(), strict=True)
+        )
         n_known = 0
-        for visit in self.store.visits():
-            targets = set(visit.targets.tolist())
+        texts = self.config.topic is not None
+        anchors = texts or self.config.ordering.needs_anchors
+        for visit in self.store.visits(texts=texts, anchors=anchors):
+            targets = visit.targets.tolist()
+            n_pages = max(n_known, visit.page + 1, max(targets, default=NO_PAGE) + 1)
             n_before = n_known
-            n_pages = max(n_known, visit.page + 1, *(target + 1 for target in targets))
-            while n_known < n_pages and n_known not in targets:
-                n_known += 1
-            self._start_again(range(n_before, n_known))
+            if n_pages > n_known and n_known not in targets:
+                shown = set(targets)
+                while n_known < n_pages and n_known not in shown:
+                    n_known += 1
+                self._start_again(range(n_before, n_known))
             n_known = n_pages
             if visit.page != NO_PAGE:
                 self._count(visit)
@@ -196,14 +229,66 @@ class Job:
         """Return the requests that waited when the crawl that is gone on with ended, by page."""
         return iter(()) if self.store is None else self.store.requests()
 
+    def saved_request(self, page: int) -> bytes | None:
+        """Return the first request that was saved for a page and is not done; None without one."""
+        request = None if self.store is None else self.store.request(page)
+        if request is None:
+            return next((saved for of_page, saved in self._unsaved if of_page == page), None)
+        return request
+
     def save_request(self, page: int, request: bytes) -> None:
         """Let a request be recorded with the next visit, the one whose callback yields it."""
         if self.store is not None and self.config.resumes:
             self._unsaved.append((page, request))
 
+    def note_hand_out(self, page: int) -> None:
+        """Record a request that is still to be recorded before its page is fetched.
+
+        The visit of the page, which ends it, would else be recorded first.
+        """
+        if self.store is not None and any(of_page == page for of_page, _ in self._unsaved):
+            self.store.record_pages(self.pages, requests=self._take_unsaved())
+
     def _take_unsaved(self) -> list[tuple[int, bytes]]:
         unsaved, self._unsaved = self._unsaved, []
         return unsaved
+
+    def keep_site_state(self, site: int, pause: float, paused_until: float) -> None:
+        """Let what the delay rules have learnt of a site last over a restart.
+
+        Parameters
+        ----------
+        pause, paused_until
+            seconds for which no fetch may start, and the Unix time at which they are over.
+        """
+        if self.store is not None and self.config.resumes:
+            known = self.config.politeness
+            self.store.keep_site_state(
+                SiteState(
+                    self.pages.host(site),
+                    known.crawl_delay(site),
+                    known.refusals(site),
+                    pause,
+                    paused_until,
+                )
+            )
+
+    def restore_site_states(self) -> Iterator[tuple[int, tuple[float, float]]]:
+        """Let the delay rules know what earlier runs have learnt; return the pauses, by site.
+
+        A pause is its seconds and the Unix time of its end.
+        """
+        if self.store is None:
+            return
+        politeness = self.config.politeness
+        for state in self.store.site_states():
+            site = self._site(state.host)
+            politeness.go_on(site, state.crawl_delay, state.refusals)
+            yield site, (state.pause, state.paused_until)
+        if politeness.adaptive:
+            for site, fetched_at, elapsed in self.store.last_fetches():
+                pause = min(politeness.adaptive * elapsed, politeness.max_adaptive)
+                yield site, (pause, fetched_at + pause)
 
     def site_of(self, request: Request) -> int:
         """Return the site of a request: that of its download slot if it has one, or its host."""
@@ -219,34 +304,39 @@ class Job:
         depth = request.meta.get("depth", 0)
         return self._add(
             self.identities.of_request(request),
-            request.url,
+            without_credentials(request.url),
             self.site_of(request),
             depth if isinstance(depth, int) else 0,
         )
 
     def is_full(self, request: Request) -> bool:
-        """Whether the site of a request has all the pages that it may have."""
-        budget = self.config.max_pages_per_site
-        return budget is not None and self.site_pages(self.site_of(request)) >= budget
+        """Whether the site of a request, its domain or its pattern, has all that it may have."""
+        site = self.site_of(request)
+        return not self._has_room(site, request.url)
 
     def find_or_add(self, urls: Iterable[str], depth: int) -> list[int]:
         """Return the pages that plain links mean, new ones with the next ids.
 
         A link to a site that has had all the pages it may have is `NO_PAGE`.
         """
+        urls = list(urls)
         find, identity = self.pages.find, self.identities.of_url
-        budget = self.config.max_pages_per_site
-        found = []
-        for url in urls:
-            page = find(url)
-            if page == NO_PAGE:
-                known_as = identity(url)
+        found = self.pages.find_all(urls)
+        if NO_PAGE not in found:
+            return found
+        added: dict[str, int] = {}
+        for at, url in enumerate(urls):
+            if found[at] != NO_PAGE:
+                continue
+            known_as = identity(url)
+            page = added.get(known_as, NO_PAGE)
+            if page == NO_PAGE and known_as != url:
                 page = find(known_as)
-                if page == NO_PAGE:
-                    site = self._site(host_of(url))
-                    if budget is None or self._site_pages.get(site, 0) < budget:
-                        page = self._add(known_as, url, site, depth)
-            found.append(page)
+            if page == NO_PAGE:
+                site = self._site(host_of(url))
+                if self._has_room(site, url):
+                    page = added[known_as] = self._add(known_as, url, site, depth)
+            found[at] = page
         return found
 
     def visit_of(self, page: int, pairs: LinkPairs) -> Visit:
@@ -291,29 +381,37 @@ class Job:
         if self.orders:
             self.frontier.observe(Visit(NO_PAGE, np.array(pages, dtype=np.int32)))
 
-    def observe(self, visit: Visit) -> None:
-        """Record a visit in the store, then let the ordering learn from it."""
-        self._count(visit)
+    def observe(self, visit: Visit, *, ends_request: bool = True) -> None:
+        """Record a visit in the store, then let the ordering learn from it.
+
+        `ends_request`: whether a request that was saved for its page is done with it.
+        """
         if self.store is not None:
             try:
-                self.store.record(visit, self.pages, self._take_unsaved())
+                self.store.record(
+                    visit, self.pages, self._take_unsaved(), ends_request=ends_request
+                )
             except StoreError:
                 self._store_failed = True
                 raise
+        self._count(visit)
         if self.orders:
             self.frontier.observe(visit)
 
     def _count(self, visit: Visit) -> None:
         """Note a visit for the figures of the crawl."""
         self._visited.append(visit.page)
-        self._sites_visited.add(int(self.pages.sites[visit.page]))
+        site = int(self.pages.sites[visit.page])
+        if site >= len(self._sites_visited):
+            self._sites_visited.extend(bytes(self.pages.n_sites - len(self._sites_visited)))
+        self._n_sites_visited += not self._sites_visited[site]
+        self._sites_visited[site] = 1
         self.n_links += len(visit.targets)
         if visit.status == 0 or visit.status >= 400:
             self.n_failed += 1
         elif visit.status < 300 and (
-            not visit.content_hash or visit.content_hash not in self._hashes
+            not visit.content_hash or self._hashes.add(visit.content_hash, 0)
         ):
-            self._hashes.add(visit.content_hash)
             self.n_unique += 1
 
     def fetched_urls(self) -> list[str]:
@@ -330,19 +428,39 @@ class Job:
 
     def site_pages(self, site: int) -> int:
         """Return how many pages of a site are known."""
-        return self._site_pages.get(site, 0)
+        return self._budgets.site_pages(site)
+
+    def _has_room(self, site: int, url: str) -> bool:
+        """Whether one more page may be known; counts the refusal."""
+        refusal = self._budgets.refuses(site, self.pages.host(site), url)
+        if refusal:
+            self._stats.inc_value(f"crawlprio/refused/{refusal}")
+        return not refusal
 
     def _add(self, identity: str, url: str, site: int, depth: int) -> int:
-        self._site_pages[site] = self._site_pages.get(site, 0) + 1
+        self._budgets.add(site, self.pages.host(site), url)
         return self.pages.add(identity, url, site, depth)
 
     def _site(self, host: str) -> int:
         return self.pages.site(host)
 
+    def _page_table(self) -> PageTable:
+        """The pages known so far, their URLs in memory only where no store will have them."""
+        if self.config.store_path is None:
+            return PageTable()
+        return StoredPages(self._stored_urls) if self.store is None else self.store.stored_pages()
+
+    def _stored_urls(self, pages: Iterable[int]) -> list[UrlRow]:
+        """URLs and identities of pages of a crawl that began with an empty store."""
+        assert self.store is not None
+        return self.store.read_urls(pages)
+
     def _existing_store(self) -> Store | None:
         """The store of the crawl to go on with, if there is one in the job directory."""
         path = self.config.store_path
-        return Store.open(path) if path and self.config.resumes and path.exists() else None
+        if path is None or not self.config.resumes or not path.exists():
+            return None
+        return None if discard_unfinished(path) else Store.open(path)
 
     def _new_store(self) -> Store | None:
         """A new store, beside one of its name that is kept."""

@@ -5,8 +5,10 @@ Nothing here knows Scrapy, queues or clocks.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,13 @@ from numpy.typing import NDArray
 NO_PAGE = -1
 """The source of the visit that discovers the seeds; also the answer where no page is meant."""
 
+MAX_DEPTH = 32_767
+"""The largest depth that is told from a larger one."""
+
 PageIds = NDArray[np.int32]
+
+PageRow = tuple[int, str, str | None, int, int]
+"""Id, URL, identity (None where it is the URL), site and depth of a page."""
 
 NO_PAGES: PageIds = np.empty(0, dtype=np.int32)
 
@@ -68,48 +76,61 @@ class PageTable:
     """URL <-> page id <-> site id; ids count from 0 in order of discovery.
 
     A page is found again by its *identity*: its canonical URL, or for a request that is more than
-    a link (another method, a body) a text that says so. Looking up costs one dictionary access.
+    a link (another method, a body) a text that says so. This one keeps all in memory, and looking
+    up costs one dictionary access; a crawl with a store keeps URLs there
+    (`crawlprio.store.StoredPages`).
     """
 
     def __init__(self) -> None:
+        self._n_pages = 0
         self._ids: dict[str, int] = {}
         self._urls: list[str] = []
         self._hosts: list[str] = []
         self._site_ids: dict[str, int] = {}
+        self._site_sizes = array("i")
         self._sites = np.empty(1024, dtype=np.int32)
         self._depths = np.empty(1024, dtype=np.int16)
 
     def __len__(self) -> int:
-        return len(self._urls)
+        return self._n_pages
 
     @property
     def n_sites(self) -> int:
         return len(self._hosts)
 
     @property
+    def n_identities(self) -> int:
+        """Texts by which a page is found: one for each page, and the aliases."""
+        return len(self._ids)
+
+    @property
     def sites(self) -> NDArray[np.int32]:
         """int32, shape (n_pages,): the site of each page. A view, valid until a page is added."""
-        return self._sites[: len(self._urls)]
+        return self._sites[: self._n_pages]
 
     @property
     def depths(self) -> NDArray[np.int16]:
         """int16, shape (n_pages,): links followed from a seed when the page was discovered."""
-        return self._depths[: len(self._urls)]
+        return self._depths[: self._n_pages]
+
+    def site_size(self, site: int) -> int:
+        """Return how many pages of a site are known."""
+        return self._site_sizes[site]
 
     def find(self, identity: str) -> int:
         """Return the page with this identity, or `NO_PAGE`."""
         return self._ids.get(identity, NO_PAGE)
 
+    def find_all(self, identities: Iterable[str]) -> list[int]:
+        """Return the page with each identity, or `NO_PAGE`; faster than one by one."""
+        get = self._ids.get
+        return [get(identity, NO_PAGE) for identity in identities]
+
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
         """Give a new page the next id; the identity must not be known yet."""
-        page = len(self._urls)
-        if page == len(self._sites):
-            self._sites = np.resize(self._sites, 2 * page)
-            self._depths = np.resize(self._depths, 2 * page)
+        page = self._place(site, depth)
         self._ids[identity] = page
         self._urls.append(url)
-        self._sites[page] = site
-        self._depths[page] = min(depth, 32767)
         return page
 
     def alias(self, identity: str, page: int) -> None:
@@ -122,6 +143,7 @@ class PageTable:
         if site is None:
             site = self._site_ids[host] = len(self._hosts)
             self._hosts.append(host)
+            self._site_sizes.append(0)
         return site
 
     def url(self, page: int) -> str:
@@ -133,3 +155,52 @@ class PageTable:
 
     def host(self, site: int) -> str:
         return self._hosts[site]
+
+    def rows_from(
+        self, n_pages: int, n_identities: int
+    ) -> tuple[list[PageRow], list[tuple[str, int]]]:
+        """Return what was added beyond so many pages and identities, as a store keeps it.
+
+        Returns
+        -------
+        tuple
+            `(id, URL, identity, site, depth)` of each page, in order, the identity None where it is
+            the URL; and `(identity, page)` of each alias, in order. O(what is new).
+        """
+        ids = range(n_pages, self._n_pages)
+        urls = self._urls[n_pages:]
+        keys: list[str | None] = [None] * len(urls)
+        aliases: list[tuple[str, int]] = []
+        found = n_pages
+        # A table never forgets an identity, so the new ones are the last of its dictionary; the
+        # first that means a page is the one it was added by.
+        n_new = len(self._ids) - n_identities
+        for key, page in reversed(list(islice(reversed(self._ids.items()), n_new))):
+            if page == found:
+                if key != urls[page - n_pages]:
+                    keys[page - n_pages] = key
+                found += 1
+            else:
+                aliases.append((key, page))
+        sites, depths = self.sites[n_pages:].tolist(), self.depths[n_pages:].tolist()
+        return list(zip(ids, urls, keys, sites, depths, strict=True)), aliases
+
+    def note_stored(self) -> None:
+        """Note that a store has all that the table holds."""
+
+    def _place(self, site: int, depth: int) -> int:
+        """The next id, for a page of a site."""
+        page = self._n_pages
+        if page == len(self._sites):
+            self._reserve(2 * page)
+        self._sites[page] = site
+        self._depths[page] = depth if depth < MAX_DEPTH else MAX_DEPTH
+        self._site_sizes[site] += 1
+        self._n_pages = page + 1
+        return page
+
+    def _reserve(self, n_pages: int) -> None:
+        """Make room for so many pages; memory beyond those known is not touched."""
+        sites, depths = np.empty(n_pages, dtype=np.int32), np.empty(n_pages, dtype=np.int16)
+        sites[: self._n_pages], depths[: self._n_pages] = self.sites, self.depths
+        self._sites, self._depths = sites, depths

@@ -29,6 +29,10 @@ COMPARED = ("breadth-first", "random")
 """The orderings that a crawl of a known web is held against."""
 
 
+_CHOSEN = frozenset({"out-of-scope", "nofollow", "not-html"})
+"""What a crawl leaves out by its own scope, and which the table does not name."""
+
+
 class CrawlReport:
     """Shows progress on a terminal, and at the end what was fetched and how well it was chosen.
 
@@ -127,14 +131,30 @@ class CrawlReport:
         }
         if job.resumed:
             figures["pages fetched in earlier runs"] = job.n_visits_before
+        if job.config.max_waiting is not None:
+            figures["pages waiting"] = len(job.frontier)
+            figures["pages dropped"] = job.frontier.n_dropped
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)
         if job.frontier.hot_queue is not None:
             figures["pages on the topic"] = job.frontier.hot_queue.n_hot
+        refused = self._refused()
+        if refused:
+            figures["refused"] = refused
         if job.store is not None:
             figures["recorded in"] = str(job.store.path)
         return figures
+
+    def _refused(self) -> str:
+        """What was not fetched, or not read to its end, for its own sake: reasons and counts."""
+        counts = {
+            name.rpartition("/")[2]: int(count)
+            for name, count in self._crawler.stats.get_stats().items()
+            if name.startswith(("crawlprio/refused/", "crawlprio/cut/"))
+        }
+        shown = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        return ", ".join(f"{reason} {count:,}" for reason, count in shown if reason not in _CHOSEN)
 
     def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
         """Hold the crawl against other orderings with as many pages, in figures and a picture."""

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from tldextract import TLDExtract
 
+from crawlprio.addresses import PrivateAddresses
 from crawlprio.errors import ConfigError
 from crawlprio.extraction import MAX_URL_LENGTH, host_of, normalise_url
+from crawlprio.traps import Traps
 
 FOLLOW = ("domain", "site", "web")
 """What `follow` may be."""
@@ -80,6 +82,10 @@ class Scope:
         (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 3). Dynamic
         is a URL with a question mark or an extension in `DYNAMIC`: the paper's list of extensions
         is not printed, this one is ours. None: no bound.
+    traps
+        Bounds on the form of URLs; default those of `Traps()`.
+    private
+        Says which private hosts may be followed; None (the default): all.
 
     Raises
     ------
@@ -103,6 +109,8 @@ class Scope:
         skip_cgi_bin: bool = True,
         max_static_depth: int | None = 15,
         max_dynamic_depth: int | None = 5,
+        traps: Traps | None = None,
+        private: PrivateAddresses | None = None,
     ) -> None:
         if follow not in FOLLOW:
             raise ConfigError(f"follow is {follow!r}; known values: {', '.join(FOLLOW)}.")
@@ -115,8 +123,10 @@ class Scope:
         self._skips_cgi_bin = heuristics and skip_cgi_bin
         self._max_static = max_static_depth if heuristics else None
         self._max_dynamic = max_dynamic_depth if heuristics else None
+        self._traps = (traps or Traps()) if heuristics else Traps(None, None, None)
+        self._private = private
         self._homes: set[str] = set()
-        self._judged: dict[str, bool] = {}
+        self._judged: dict[str, str] = {}
         for seed in seeds:
             self.add_seed(seed)
 
@@ -136,7 +146,14 @@ class Scope:
         return True
 
     def allows(self, url: str, depth: int) -> bool:
-        """Return whether a page is followed.
+        """Return whether a page is followed, as `refuses` says why not."""
+        return not self.refuses(url, depth)
+
+    def refuses(self, url: str, depth: int) -> str:
+        """Return why a page is not followed, in a word, or nothing if it is.
+
+        The reasons are `out-of-scope` (host, `allow` or `deny`), `private-address`, `not-html`,
+        `too-deep`, `cgi-bin`, and those of `Traps.refuses`.
 
         Parameters
         ----------
@@ -147,49 +164,61 @@ class Scope:
 
         Notes
         -----
-        Cost: 0.2 to 0.6 µs, and 2.5 µs once for each host under `follow="domain"`.
+        Cost: 0.4 to 0.9 µs, and 2.5 µs once for each host under `follow="domain"`.
         """
         host = host_of(url)
-        allowed = self._judged.get(host)
-        if allowed is None:
-            allowed = self._judge(host)
-        if not allowed:
-            return False
+        refusal = self._judged.get(host)
+        if refusal is None:
+            refusal = self._judge(host)
+        if refusal:
+            return refusal
         path, question, _ = url.partition("?")
         name = path[path.rindex("/") + 1 :]
         dynamic = bool(question)
         if "." in name:
             extension = name.partition(";")[0].rpartition(".")[2].lower()
             if extension in NEVER_HTML:
-                return False
+                return "not-html"
             dynamic = dynamic or extension in DYNAMIC
         deepest = self._max_dynamic if dynamic else self._max_static
         if deepest is not None and depth > deepest:
-            return False
+            return "too-deep"
         if self._skips_cgi_bin and _CGI_BIN in url:
-            return False
+            return "cgi-bin"
         if self._allow is not None and self._allow.search(url) is None:
-            return False
-        return self._deny is None or self._deny.search(url) is None
+            return "out-of-scope"
+        if self._deny is not None and self._deny.search(url) is not None:
+            return "out-of-scope"
+        return self._traps.refuses(url)
 
-    def _judge(self, host: str) -> bool:
-        """Say whether pages of a host are followed, and remember it."""
-        allowed = (self._hosts is None or host in self._hosts) and (
-            self.follow == "web" or self._home(host) in self._homes
-        )
+    def _judge(self, host: str) -> str:
+        """Say why pages of a host are not followed, if they are not, and remember it."""
+        refusal = ""
+        is_given = self._hosts is None or host in self._hosts
+        if not is_given or not (self.follow == "web" or self._home(host) in self._homes):
+            refusal = "out-of-scope"
+        if self._private is not None and not self._private.allows_host(host):
+            # Not remembered: the resolution of a seed may open its network.
+            return "private-address"
         if len(self._judged) >= _MAX_HOSTS_CACHED:
             self._judged.clear()
-        self._judged[host] = allowed
-        return allowed
+        self._judged[host] = refusal
+        return refusal
 
     def _home(self, host: str) -> str:
         """Return what a host is part of: its site or its domain."""
-        if self.follow == "domain":
-            found = _suffixes()(host)
-            if found.suffix or found.ipv4 or found.ipv6:
-                return found.top_domain_under_public_suffix or host
-            return ".".join(host.rsplit(".", 2)[-2:])  # the list's rule for what it does not name
-        return host.removeprefix("www.")
+        return registered_domain(host) if self.follow == "domain" else host.removeprefix("www.")
+
+
+def registered_domain(host: str) -> str:
+    """Return the registered domain of a host, or the host itself where it is an address.
+
+    By the public suffix list as it comes with tldextract, private suffixes included. Cost: 2.5 µs.
+    """
+    found = _suffixes()(host)
+    if found.suffix or found.ipv4 or found.ipv6:
+        return found.top_domain_under_public_suffix or host
+    return ".".join(host.rsplit(".", 2)[-2:])  # the list's rule for what it does not name
 
 
 def read_seeds(spec: str) -> list[str]:

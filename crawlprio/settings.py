@@ -26,15 +26,26 @@ CRAWLPRIO_ADAPTIVE_DELAY = 0  # wait at least this many times the last fetch's d
 CRAWLPRIO_MAX_ADAPTIVE_DELAY = 60  # but for that reason no longer than this
 CRAWLPRIO_MAX_CRAWL_DELAY = 300  # the most that robots.txt can ask for; 0: it is not asked
 CRAWLPRIO_MAX_BACK_OFF = 3600  # the most that Retry-After, or refusals in a row, can ask for
+DOWNLOAD_TIMEOUT = 60  # for a whole fetch; Scrapy's default is 180
+DOWNLOAD_MAXSIZE = 10_485_760  # bytes of a body, before and after decompression
+DOWNLOAD_WARNSIZE = 0  # no warnings below that
 CRAWLPRIO_SMALL_SITE_DELAY = None  # delay of sites with few pages; None: as for others
 CRAWLPRIO_SMALL_SITE_PAGES = 100  # pages below which a site is small
 CRAWLPRIO_PAGES_PER_VISIT = 1  # pages fetched from a site before its delay applies
 
 # What is followed.
 CRAWLPRIO_MAX_PAGES_PER_SITE = 25_000  # pages; None: no limit
-CRAWLPRIO_HEURISTICS = True  # no /cgi-bin/, HTML only, and the two depths below
+CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000  # pages, by registered domain; None: no limit
+CRAWLPRIO_MAX_WAITING = None  # pages that wait: the least promising beyond are dropped; None: all
+CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5_000  # URLs that differ in digits and values; None: no limit
+CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"  # private hosts: where seeds are; "allow": all; "refuse"
+CRAWLPRIO_HEURISTICS = True  # no /cgi-bin/, and all that stands below
 CRAWLPRIO_MAX_STATIC_DEPTH = 15  # links from a seed
 CRAWLPRIO_MAX_DYNAMIC_DEPTH = 5  # links from a seed, for URLs with a query or a script's ending
+CRAWLPRIO_MAX_PATH_SEGMENTS = 20  # segments of a path; None: no bound, as for the next two
+CRAWLPRIO_MAX_REPEATED_SEGMENTS = 3  # times that one segment stands in a path
+CRAWLPRIO_MAX_QUERY_PARAMETERS = 16  # parameters of a query
+CRAWLPRIO_STRIP_SESSIONS = True  # links lose jsessionid, PHPSESSID and other well-known sessions
 
 # What is recorded and shown.
 CRAWLPRIO_STORE = "crawl.sqlite"  # inside JOBDIR when that is set; None: nothing is recorded
@@ -58,6 +69,10 @@ SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "crawlprio.middlewares.BoundedCompression": 590,  # the same, and counts what it refuses
 }
 CONCURRENT_ITEMS = 2  # worker tasks that Scrapy starts for each response; its default is 100
 LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"  # no line for each page and item

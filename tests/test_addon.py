@@ -20,7 +20,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.items import LinkPairs
-from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware
+from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware, RefusalMiddleware
 from crawlprio.pages import Visit
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.report import CrawlReport
@@ -184,7 +184,8 @@ def test_the_addon_overrides_nothing_that_the_project_set() -> None:
         "REDIRECT_PRIORITY_ADJUST": 3,
         "RETRY_PRIORITY_ADJUST": -2,
         "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 77, Quiet: 5},
-        "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None},
+        "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None, RefusalMiddleware: 970},
+        "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
         "EXTENSIONS": {CrawlReport: None},
     }

@@ -14,6 +14,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.extraction import (
     MAX_ANCHOR_LENGTH,
+    MAX_LINKS,
     MAX_URL_LENGTH,
     Link,
     host_of,
@@ -266,9 +267,9 @@ def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links(
     assert [link.anchor for link in found] == 1801 * [""] + 199 * ["deep"]
 
 
-def test_a_hundred_thousand_links_are_all_found() -> None:
+def test_of_a_hundred_thousand_links_the_first_are_found() -> None:
     flat = b"".join(b"<a href=/%d>x</a>" % i for i in range(100_000))
-    assert urls(flat) == [f"http://example.org/{i}" for i in range(100_000)]
+    assert urls(flat) == [f"http://example.org/{i}" for i in range(MAX_LINKS)]
 
 
 def test_broken_markup_yields_the_links_that_linkextractor_finds() -> None:

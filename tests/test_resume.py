@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,7 +17,21 @@ from typing import Any
 
 import pytest
 import scrapy
-from crawls import ADDON, ONE_AT_A_TIME, Run, Site, crawl_demo_web, options, page, run_spider
+from crawls import (
+    ADDON,
+    ONE_AT_A_TIME,
+    Answer,
+    Run,
+    Site,
+    crawl_demo_web,
+    options,
+    page,
+    run_spider,
+)
+
+from crawlprio.frontier import Politeness
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
 
 SETTINGS = {
     **ONE_AT_A_TIME,
@@ -140,3 +157,248 @@ def test_requests_that_are_more_than_links_come_back_as_they_were(tmp_path: Path
     assert before.items + after.items == whole.items
     assert after.stats["crawlprio/pages_fetched_in_earlier_runs"] == 3
     assert after.stats["crawlprio/pages_fetched"] == whole.stats["crawlprio/pages_fetched"] == 8
+
+
+STARTS = [f"{ROOT}/", "http://other.test/"]
+
+
+class Links(scrapy.Spider):
+    """Follows links; what it has seen is in its state."""
+
+    name = "links"
+
+    async def start(self) -> AsyncIterator[scrapy.Request]:
+        for url in STARTS:
+            yield scrapy.Request(url, dont_filter=True)
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        self.state["n_seen"] = self.state.get("n_seen", 0) + 1  # type: ignore[attr-defined]
+        for url in response.css("a::attr(href)").getall():
+            yield response.follow(url)
+
+
+def run_links(folder: Path, site: Site, **settings: object) -> Run:
+    every = {**ADDON, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
+    return run_spider(Links, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **every}, site=site)
+
+
+def forget_the_end(folder: Path) -> None:
+    """Make a store as a kill leaves it."""
+    with sqlite3.connect(folder / "crawl.sqlite") as db:
+        db.execute("DELETE FROM meta WHERE key = 'ended_at'")
+
+
+def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]:
+    """When the last fetch of a host before a restart ended, and the first one after it started."""
+    before = [fetch.end for fetch in site.fetches[:n_before] if fetch.host == host]
+    after = [fetch.start for fetch in site.fetches[n_before:] if fetch.host == host]
+    return max(before), min(after)
+
+
+CHAIN = {"/": page("/0"), **{f"/{n}": page(f"/{n + 1}") for n in range(8)}, "/8": page()}
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
+def test_the_delay_of_a_site_holds_over_a_restart(tmp_path: Path, killed: bool) -> None:
+    with Site(CHAIN) as site:
+        run_links(tmp_path, site, DOWNLOAD_DELAY=0.8, CLOSESPIDER_PAGECOUNT=2)
+        n_before = len(site.fetches)
+        if killed:
+            forget_the_end(tmp_path)
+        run_links(tmp_path, site, DOWNLOAD_DELAY=0.8, CLOSESPIDER_PAGECOUNT=2)
+        for host in ("shop.test", "other.test"):
+            end, start = ends_and_starts(site, host, n_before)
+            assert start - end >= 0.8
+
+
+def test_a_crawl_delay_is_known_before_robots_txt_is_asked_for_again(tmp_path: Path) -> None:
+    robots = Answer("User-agent: *\nCrawl-delay: 1.2")
+    with Site({**CHAIN, "/robots.txt": robots}) as site:
+        run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
+        n_before = len(site.fetches)
+        with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
+            learnt = [(state.host, state.crawl_delay) for state in store.site_states()]
+        assert learnt == [("other.test", 1.2), ("shop.test", 1.2)]
+        forget_the_end(tmp_path)
+        run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
+        assert site.fetches[n_before].path == "/robots.txt"
+        end, start = ends_and_starts(site, site.fetches[n_before].host, n_before)
+        assert start - end >= 1.2
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
+def test_a_site_that_asked_for_a_pause_is_left_alone_after_a_restart(
+    tmp_path: Path, killed: bool
+) -> None:
+    def answer(host: str, path: str) -> Answer | None:
+        is_first = host == "shop.test" and len(site.fetches) < 4
+        return Answer(status=503, headers={"Retry-After": "3"}) if is_first else None
+
+    with Site(CHAIN, answer) as site:
+        run_links(tmp_path, site, RETRY_ENABLED=True, CLOSESPIDER_TIMEOUT=1)
+        n_before = len(site.fetches)
+        refused = [fetch for fetch in site.fetches if fetch.host == "shop.test"]
+        assert len(refused) == 1
+        if killed:
+            forget_the_end(tmp_path)
+        run = run_links(tmp_path, site, RETRY_ENABLED=True)
+        end, start = ends_and_starts(site, "shop.test", n_before)
+        assert start - end >= 2.9
+        assert run.reason == "finished"
+        assert sorted(f.path for f in site.fetches if f.host == "shop.test") == sorted(
+            ["/", *CHAIN]
+        )
+
+
+def test_a_wall_clock_that_was_set_back_stops_no_site_for_longer_than_its_pause() -> None:
+    politeness = Politeness(max_back_off=100.0)
+    assert politeness.rest_of_pause(30.0, 1030.0, now=1010.0) == 20.0
+    assert politeness.rest_of_pause(30.0, 1030.0, now=-5e6) == 30.0
+    assert politeness.rest_of_pause(900.0, 1900.0, now=1000.0) == 100.0
+    assert politeness.rest_of_pause(30.0, 1030.0, now=5e9) == 0.0
+    slow = Politeness(delay=5.0)
+    assert [slow.rest_of_delay(0, 1, since) for since in (None, -7e6, 2.0)] == [5.0, 5.0, 3.0]
+
+
+def test_a_sites_budget_and_dont_filter_hold_over_a_restart(tmp_path: Path) -> None:
+    """A page asked for with dont_filter is new to the first request without it, as in Scrapy."""
+    web = {"/": page("/", *(f"/{n}" for n in range(5))), **{f"/{n}": page("/") for n in range(5)}}
+
+    def crawl(folder: Path, *page_counts: int) -> list[tuple[str, str]]:
+        with Site(web) as site:
+            for count in page_counts:
+                run_links(
+                    folder,
+                    site,
+                    CONCURRENT_REQUESTS=1,
+                    ORDERING="breadth-first",
+                    CRAWLPRIO_MAX_PAGES_PER_SITE=4,
+                    CLOSESPIDER_PAGECOUNT=count,
+                )
+            return [(fetch.host, fetch.path) for fetch in site.fetches]
+
+    whole = crawl(tmp_path / "whole", 0)
+    assert whole.count(("shop.test", "/")) == 2
+    assert len({fetch for fetch in whole if fetch[0] == "shop.test"}) == 4
+    for first in (1, 2, 4):
+        assert crawl(tmp_path / str(first), first, 0) == whole
+
+
+def test_pages_that_were_being_fetched_come_first_with_many_at_once(tmp_path: Path) -> None:
+    """Their keys may have been overtaken meanwhile; the fetch had begun all the same."""
+    n = 30
+    web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page() for k in range(n)}}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "ORDERING": "breadth-first"}
+    with Site(web) as site:
+        run_links(tmp_path, site, CLOSESPIDER_PAGECOUNT=4, **settings)
+        n_before = len(site.fetches)
+        with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
+            waiting = db.execute(
+                "SELECT id, url FROM pages WHERE id NOT IN (SELECT page FROM visits) ORDER BY id"
+            ).fetchall()
+            leased = [waiting[-1], waiting[-7]]
+            db.executemany("INSERT INTO leased VALUES(?)", [(page,) for page, _ in leased])
+        forget_the_end(tmp_path)
+        run_links(tmp_path, site, CONCURRENT_REQUESTS=1, **settings)
+        after = sorted(site.fetches[n_before:], key=lambda fetch: fetch.start)
+        first = {f"http://{fetch.host}{fetch.path}" for fetch in after[:2]}
+        assert first == {url for _, url in leased}
+        assert len(site.fetches) == 2 * (n + 1)
+    with Store.open(tmp_path / "crawl.sqlite") as store:
+        assert store.leased() == []
+
+
+def test_what_is_in_flight_is_noted_while_many_are_fetched_at_once(tmp_path: Path) -> None:
+    """At the kill the store names the pages that were handed out before the last visit."""
+    noted: list[list[str]] = []
+
+    def answer(host: str, path: str) -> Answer | None:
+        if path == "/0" and host == "shop.test":
+            with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
+                rows = db.execute("SELECT url FROM pages JOIN leased ON id = page").fetchall()
+            noted.append([url for (url,) in rows])
+        return None
+
+    with Site(CHAIN, answer) as site:
+        run_links(tmp_path, site)
+    assert len(noted) == 1
+    with Store.open(tmp_path / "crawl.sqlite") as store:
+        assert store.leased() == []
+
+
+def test_a_spiders_state_comes_back(tmp_path: Path) -> None:
+    with Site(CHAIN) as site:
+        first = run_links(tmp_path, site, CLOSESPIDER_PAGECOUNT=3)
+        seen = first.spider.state["n_seen"]
+        second = run_links(tmp_path, site)
+    assert seen >= 3
+    assert second.spider.state["n_seen"] == len(site.fetches) == 2 * len(CHAIN)
+
+
+def test_a_job_directory_goes_on_where_it_was_copied_to(tmp_path: Path) -> None:
+    with Site(CHAIN) as site:
+        run_links(tmp_path / "here", site, CLOSESPIDER_PAGECOUNT=3)
+        n_before = len(site.fetches)
+        shutil.copytree(tmp_path / "here", tmp_path / "there")
+        run_links(tmp_path / "there", site)
+        there = len(site.fetches)
+        (tmp_path / "here").rename(tmp_path / "moved")
+        run_links(tmp_path / "moved", site)
+    assert there == 2 * len(CHAIN)
+    assert len(site.fetches) - there == there - n_before
+
+
+def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path: Path) -> None:
+    def answer(host: str, path: str) -> Answer | None:
+        if host == "a.test":
+            return Answer(status=302, headers={"Location": f"http://b.test{path}"})
+        return None
+
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    with Site(CHAIN, answer) as site:
+        run_spider(
+            SiteSpider, {**settings, "CLOSESPIDER_PAGECOUNT": 3}, site=site, seeds="http://a.test/"
+        )
+        (tmp_path / "spider.state").unlink()
+        forget_the_end(tmp_path)
+        run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+        assert site.paths() == ["/", *CHAIN]
+
+
+def test_a_second_process_on_a_job_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "crawl.sqlite"), Site(CHAIN) as site:
+        run = run_links(tmp_path, site)
+    assert run.reason == "crawlprio_refused"
+    assert run.messages(logging.ERROR) == [
+        f"{tmp_path}/crawl.sqlite: process {os.getpid()} is writing to this crawl store; end it, "
+        "or name another store."
+    ]
+    assert site.fetches == []
+
+
+def test_a_job_directory_without_a_store_is_warned_of(tmp_path: Path) -> None:
+    with Site(CHAIN) as site:
+        run = run_links(tmp_path, site, CRAWLPRIO_STORE=None)
+    (warning,) = run.messages()
+    assert "CRAWLPRIO_STORE is None: nothing is recorded" in warning
+
+
+def test_a_request_whose_callback_is_gone_is_named_and_not_lost(tmp_path: Path) -> None:
+    class Renamed(scrapy.Spider):
+        name = "catalogue"
+
+    settings = {
+        **ADDON,
+        **ONE_AT_A_TIME,
+        "JOBDIR": str(tmp_path),
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+    }
+    with Site({}, lambda host, path: page()) as site:
+        run_spider(Catalogue, {**settings, "CLOSESPIDER_PAGECOUNT": 3}, site=site)
+        refused = run_spider(Renamed, settings, site=site)
+        assert refused.reason == "crawlprio_refused"
+        (sentence,) = refused.messages(logging.ERROR)
+        assert f"the request saved for {ROOT}/" in sentence
+        last = run_spider(Catalogue, settings, site=site)
+    assert last.reason == "finished"
+    assert len(site.fetches) == 8

@@ -210,6 +210,18 @@ class TestRecording:
                 store.record(visit(0), letters(2))
             assert store.record(visit(0), letters(3)) == 1
 
+    def test_visits_come_back_without_texts_or_anchors_where_nobody_needs_them(
+        self, path: Path
+    ) -> None:
+        put_in = visit(1, 3, 0, 2, **FULL)
+        with Store.create(path) as store:
+            store.record(put_in, letters(4))
+            (bare,) = store.visits(texts=False, anchors=False)
+            (anchored,) = store.visits(texts=False)
+        left_out = {"title": "", "text": "", "outside": []}
+        assert plain(bare) == {**plain(put_in), **left_out, "anchors": []}
+        assert plain(anchored) == {**plain(put_in), **left_out}
+
     def test_visits_recorded_while_reading_are_not_read(self, path: Path) -> None:
         pages = letters(5)
         with Store.create(path) as store:
@@ -291,6 +303,24 @@ class TestPages:
             assert store.get_meta("ordering") == "breadth-first"
             assert store.get_meta("topic", "none") == "none"
             assert store.get_meta("schema_version") == str(SCHEMA_VERSION)
+
+
+class TestRequests:
+    def test_a_visit_ends_the_first_request_of_its_page_unless_it_came_as_a_link(
+        self, path: Path
+    ) -> None:
+        pages = letters(3)
+        with Store.create(path) as store:
+            store.record_pages(pages, requests=[(1, b"a"), (2, b"b"), (1, b"c")])
+            store.record(visit(1), pages, ends_request=False)
+            assert [store.request(page) for page in range(3)] == [None, b"a", b"b"]
+            store.record(visit(1), pages, [(0, b"d")])
+        with Store.open(path) as store:
+            assert list(store.requests()) == [(2, b"b"), (1, b"c"), (0, b"d")]
+            pages = store.stored_pages()
+            store.record(visit(1), pages)
+            store.record(visit(1), pages)
+            assert [store.request(page) for page in range(3)] == [b"d", None, b"b"]
 
 
 class TestViews:
@@ -382,7 +412,7 @@ class TestBadFiles:
     ) -> None:
         Store.create(path).close()
         change(path, "UPDATE meta SET value = '99' WHERE key = 'schema_version'")
-        with pytest.raises(StoreError, match=r"schema version 99.* reads version 1: use"):
+        with pytest.raises(StoreError, match=r"schema version 99.* reads version 2: use"):
             Store.open(path)
 
     def test_a_missing_store_and_a_folder_are_refused(self, tmp_path: Path) -> None:

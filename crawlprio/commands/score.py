@@ -53,7 +53,7 @@ class Command(OneLineCommand):
             "crawl had gathered when, beside the most that any order could have and what a random "
             f"one would have. GRAPH is {GRAPH_FORMS}; but for a crawl store it has no order: give "
             "one with --order. Importances may be summed with weights, as in --importance "
-            " 0.5*pagerank+2*backlinks; each is divided by its mean first."
+            "0.5*pagerank+2*backlinks; each is divided by its mean first."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

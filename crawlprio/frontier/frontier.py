@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps, records
-from crawlprio.frontier.records import UNKNOWN, WAITING
+from crawlprio.frontier.buffer import LimitedBuffer, take_out
+from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
+from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -23,7 +25,7 @@ from crawlprio.orderings.base import (
     Ordering,
     Pages,
 )
-from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.topic import HotQueue
 
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
@@ -66,6 +68,13 @@ class Frontier:
         puts pages on a topic in front; default none.
     truth
         PageRank of a page in the whole graph, for orderings that need it.
+    max_waiting
+        pages that may wait, by the rule of `LimitedBuffer`; default None, no limit.
+
+    Attributes
+    ----------
+    n_taken_out
+        how often a page that waited was dropped for want of room.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class Frontier:
         pages_per_visit: int = 1,
         hot_queue: HotQueue | None = None,
         truth: Callable[[int], float] | None = None,
+        max_waiting: int | None = None,
     ) -> None:
         self.ordering = ordering
         self.pages = pages
@@ -100,12 +110,21 @@ class Frontier:
         self._delayed = np.empty(64, dtype=np.int32)
         self._n_pages = 0
         self._n_sites = 0
+        self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
+        self.n_taken_out = 0
         self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)
-        ordering.open(pages, truth)
+        if self._buffer is not None:
+            take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
+        guard.open_ordering(ordering, pages, truth)
 
     def __len__(self) -> int:
         """Pages that wait."""
         return int(self._totals["n_waiting"][0])
+
+    @property
+    def n_dropped(self) -> int:
+        """Pages that were dropped for want of room and have not come back."""
+        return 0 if self._buffer is None else self._buffer.n_dropped
 
     @property
     def n_leased(self) -> int:
@@ -139,7 +158,7 @@ class Frontier:
         if n_pages > self._n_pages or self.pages.n_sites > self._n_sites:
             self._grow()
         again = visit.page >= 0 and heaps.note_visit(*self._arrays, visit.page)
-        changed = self.ordering.learn(visit, n_pages, again=again)
+        changed = guard.learn(self.ordering, visit, n_pages, again=again)
         if self.hot_queue:
             tiers = self.hot_queue.sort_in(visit, first, n_pages, self.pages)
         else:
@@ -155,6 +174,8 @@ class Frontier:
             new = np.arange(first, n_pages, dtype=np.int32)
             own = [visit.page] if visit.page >= 0 else []
             self._ask_site_keys(np.concatenate([visit.targets, changed, new, own]).astype(np.int64))
+        if self._buffer is not None:
+            self._keep_within(self._buffer, visit, first, n_pages)
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
@@ -167,6 +188,9 @@ class Frontier:
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
         before = int(self._pages["tier"][page])
         hot = before % 2
+        if self._buffer is not None:
+            self._buffer.make_room(page + 1)
+            self._buffer.keep(page)
         if self.state(page) == WAITING:
             tier = max(tier, before - hot)
             heaps.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
@@ -176,7 +200,14 @@ class Frontier:
             self._push(page, tier + hot)
 
     def put_back(self, page: int) -> None:
-        """Let a leased page wait again, at the priority it had and its present key. O(log n)."""
+        """Let a leased page wait again, at the priority it had and its present key. O(log n).
+
+        One that was dropped for want of room in the meantime does not wait.
+        """
+        if self._buffer is not None and self._buffer.is_dropped(page):
+            self.release(page)
+            self._pages["state"][page] = UNKNOWN
+            return
         self._push(page, int(self._pages["tier"][page]))
 
     def _push(self, page: int, tier: int) -> None:
@@ -186,6 +217,26 @@ class Frontier:
         heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
             self._ask_site_keys(np.array([page], dtype=np.int32))
+
+    def _keep_within(self, buffer: LimitedBuffer, visit: Visit, first: int, n_pages: int) -> None:
+        """Drop what is too much after a visit, and let come back what it shows again."""
+        buffer.make_room(n_pages)
+        page, keys = visit.page, self.ordering.keys
+        if page < 0:
+            buffer.keep_all(first, n_pages)
+        else:
+            if buffer.is_dropped(page) and self.state(page) == UNKNOWN:
+                self._pages["state"][page] = DONE
+            buffer.note_visit(page)
+        tiers = self._pages["tier"]
+        for target in buffer.returning(visit.targets, n_pages, tiers, keys):
+            if self.state(target) == UNKNOWN:
+                self._push(target, int(tiers[target]))
+        dropped = buffer.surplus(n_pages, tiers, keys)
+        if dropped is not None:
+            self.n_taken_out += int(take_out(*self._arrays, dropped))
+            if self._by_call:
+                self._ask_site_keys(dropped)
 
     def next_page(self, now: float) -> int:
         """Lease the page to fetch next, or return `NO_PAGE` if no site is ready. O(log n).
@@ -212,6 +263,10 @@ class Frontier:
         """
         self._grow()
         heaps.end_fetch(*self._arrays, site, ready_at, ends_visit)
+
+    def is_on_visit(self, site: int) -> bool:
+        """Return whether a fetch on a site, started now, goes on with a visit of several pages."""
+        return bool(self._sites["n_visited"][site] > 0)
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
         """Count fetches that the frontier did not hand out (robots.txt, media) as leases of a site.
@@ -257,11 +312,11 @@ class Frontier:
 
     def accept(self, result: Keys) -> None:
         """Take over the result of a recomputation that was done elsewhere."""
-        self._take(self.ordering.accept(result))
+        self._take(guard.accept(self.ordering, result))
         self._recompute_if_due()
 
     def _recompute_if_due(self) -> None:
-        work = self.ordering.recomputation()
+        work = guard.recomputation(self.ordering)
         if work is not None:
             self.recompute(work)
 
@@ -283,8 +338,11 @@ class Frontier:
         for site in np.unique(self.pages.sites[changed]).tolist():
             head = int(self._sites["head"][site])
             if head >= 0:
-                self._sites["key"][site] = self.ordering.site_key(
-                    site, float(self._pages["key"][head]), int(self._sites["n_waiting"][site])
+                self._sites["key"][site] = guard.site_key(
+                    self.ordering,
+                    site,
+                    float(self._pages["key"][head]),
+                    int(self._sites["n_waiting"][site]),
                 )
                 heaps.place_site(*self._arrays, site)
 

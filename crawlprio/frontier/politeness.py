@@ -58,6 +58,49 @@ class Politeness:
         self._crawl_delays[site] = obeyed
         return obeyed
 
+    def crawl_delay(self, site: int) -> float | None:
+        """Return the Crawl-delay of a site that is obeyed, in seconds; None if it has none."""
+        return self._crawl_delays.get(site)
+
+    def refusals(self, site: int) -> int:
+        """Return how many answers in a row were refusals (429, 503)."""
+        return self._refusals.get(site, 0)
+
+    def go_on(self, site: int, crawl_delay: float | None, refusals: int) -> None:
+        """Know of a site what an earlier run of the crawl had learnt, within today's bounds."""
+        if crawl_delay is not None and self.max_crawl_delay:
+            self.set_crawl_delay(site, crawl_delay)
+        if refusals > 0:
+            self._refusals[site] = refusals
+
+    def rest_of_pause(self, pause: float, paused_until: float, now: float) -> float:
+        """Return the seconds that are left of a pause which an earlier run of the crawl kept.
+
+        Never more than the pause had, or `max_back_off`, so that a wall clock that was set back
+        stops no site for longer.
+
+        Parameters
+        ----------
+        pause
+            seconds that it was to last.
+        paused_until, now
+            Unix times: its end, and the present.
+        """
+        return max(min(paused_until - now, pause, self.max_back_off), 0.0)
+
+    def rest_of_delay(self, site: int, n_pages: int, since_end: float | None) -> float:
+        """Return the seconds for which a resumed crawl starts no fetch on a site.
+
+        Parameters
+        ----------
+        n_pages
+            pages of the site known.
+        since_end
+            seconds since the last run ended, by the wall clock; None if that is not known, as it
+            was killed: a fetch may have ended this moment.
+        """
+        return self.site_delay(site, n_pages) - max(since_end or 0.0, 0.0)
+
     def site_delay(self, site: int, n_pages: int) -> float:
         """Return the delay of a site of which `n_pages` pages are known, in seconds."""
         delay = self._own_delays.get(site)

@@ -1,6 +1,17 @@
-"""Middlewares for Scrapy: one reads visits off responses, one keeps the delays."""
+"""Middlewares for Scrapy: one reads visits off responses, one keeps the delays, one refuses."""
 
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
+from crawlprio.middlewares.refusals import (
+    BoundedCompression,
+    BoundedRobotParser,
+    RefusalMiddleware,
+)
 
-__all__ = ["LinksMiddleware", "PolitenessMiddleware"]
+__all__ = [
+    "BoundedCompression",
+    "BoundedRobotParser",
+    "LinksMiddleware",
+    "PolitenessMiddleware",
+    "RefusalMiddleware",
+]

@@ -15,12 +15,14 @@ import numpy as np
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
+from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio import engine
 from crawlprio.errors import ConfigError
 from crawlprio.extraction import parse_page
 from crawlprio.items import LinkPairs
 from crawlprio.job import Job, failure_of
+from crawlprio.middlewares.refusals import private_addresses
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.schedulers.dispatch import Dispatcher
 from crawlprio.schedulers.leases import Lease
@@ -107,8 +109,10 @@ class LinksMiddleware:
         """Let a spider's `start` go on only as fast as its requests are handed out."""
         async for output in start:
             dispatcher = self._dispatcher()
-            if dispatcher is not None and isinstance(output, Request):
-                await dispatcher.room_for_start()
+            if isinstance(output, Request):
+                private_addresses(self._crawler).add_seed(urlparse_cached(output).hostname or "")
+                if dispatcher is not None:
+                    await dispatcher.room_for_start()
             yield output
 
     def _observe(self, dispatcher: Dispatcher | None, lease: Lease | None, visit: Visit) -> None:

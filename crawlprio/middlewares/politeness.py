@@ -16,6 +16,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio import engine
+from crawlprio.errors import StoreError
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES
 from crawlprio.identity import forget_inherited_slot
@@ -155,13 +156,17 @@ class PolitenessMiddleware:
             return
         site, frontier = fetch.site, self._frontier
         now = monotonic()
-        pause = self._job.config.politeness.pause(
+        politeness = self._job.config.politeness
+        n_refusals = politeness.refusals(site)
+        pause = politeness.pause(
             site,
             elapsed=now - fetch.started_at,
             status=fetch.status,
             retry_after=fetch.retry_after,
             n_pages=self._job.site_pages(site),
         )
+        if politeness.refusals(site) != n_refusals:
+            self._keep(site, pause if fetch.status in BACK_OFF_STATUSES else 0.0)
         self._ended_at[site] = now
         self._fetching[site] -= 1
         if frontier.site_limit(site) == 1:
@@ -192,12 +197,17 @@ class PolitenessMiddleware:
         agent = self._crawler.settings.get("ROBOTSTXT_USER_AGENT") or request.headers.get(
             "User-Agent", self._crawler.settings["USER_AGENT"]
         )
-        # A parser of the project's own need not know of it.
-        seconds = getattr(robotparser, "crawl_delay", lambda _: None)(agent)
+        seconds = _crawl_delay(robotparser, agent)
         if seconds is None:
             return
+        if not seconds >= 0:
+            self._crawler.stats.inc_value("crawlprio/refused/crawl-delay")
+            return
         site = job.site_of(request)
-        obeyed = job.config.politeness.set_crawl_delay(site, float(seconds))
+        before = job.config.politeness.crawl_delay(site)
+        obeyed = job.config.politeness.set_crawl_delay(site, seconds)
+        if obeyed != before:
+            self._keep(site)
         if obeyed < seconds:
             logger.warning(
                 "%s asks for a crawl delay of %g s; %g s is the most that is obeyed "
@@ -215,6 +225,7 @@ class PolitenessMiddleware:
         self._job = Job.of(self._crawler)
         settings = self._crawler.settings
         engine.silence_downloader_delays(self._crawler)
+        self._go_on(self._job)
         if settings.getbool("AUTOTHROTTLE_ENABLED"):
             logger.warning(
                 "AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays; use "
@@ -225,6 +236,43 @@ class PolitenessMiddleware:
                 "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts by host; use "
                 "CONCURRENT_REQUESTS_PER_DOMAIN."
             )
+
+    def _keep(self, site: int, pause: float = 0.0) -> None:
+        """Let what is known of a site last over a restart; the pause begins now."""
+        assert self._job is not None
+        try:
+            self._job.keep_site_state(site, pause, time() + pause)
+        except StoreError as error:
+            engine.stop_crawl(self._crawler, error)
+
+    def _go_on(self, job: Job) -> None:
+        """Keep the delays and pauses of the crawl that is gone on with. O(sites)."""
+        if not job.resumed:
+            return
+        now, since = monotonic(), time()
+        politeness, frontier = job.config.politeness, job.frontier
+        pauses: dict[int, float] = {}
+        for site, pause in job.restore_site_states():
+            rest = politeness.rest_of_pause(*pause, since)
+            pauses[site] = max(rest, pauses.get(site, 0.0))
+            frontier.set_site(site, delay=self._delay(site))
+        since_end = None if job.ended_at is None else since - job.ended_at
+        for site in range(job.pages.n_sites):
+            rest = politeness.rest_of_delay(site, job.site_pages(site), since_end)
+            rest = max(rest, pauses.get(site, 0.0))
+            if rest > 0:
+                self._paused_until[site] = now + rest
+                frontier.delay_site(site, now + rest)
+
+
+def _crawl_delay(robotparser: Any, agent: str | bytes | None) -> float | None:
+    """The Crawl-delay of a robots.txt, NaN if it is no number; None without one."""
+    try:
+        # A parser of the project's own need not know of it.
+        seconds = getattr(robotparser, "crawl_delay", lambda _: None)(agent)
+        return None if seconds is None else float(seconds)
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
 
 
 def _retry_after(response: Response) -> float | None:

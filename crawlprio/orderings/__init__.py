@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.orderings.backlinks import BacklinkCount, Opic
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
@@ -65,7 +65,15 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         if option not in known:
             allowed = f"known options: {', '.join(known)}" if known else "it has no options"
             raise ConfigError(f"ORDERING_OPTIONS names {option!r}, which {name} lacks; {allowed}.")
-    return cls(**(options or {}))
+    try:
+        return cls(**(options or {}))
+    except CrawlprioError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; mend "
+            "it, or choose another ORDERING."
+        ) from error
 
 
 def option_names(name: str | type[Ordering]) -> list[str]:

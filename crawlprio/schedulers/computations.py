@@ -11,6 +11,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.python.failure import Failure
 
 from crawlprio import engine
+from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Frontier
 from crawlprio.orderings.base import Keys
 
@@ -55,5 +56,8 @@ class Computations:
 
     def _failed(self, failure: Failure) -> None:
         self.under_way = False
+        if isinstance(failure.value, CrawlprioError):
+            engine.stop_crawl(self._crawler, failure.value)
+            return
         logger.error("The ordering could not be recomputed: %s", failure.getTraceback())
         engine.wake(self._crawler)

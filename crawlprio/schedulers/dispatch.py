@@ -1,7 +1,8 @@
 """Requests in, requests out: what stands between Scrapy's requests and the frontier's pages.
 
-It keeps the requests that are more than a link, and a lease for each request that is handed out
-until its callback is done. It decides no order: that is the frontier's.
+It keeps the requests that are more than a link, in the job directory if there is one, and a lease
+for each request that is handed out until its callback is done. It decides no order: that is the
+frontier's.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
 from crawlprio import engine
-from crawlprio.errors import StoreError
+from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
 from crawlprio.identity import forget_inherited_slot
 from crawlprio.job import Job
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.schedulers.computations import Computations
 from crawlprio.schedulers.leases import Lease, Leases
+from crawlprio.schedulers.requests import WaitingRequests
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,6 +41,10 @@ PATIENCE = 0.1
 
 MAX_WAITING_STARTS = 10_000
 """Start requests that wait at once; a longer `start()` goes on as they are handed out."""
+
+
+_FIRST = 2**29
+"""The priority of pages that were being fetched when the crawl was killed."""
 
 
 class Dispatcher:
@@ -65,7 +71,11 @@ class Dispatcher:
         self._job = job
         self._frontier = job.frontier
         self._one_at_a_time = job.config.concurrency == 1
-        self._requests: dict[int, Request] = {}
+        # One at a time, the page that was handed out is the first to be handed out again.
+        self._marks_leases = (
+            not self._one_at_a_time and job.config.resumes and job.store is not None
+        )
+        self._requests = WaitingRequests(self._saved_request)
         self._again: dict[int, deque[Request]] = {}
         self._n_again = 0
         # As in Scrapy, a request with dont_filter leaves its page new to those without.
@@ -109,7 +119,11 @@ class Dispatcher:
         again
             fetch the page even if it was fetched or waits already.
         """
-        kept = self._enqueue(request, again)
+        try:
+            kept = self._enqueue(request, again)
+        except CrawlprioError as error:
+            engine.stop_crawl(self._crawler, error)
+            kept = True
         self.note_scheduled(request)
         return kept
 
@@ -121,6 +135,14 @@ class Dispatcher:
 
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
+        try:
+            return self._next_request()
+        except CrawlprioError as error:
+            engine.stop_crawl(self._crawler, error)
+            return None
+
+    def _next_request(self) -> Request | None:
+        """As `next_request`, for an ordering that does not fail."""
         self._settle()
         if self._one_at_a_time and (self._leases or self._computations.under_way):
             return None
@@ -133,12 +155,17 @@ class Dispatcher:
                 wake_at = min(wake_at, (self._in_callback[0].ended_at or now) + PATIENCE)
             self._alarm.set(wake_at)
             return None
-        request = self._requests.pop(page, None)
+        self._job.note_hand_out(page)
+        request = self._requests.pop(page)
+        is_link = request is None
         if request is None:
             request = Request(
                 self._job.pages.url(page), meta={"depth": int(self._job.pages.depths[page])}
             )
-        self._leases.begin(Lease(request, page, request.dont_filter))
+        self._leases.begin(Lease(request, page, request.dont_filter, is_link))
+        if self._marks_leases:
+            assert self._job.store is not None
+            self._job.store.mark_leased(page)
         self._starts.discard(page)
         if self._room_for_starts is not None and len(self._starts) < MAX_WAITING_STARTS:
             room, self._room_for_starts = self._room_for_starts, None
@@ -174,12 +201,14 @@ class Dispatcher:
         if lease.observed:
             return
         lease.observed = True
-        n_waiting = len(self._frontier)
+        n_waiting = len(self._frontier) + self._frontier.n_taken_out
         try:
-            self._job.observe(self._job.timed(visit, lease.fetched_at or time(), lease.elapsed))
-        except StoreError as error:
+            timed = self._job.timed(visit, lease.fetched_at or time(), lease.elapsed)
+            self._job.observe(timed, ends_request=not lease.is_link)
+        except CrawlprioError as error:
             engine.stop_crawl(self._crawler, error)
-        self.n_links_enqueued += max(len(self._frontier) - n_waiting, 0)
+        n_waiting = len(self._frontier) + self._frontier.n_taken_out - n_waiting
+        self.n_links_enqueued += max(n_waiting, 0)
 
     def conclude(self, lease: Lease, visit: Callable[[], Visit]) -> None:
         """End a lease whose callback is done, once all requests that it yielded are scheduled.
@@ -210,7 +239,7 @@ class Dispatcher:
         if self._job.resumed and page != NO_PAGE and _is_start(request):
             return False
         if page in self._unfiltered and not again:
-            self._unfiltered.discard(page)
+            self._note_unfiltered(page, False)
             again = True
         is_start = _is_start(request)
         is_refused = page == NO_PAGE and not is_start and self._job.is_full(request)
@@ -248,9 +277,9 @@ class Dispatcher:
         return True
 
     def _keep(self, page: int, request: Request) -> None:
-        """Keep a request until its page is handed out, in the job directory too if there is one."""
-        self._hold(page, request)
-        if self._job.config.resumes:
+        """Keep a request until its page is handed out, in the job directory if there is one."""
+        is_saved = False
+        if self._job.config.resumes and self._job.store is not None:
             try:
                 saved = pickle.dumps(request.to_dict(spider=self._crawler.spider))
             except (ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
@@ -259,29 +288,64 @@ class Dispatcher:
                 )
             else:
                 self._job.save_request(page, saved)
+                is_saved = True
+        self._hold(page, request, is_saved)
 
-    def _hold(self, page: int, request: Request) -> None:
-        """Keep a request in memory, behind those that wait for its page or are being fetched."""
+    def _saved_request(self, page: int) -> Request | None:
+        """The request of a page as it was saved."""
+        saved = self._job.saved_request(page)
+        if saved is None:
+            return None
+        return self._request_of(page, saved)
+
+    def _request_of(self, page: int, saved: bytes) -> Request:
+        """A request from what was saved of it; StoreError if that makes none."""
+        try:
+            return request_from_dict(pickle.loads(saved), spider=self._crawler.spider)
+        except Exception as error:
+            assert self._job.store is not None
+            raise StoreError(
+                f"{self._job.store.path}: the request saved for {self._job.pages.url(page)} cannot "
+                f"be made again ({type(error).__name__}: {error}); go on with the spider that "
+                "made it, or start anew."
+            ) from error
+
+    def _note_unfiltered(self, page: int, unfiltered: bool) -> None:
+        """Note whether a page is new to requests without dont_filter though it is known."""
+        if unfiltered:
+            self._unfiltered.add(page)
+        else:
+            self._unfiltered.discard(page)
+        if self._job.store is not None and self._job.config.resumes:
+            self._job.store.mark_unfiltered(page, unfiltered=unfiltered)
+
+    def _hold(self, page: int, request: Request, is_saved: bool) -> None:
+        """Keep a request, behind those that wait for its page or are being fetched."""
         if page in self._requests or self._frontier.state(page) == LEASED:
             self._again.setdefault(page, deque()).append(request)
             self._n_again += 1
         else:
-            self._requests[page] = request
+            self._requests.hold(page, request, saved=is_saved)
 
     def _take_saved_requests(self) -> None:
         """Let the requests wait again that waited when the crawl that is gone on with ended."""
         for page, saved in self._job.saved_requests():
-            request = request_from_dict(pickle.loads(saved), spider=self._crawler.spider)
+            request = self._request_of(page, saved)
             if self._frontier.state(page) != WAITING or request.priority:
                 self._frontier.add(page, request.priority)
-            self._hold(page, request)
+            self._hold(page, request, True)
+        if self._job.resumed and self._job.store is not None:
+            self._unfiltered.update(self._job.store.unfiltered())
+            for page in self._job.store.leased():
+                if self._frontier.state(page) == WAITING:
+                    self._frontier.add(page, _FIRST)
 
     def _add_page(self, request: Request, again: bool, *, is_start: bool) -> int:
         """Let a page wait that has not been known."""
         page = self._job.add_page(request)
         self._keep(page, request)
         if again:
-            self._unfiltered.add(page)
+            self._note_unfiltered(page, True)
         if is_start:
             self._starts.add(page)
             self._job.seed([page])
@@ -293,14 +357,15 @@ class Dispatcher:
         """Let a page wait that was handed out too soon, as its site was busy otherwise."""
         lease.request.dont_filter = lease.dont_filter
         self._leases.end(lease)
-        self._requests[lease.page] = lease.request
         self._frontier.put_back(lease.page)
+        if self._frontier.state(lease.page) == WAITING:
+            self._requests.hold(lease.page, lease.request)
         return True
 
     def _retry(self, lease: Lease, request: Request) -> bool:
         """Let a page wait whose fetch failed, at its place in the order."""
         self._leases.end(lease)
-        self._requests[lease.page] = request
+        self._requests.hold(lease.page, request)
         if lease.holds_site:
             lease.holds_site = False
             self._frontier.put_back(lease.page)
@@ -322,9 +387,10 @@ class Dispatcher:
         self._release(lease)
         again = self._again.get(lease.page)
         if again:
-            self._requests[lease.page] = again.popleft()
+            request = again.popleft()
+            self._requests.hold(lease.page, request)
             self._n_again -= 1
-            self._frontier.add(lease.page, self._requests[lease.page].priority)
+            self._frontier.add(lease.page, request.priority)
             if not again:
                 del self._again[lease.page]
         engine.wake(self._crawler)

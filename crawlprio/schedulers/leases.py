@@ -23,6 +23,8 @@ class Lease:
         the request, and the page that it fetches.
     dont_filter
         what the request said when it was handed out.
+    is_link
+        whether the page waited as a plain link, so that no request of it is saved.
     started_at, ended_at
         when its fetch started and ended, monotonic seconds; None until then.
     fetched_at
@@ -46,6 +48,7 @@ class Lease:
     request: Request
     page: int
     dont_filter: bool
+    is_link: bool = False
     started_at: float | None = None
     ended_at: float | None = None
     fetched_at: float = 0.0

@@ -8,16 +8,18 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawlprio import engine
 from crawlprio.compiling import compile_frontier, saying_that_it_compiles
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.job import Job, failure_of
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.pagerank import PartialPageRank
@@ -54,6 +56,7 @@ class Scheduler(BaseScheduler):
         self._n_links_counted = 0
         crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         self._dispatcher: Dispatcher | None = None
+        self._failure: CrawlprioError | None = None
         self._dupefilter: BaseDupeFilter | None = None
 
     @classmethod
@@ -86,7 +89,13 @@ class Scheduler(BaseScheduler):
         # event loop for a tenth of a second, every few seconds.
         gc.collect()
         gc.freeze()
-        self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
+        try:
+            self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
+        except CrawlprioError as error:
+            # Raised when the spider is opened: Scrapy fails to close what it has not opened.
+            self._failure = error
+            return
+        self._warn_of_what_is_not_gone_on_with()
         dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
         if dupefilter is not load_object(_STOCK_DUPEFILTER):
             self._dupefilter = build_from_crawler(dupefilter, self._crawler)
@@ -131,9 +140,17 @@ class Scheduler(BaseScheduler):
             return
         n_waiting = len(self)
         job = Job.of(self._crawler)
-        pages = [page for page in job.find_or_add(urls, 0) if page != NO_PAGE]
-        job.seed(list(dict.fromkeys(pages)))
+        try:
+            pages = [page for page in job.find_or_add(urls, 0) if page != NO_PAGE]
+            job.seed(list(dict.fromkeys(pages)))
+        except CrawlprioError as error:
+            engine.stop_crawl(self._crawler, error)
         self._count_enqueued(len(self) - n_waiting)
+
+    def redirected_seeds(self) -> list[str]:
+        """Return where seeds of the crawl that is gone on with redirected to."""
+        job = Job.of(self._crawler)
+        return job.store.redirected_seeds() if job.resumed and job.store is not None else []
 
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
@@ -146,6 +163,25 @@ class Scheduler(BaseScheduler):
             self._crawler.stats.inc_value("scheduler/dequeued")
         return request
 
+    def _warn_of_what_is_not_gone_on_with(self) -> None:
+        """Say what a job directory holds, or lacks, so that the crawl starts anew."""
+        folder = job_dir(self._crawler.settings)
+        if folder is None:
+            return
+        job = Job.of(self._crawler)
+        if job.store is None:
+            logger.warning(
+                "JOBDIR is %s, but CRAWLPRIO_STORE is None: nothing is recorded, and this crawl "
+                "cannot be gone on with; leave CRAWLPRIO_STORE as it is.",
+                folder,
+            )
+        elif not job.resumed and Path(folder, "requests.queue").exists():
+            logger.warning(
+                "JOBDIR %s holds the requests of a crawl with Scrapy's own scheduler, which are "
+                "not read; they are left as they are, and this crawl starts anew.",
+                folder,
+            )
+
     def _count_enqueued(self, n_requests: int) -> None:
         """Keep the stats of Scrapy's scheduler: requests, and links that have come in bulk."""
         assert self._dispatcher is not None
@@ -157,7 +193,7 @@ class Scheduler(BaseScheduler):
             self._crawler.stats.inc_value("scheduler/enqueued", n_new)
 
     def _spider_opened(self) -> None:
-        failure = failure_of(self._crawler)
+        failure = failure_of(self._crawler) or self._failure
         if failure is None and not self._crawler.get_spider_middleware(
             load_object(_LINKS_MIDDLEWARE)
         ):

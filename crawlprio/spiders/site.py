@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
 
 from crawlprio.config import given
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.extraction import ParsedPage, normalise_url, parse_page
+from crawlprio.extraction import ParsedPage, host_of, normalise_url, parse_page
 from crawlprio.items import LinkPairs
+from crawlprio.middlewares.refusals import private_addresses
 from crawlprio.scope import Scope, read_seeds
+from crawlprio.traps import Traps, without_session
 from crawlprio.virtual import VirtualWeb
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger("crawlprio")
 
@@ -58,8 +62,9 @@ class SiteSpider(Spider):
     needs_demo : bool
         Whether nobody has said yet where to start.
     scope : Scope
-        What is followed; its heuristics are set by CRAWLPRIO_HEURISTICS, CRAWLPRIO_MAX_STATIC_DEPTH
-        and CRAWLPRIO_MAX_DYNAMIC_DEPTH.
+        What is followed; CRAWLPRIO_HEURISTICS turns its heuristics on or off, which
+        CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH, CRAWLPRIO_MAX_PATH_SEGMENTS,
+        CRAWLPRIO_MAX_REPEATED_SEGMENTS and CRAWLPRIO_MAX_QUERY_PARAMETERS set.
     wants_text : bool
         Whether items carry the visible text of pages; default False.
 
@@ -72,7 +77,9 @@ class SiteSpider(Spider):
     -----
     Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
     all robots), and links deeper than DEPTH_LIMIT are recorded as `outside` and not followed. A
-    seed that redirects to another site brings that site into the scope.
+    seed that redirects to another site brings that site into the scope. Links lose the sessions in
+    them (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in the stats, by
+    reason, under `crawlprio/refused/`, and pages of which not all was read under `crawlprio/cut/`.
     """
 
     name = "site"
@@ -104,6 +111,8 @@ class SiteSpider(Spider):
         self._deny = deny
         self._rules: dict[str, Any] = {}
         self._depth_limit = 0
+        self._stats: StatsCollector | None = None
+        self._strips_sessions = False
         self._yields_requests = False
         self.scope = self._make_scope("site", None)
 
@@ -116,8 +125,13 @@ class SiteSpider(Spider):
         """
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider._opened, signal=signals.spider_opened)
             spider._rules = _heuristics(crawler.settings)
+            spider._rules["private"] = private_addresses(crawler)
             spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+            spider._strips_sessions = spider._rules["heuristics"] and _is_on(
+                crawler.settings, "CRAWLPRIO_STRIP_SESSIONS"
+            )
             spider.wants_text = bool(crawler.settings.get("TOPIC"))
             spider.scope = spider._make_scope("site", None)
             recording = crawler.settings.get("CRAWLPRIO_REPLAY")
@@ -140,13 +154,19 @@ class SiteSpider(Spider):
         """
         self.seeds = list(dict.fromkeys(normalise_url(seed) or seed for seed in seeds))
         self.needs_demo = False
+        self._strips_sessions = False
+        self._rules |= {"private": None, "traps": Traps(None, None, None)}
         self.scope = self._make_scope("web", hosts)
 
     async def start(self) -> AsyncIterator[Any]:
         """Give the seeds to the scheduler, all at once and in order."""
-        for url in self._sites_from_redirects():
+        scheduler = self.crawler.engine.scheduler
+        redirected_seeds = getattr(scheduler, "redirected_seeds", list)
+        for url in [*self._sites_from_redirects(), *redirected_seeds()]:
             self.scope.add_seed(url)
-        add_seeds = getattr(self.crawler.engine.scheduler, "add_seeds", None)
+        for url in self.seeds:
+            private_addresses(self.crawler).add_seed(host_of(url))
+        add_seeds = getattr(scheduler, "add_seeds", None)
         if add_seeds is not None:
             add_seeds(self.seeds)
             return
@@ -188,12 +208,17 @@ class SiteSpider(Spider):
 
     def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
         """Put each link of a page where it belongs: to the targets, or outside."""
+        if page.cut:
+            self._count(f"cut/{page.cut}", 1)
+        if page.n_dropped:
+            self._count("refused/long-url", page.n_dropped)
         if nofollow or 0 < self._depth_limit < depth:
             pairs.outside = [
                 (link.url, link.anchor) for link in page.links if link.url != pairs.source
             ]
             return
-        allows = self.scope.allows
+        refuses, strips = self.scope.refuses, self._strips_sessions
+        refusals: Counter[str] = Counter()
         source, targets, anchors, outside = (
             pairs.source,
             pairs.targets,
@@ -201,13 +226,27 @@ class SiteSpider(Spider):
             pairs.outside,
         )
         for url, anchor, link_nofollow in page.links:
+            if strips and ("?" in url or ";" in url or "(" in url):
+                url = without_session(url)
             if url == source:
                 continue
-            if link_nofollow or not allows(url, depth):
+            refusal = "nofollow" if link_nofollow else refuses(url, depth)
+            if refusal:
+                refusals[refusal] += 1
                 outside.append((url, anchor))
             else:
                 targets.append(url)
                 anchors.append(anchor)
+        for refusal, n_links in refusals.items():
+            self._count(f"refused/{refusal}", n_links)
+
+    def _opened(self) -> None:
+        self._stats = self.crawler.stats
+
+    def _count(self, name: str, count: int) -> None:
+        """Add to a figure in the stats, once the crawl has begun."""
+        if self._stats is not None:
+            self._stats.inc_value(f"crawlprio/{name}", count)
 
     def _source(self, response: Response) -> str:
         """Return the URL under which a page was asked for."""
@@ -268,19 +307,28 @@ def _says_nofollow(response: Response) -> bool:
 
 def _heuristics(settings: BaseSettings) -> dict[str, Any]:
     """Return the heuristics of a scope as the settings have them."""
-    try:
-        heuristics = settings.getbool("CRAWLPRIO_HEURISTICS", True)
-    except ValueError:
-        _refuse(settings, "CRAWLPRIO_HEURISTICS", "True or False")
     return {
-        "heuristics": heuristics,
+        "heuristics": _is_on(settings, "CRAWLPRIO_HEURISTICS"),
+        "traps": Traps(
+            max_repeats=_depth(settings, "CRAWLPRIO_MAX_REPEATED_SEGMENTS", 3),
+            max_segments=_depth(settings, "CRAWLPRIO_MAX_PATH_SEGMENTS", 20),
+            max_parameters=_depth(settings, "CRAWLPRIO_MAX_QUERY_PARAMETERS", 16),
+        ),
         "max_static_depth": _depth(settings, "CRAWLPRIO_MAX_STATIC_DEPTH", 15),
         "max_dynamic_depth": _depth(settings, "CRAWLPRIO_MAX_DYNAMIC_DEPTH", 5),
     }
 
 
+def _is_on(settings: BaseSettings, name: str) -> bool:
+    """Return a setting that is on unless it is turned off."""
+    try:
+        return settings.getbool(name, True)
+    except ValueError:
+        _refuse(settings, name, "True or False")
+
+
 def _depth(settings: BaseSettings, name: str, default: int) -> int | None:
-    """Return a setting that bounds depth; None means no bound."""
+    """Return a setting that bounds depth or the like; None means no bound."""
     value = given(settings, name, default)
     if value in (None, "", "None"):
         return None

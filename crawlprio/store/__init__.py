@@ -3,9 +3,20 @@
 It must not know Scrapy, nor what an ordering makes of a visit.
 """
 
-from crawlprio.store.files import StoreInUse, keep_existing
+from crawlprio.store.files import StoreInUse, discard_unfinished, keep_existing
 from crawlprio.store.rows import MAX_TEXT
 from crawlprio.store.schema import SCHEMA_VERSION
+from crawlprio.store.site_states import SiteState
 from crawlprio.store.store import Store
+from crawlprio.store.stored_pages import StoredPages
 
-__all__ = ["MAX_TEXT", "SCHEMA_VERSION", "Store", "StoreInUse", "keep_existing"]
+__all__ = [
+    "MAX_TEXT",
+    "SCHEMA_VERSION",
+    "SiteState",
+    "Store",
+    "StoreInUse",
+    "StoredPages",
+    "discard_unfinished",
+    "keep_existing",
+]

@@ -143,6 +143,28 @@ def keep_existing(path: str | Path) -> Path | None:
         lock.release()
 
 
+def discard_unfinished(path: str | Path) -> bool:
+    """A store whose maker was killed before it had a table is removed; return whether it was.
+
+    Raises
+    ------
+    StoreInUse
+        A living process is at work on it.
+    """
+    path = Path(path)
+    lock = WriterLock(path)
+    try:
+        with contextlib.closing(_connect(path, "rw")) as db:
+            (n_tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if n_tables == 0:
+            remove(path)
+        return bool(n_tables == 0)
+    except sqlite3.Error:
+        return False
+    finally:
+        lock.release()
+
+
 def numbered(path: Path) -> Iterator[Path]:
     """Every numbered name of `path`, from 1: `crawl.1.sqlite`, `crawl.2.sqlite`, ..."""
     for n in itertools.count(1):

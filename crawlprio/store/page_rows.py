@@ -6,10 +6,14 @@ It must not know files, transactions or visits.
 from __future__ import annotations
 
 import sqlite3
-from itertools import islice
+from collections.abc import Iterable, Iterator
 
 from crawlprio.pages import PageTable
 from crawlprio.store.rows import storable
+from crawlprio.store.stored_pages import StoredPages, UrlRow
+
+_CHUNK = 10_000
+"""Rows that are read at once."""
 
 
 def read_pages(db: sqlite3.Connection) -> PageTable:
@@ -25,44 +29,71 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
             raise ValueError(f"page {page} is on site {site}, of {pages.n_sites}")
         if pages.add(url if key is None else key, url, site, depth) != page:
             raise ValueError(f"a page is missing before page {page}")
-    for key, page in db.execute("SELECT key, page FROM aliases ORDER BY id"):
+    for key, page in _aliases(db, len(pages)):
         pages.alias(key, page)
     return pages
+
+
+def _aliases(db: sqlite3.Connection, n_pages: int) -> Iterator[tuple[str, int]]:
+    """Further identities of pages; ValueError for one of no page."""
+    for key, page in db.execute("SELECT key, page FROM aliases ORDER BY id"):
+        if not (isinstance(page, int) and 0 <= page < n_pages):
+            raise ValueError(f"an alias of page {page}, of {n_pages}")
+        yield key, page
+
+
+def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
+    """Fill an empty table with the hashes of what is on disk; ValueError if the rows make none."""
+    rows = db.execute("SELECT id, host FROM sites ORDER BY id").fetchall()
+    hosts = [host for _, host in rows]
+    if [site for site, _ in rows] != list(range(len(rows))):
+        raise ValueError(f"a site is missing among {len(rows)}")
+    cursor = db.execute("SELECT id, url, key, site, depth FROM pages ORDER BY id")
+    chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
+    (n_pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
+    chunked = (list(zip(*chunk, strict=True)) for chunk in chunks)
+    pages.load(hosts, chunked, _aliases(db, n_pages))
+
+
+def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
+    """The URL and the key of each page; ValueError for one that is not there."""
+    if isinstance(pages, range) and len(pages) > 1:
+        rows = db.execute(
+            "SELECT url, key FROM pages WHERE id BETWEEN ? AND ? ORDER BY id", (pages[0], pages[-1])
+        ).fetchall()
+        if len(rows) != len(pages):
+            raise ValueError(f"{len(pages) - len(rows)} pages are missing from page {pages[0]} on")
+        return rows
+    rows = []
+    execute = db.cursor().execute
+    for page in pages:
+        row = execute("SELECT url, key FROM pages WHERE id = ?", (page,)).fetchone()
+        if row is None:
+            raise ValueError(f"page {page} is missing")
+        rows.append(row)
+    return rows
 
 
 def insert_pages(
     cursor: sqlite3.Cursor, pages: PageTable, n_pages: int, n_sites: int, n_identities: int
 ) -> None:
     """Insert what the table holds beyond so many pages, sites and identities. O(what is new)."""
-    n_new = len(pages._ids) - n_identities
-    if n_new == 0:
+    if pages.n_identities == n_identities:
         return
     if pages.n_sites > n_sites:
         new = range(n_sites, pages.n_sites)
         rows = [(site, storable(pages.host(site))) for site in new]
         cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
-    ids = range(n_pages, len(pages))
-    urls = pages.urls(ids)
-    keys: list[str | None] = [None] * len(urls)
-    aliases: list[tuple[str, int]] = []
-    found = n_pages
-    # A table never forgets an identity, so the new ones are the last of its dictionary; the first
-    # that means a page is the one it was added by.
-    for key, page in reversed(list(islice(reversed(pages._ids.items()), n_new))):
-        if page == found:
-            if key != urls[page - n_pages]:
-                keys[page - n_pages] = storable(key)
-            found += 1
-        else:
-            aliases.append((storable(key), page))
-    joined = "".join(urls)
-    if storable(joined) != joined:
-        urls = [storable(url) for url in urls]
-    sites = pages.sites[n_pages:].tolist()
-    depths = pages.depths[n_pages:].tolist()
-    cursor.executemany(
-        "INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)",
-        zip(ids, urls, keys, sites, depths, strict=True),
-    )
+    new_pages, aliases = pages.rows_from(n_pages, n_identities)
+    urls = "".join([row[1] for row in new_pages])
+    if "\0" in urls or not urls.isascii() or any(row[2] is not None for row in new_pages):
+        new_pages = [
+            (page, storable(url), None if key is None else storable(key), site, depth)
+            for page, url, key, site, depth in new_pages
+        ]
+    cursor.executemany("INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)", new_pages)
     if aliases:
-        cursor.executemany("INSERT INTO aliases(key, page) VALUES(?, ?)", aliases)
+        cursor.executemany(
+            "INSERT INTO aliases(key, page) VALUES(?, ?)",
+            [(storable(key), page) for key, page in aliases],
+        )

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """What `meta` says under `schema_version`; a store of another version is refused."""
 
-OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid")
+OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "ended_at")
 """Keys of `meta` that the store writes itself."""
 
 # json_extract by position keeps SQLite's parsed copy of the anchors from one link to the next, and
@@ -33,7 +33,13 @@ CREATE TABLE visits(
     content_hash INTEGER NOT NULL, targets TEXT NOT NULL, anchors TEXT, outside TEXT,
     title TEXT NOT NULL, text BLOB, error TEXT NOT NULL);
 CREATE TABLE requests(id INTEGER PRIMARY KEY, page INTEGER NOT NULL, request BLOB NOT NULL);
+CREATE TABLE unfiltered(page INTEGER PRIMARY KEY);
+CREATE TABLE leased(page INTEGER PRIMARY KEY);
+CREATE TABLE site_states(
+    host TEXT PRIMARY KEY, crawl_delay REAL, refusals INTEGER NOT NULL, pause REAL NOT NULL,
+    paused_until REAL NOT NULL);
 CREATE INDEX visits_page ON visits(page);
+CREATE INDEX requests_page ON requests(page);
 CREATE VIEW links(source, target, anchor) AS
     SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
     FROM visits v, json_each(v.targets) t WHERE +v.page >= 0;
@@ -72,5 +78,6 @@ def check_version(path: Path, db: sqlite3.Connection) -> None:
         writer = found.get("crawlprio_version", "of unknown version")
         raise StoreError(
             f"{path}: schema version {found['schema_version']}, written by crawlprio {writer}; "
-            f"crawlprio {version('crawlprio')} reads version {SCHEMA_VERSION}: use the former."
+            f"crawlprio {version('crawlprio')} reads version {SCHEMA_VERSION}: use the one that "
+            "wrote it, or crawl anew."
         )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ import numpy as np
 
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.files import (
     NameTaken,
     StoreInUse,
@@ -30,9 +32,12 @@ from crawlprio.store.files import (
     sentences,
     unopened,
 )
-from crawlprio.store.page_rows import insert_pages, read_pages
+from crawlprio.store.page_rows import insert_pages, load_stored_pages, read_pages
+from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.rows import VISIT_COLUMNS, row_visit, storable, target_list, visit_row
 from crawlprio.store.schema import OWN_FACTS, check_version, create_schema
+from crawlprio.store.site_states import SiteState, put_site_state, read_site_states
+from crawlprio.store.stored_pages import StoredPages, UrlRow
 
 if TYPE_CHECKING:
     from crawlprio.linkgraph import LinkGraph
@@ -61,7 +66,13 @@ class Store:
         self._cursor = db.cursor()
         self._lock = lock
         self._n_pages = self._n_sites = self._n_identities = self._n_visits = 0
-        self._requested: set[int] = set()
+        self._n_requests = 0
+        self._leased: set[int] = set()
+        self._newly_leased: set[int] = set()
+        self._unfiltered: dict[int, bool] = {}
+        self.ended_at: float | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._is_open = True
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -129,7 +140,13 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Fold the log into the store and let the next writer in; a second call does nothing."""
+        """Fold the log into the store and let the next writer in; a second call does nothing.
+
+        The table of `stored_pages` reads on.
+        """
+        self._is_open = False
+        if self._checkpoints is not None:
+            self._checkpoints.stop()
         self._db.close()
         if self._lock is not None:
             self._lock.release()
@@ -156,21 +173,27 @@ class Store:
         return self._n_visits
 
     def record(
-        self, visit: Visit, pages: PageTable, requests: Sequence[tuple[int, bytes]] = ()
+        self,
+        visit: Visit,
+        pages: PageTable,
+        requests: Sequence[tuple[int, bytes]] = (),
+        *,
+        ends_request: bool = True,
     ) -> int:
         """A visit is on disk, with all pages discovered since the last call, or neither is.
-
-        The first request stored for its page, if there is one, is gone with it.
 
         Parameters
         ----------
         visit
             Its page and targets are pages of `pages`. That of `NO_PAGE` marks its targets as seeds.
         pages
-            The table of this crawl: the one given before, or the one that `load_pages` returned.
+            The table of this crawl: the one given before, or the one that `load_pages` or
+            `stored_pages` returned.
         requests
             `(page, request)` of the requests that wait since the last call and are more than a
             link, in whatever form the caller will read back.
+        ends_request
+            Whether the first request stored for its page, if there is one, is gone with the visit.
 
         Returns
         -------
@@ -193,11 +216,14 @@ class Store:
             seq = self._cursor.execute(_INSERT_VISIT, row).lastrowid
             if visit.page == NO_PAGE:
                 self._mark_seeds(targets)
-            if visit.page in self._requested:
-                self._cursor.execute(_DELETE_REQUEST, (visit.page,))
+            n_done = 0
+            if self._n_requests and ends_request:
+                n_done = self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
             self._add_requests(requests)
+            self._add_marks(visit.page)
         self._note(pages)
         self._n_visits += visit.page != NO_PAGE
+        self._n_requests += len(requests) - n_done
         assert seq is not None
         return seq
 
@@ -212,7 +238,63 @@ class Store:
             self._add_pages(pages)
             self._mark_seeds([int(page) for page in seeds])
             self._add_requests(requests)
+            self._add_marks(NO_PAGE)
         self._note(pages)
+        self._n_requests += len(requests)
+
+    def mark_leased(self, page: int) -> None:
+        """A page is handed out: on disk with what is recorded next, until its visit is."""
+        if page not in self._leased:
+            self._newly_leased.add(page)
+
+    def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
+        """A page that was asked for with `dont_filter` is new to requests without, or no more.
+
+        On disk with what is recorded next.
+        """
+        self._unfiltered[page] = unfiltered
+
+    def leased(self) -> list[int]:
+        """The pages that were handed out when the process that wrote the store was killed."""
+        pages = self._marked("leased")
+        self._leased.update(pages)
+        return pages
+
+    def unfiltered(self) -> list[int]:
+        """The pages that are new to requests without `dont_filter`."""
+        return self._marked("unfiltered")
+
+    def keep_site_state(self, state: SiteState) -> None:
+        """What was learnt of a site is on disk, instead of what was before."""
+        with _Transaction(self):
+            put_site_state(self._cursor, state)
+
+    def site_states(self) -> list[SiteState]:
+        """What was learnt of sites, by host name."""
+        with sentences(self.path):
+            return list(read_site_states(self._db))
+
+    def last_fetches(self) -> list[tuple[int, float, float]]:
+        """For each site fetched from: its id, and `fetched_at` and `elapsed` of its last visit.
+
+        O(visits).
+        """
+        with sentences(self.path):
+            return self._db.execute(
+                "SELECT site, fetched_at, elapsed FROM (SELECT site, max(seq) AS last"
+                " FROM visits JOIN pages ON pages.id = page GROUP BY site)"
+                " CROSS JOIN visits ON seq = last ORDER BY site"
+            ).fetchall()
+
+    def note_end(self, ended_at: float) -> None:
+        """The run ends in good order, at a Unix time: nothing is handed out any more.
+
+        The next process that opens the store for writing finds the time in the attribute
+        `ended_at`; None there means that the last one was killed.
+        """
+        with _Transaction(self):
+            self._cursor.execute("DELETE FROM leased")
+            self._put_meta("ended_at", repr(ended_at))
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -240,36 +322,104 @@ class Store:
         with self.snapshot(), sentences(self.path):
             pages = read_pages(self._db)
         if self._lock is not None:
-            self._n_identities = len(pages._ids)
+            self._n_identities = pages.n_identities
         return pages
 
-    def visits(self) -> Iterator[Visit]:
+    def stored_pages(self) -> StoredPages:
+        """The page table of the crawl that this store is of, its URLs left on disk.
+
+        For the one writer: `record` takes it, and no other table then. It reads URLs from here,
+        also after `close`. O(pages), some 2 s for a million.
+        """
+        pages = StoredPages(self.read_urls)
+        with self.snapshot(), sentences(self.path):
+            load_stored_pages(self._db, pages)
+        self._n_identities = pages.n_identities
+        return pages
+
+    def read_urls(self, pages: Iterable[int]) -> list[UrlRow]:
+        """URL and `key` of stored pages, also once the store is closed. Some 3 µs each."""
+        if not self._is_open:
+            with (
+                contextlib.closing(open_database(self.path, readonly=True)) as db,
+                sentences(self.path),
+            ):
+                return read_url_rows(db, pages)
+        with sentences(self.path):
+            return read_url_rows(self._db, pages)
+
+    def page_urls(self) -> Iterator[str]:
+        """The URL of every page, in order; one at a time is in memory."""
+        with sentences(self.path):
+            for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
+                yield url
+
+    def visits(self, *, texts: bool = True, anchors: bool = True) -> Iterator[Visit]:
         """The visits come back in the order recorded, equal field by field to what was put in.
 
         Anchors that were all empty come back as none. Visits recorded while this runs are not
         among them. One visit at a time is in memory.
+
+        Parameters
+        ----------
+        texts
+            False leaves out title, text and links outside, which saves half of the time.
+        anchors
+            False leaves out anchor texts.
         """
+        columns = VISIT_COLUMNS
+        if not texts:
+            columns = columns.replace("outside, title, text", "NULL, '', NULL")
+        if not anchors:
+            columns = columns.replace("anchors", "NULL")
         with sentences(self.path):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if self._lock is None:  # the pages that these visits may name, or more
                 self._count()
             for row in self._db.execute(
-                f"SELECT {VISIT_COLUMNS} FROM visits WHERE seq <= ? ORDER BY seq", (last,)
+                f"SELECT {columns} FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
                 yield row_visit(row, self._n_pages)
 
     def requests(self) -> Iterator[tuple[int, bytes]]:
         """The requests that were recorded for pages and not visited since, in order."""
         with sentences(self.path):
-            for page, request in self._db.execute("SELECT page, request FROM requests ORDER BY id"):
-                self._requested.add(page)
+            for row in self._db.execute("SELECT page, request FROM requests ORDER BY id"):
+                page, request = row
+                if not (isinstance(page, int) and 0 <= page < self._n_pages):
+                    raise ValueError(f"a request of page {page}, of {self._n_pages} pages")
+                if not isinstance(request, bytes):
+                    raise TypeError(f"the request of page {page} is no bytes")
                 yield page, request
+
+    def request(self, page: int) -> bytes | None:
+        """The first request recorded for a page and not visited since; None without one."""
+        with sentences(self.path):
+            row = self._db.execute(
+                "SELECT request FROM requests WHERE page = ? ORDER BY id LIMIT 1", (page,)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
 
     def seeds(self) -> list[int]:
         """The pages marked as seeds, in order of discovery."""
         with sentences(self.path):
             rows = self._db.execute("SELECT id FROM pages WHERE seed ORDER BY id")
             return [page for (page,) in rows]
+
+    def redirected_seeds(self) -> list[str]:
+        """The URLs at which seeds that redirect arrived, in the order of the seeds. O(seeds)."""
+        with sentences(self.path):
+            rows = self._db.execute(
+                "WITH RECURSIVE hops(first, page, n) AS ("
+                " SELECT id, id, 0 FROM pages WHERE seed UNION"
+                " SELECT first, json_extract(targets, '$[0]'), n + 1"
+                " FROM hops JOIN visits USING (page)"
+                " WHERE status BETWEEN 300 AND 399 AND targets <> '[]' AND n < 20)"
+                " SELECT url FROM hops JOIN pages ON id = hops.page"
+                " WHERE n > 0 AND EXISTS(SELECT 1 FROM visits WHERE visits.page = hops.page"
+                " AND status BETWEEN 200 AND 299) ORDER BY first, n"
+            )
+            return [url for (url,) in rows]
 
     def link_rows(self) -> Iterator[tuple[int, list[int], list[str]]]:
         """Each visited page with its targets and their anchor texts, by its last visit, in order.
@@ -341,8 +491,11 @@ class Store:
     def _start_writing(self) -> Store:
         """Set what SQLite keeps per connection, and say which process writes."""
         self._db.execute("PRAGMA synchronous = NORMAL")
+        self._checkpoints = Checkpoints(self.path, self._db)
         with _Transaction(self):
             self._put_meta("writer_pid", str(os.getpid()))
+            self.ended_at = _seconds(self.get_meta("ended_at"))
+            self._cursor.execute("DELETE FROM meta WHERE key = 'ended_at'")
         return self
 
     def _count(self) -> None:
@@ -350,9 +503,9 @@ class Store:
         one = self._db.execute(
             "SELECT (SELECT ifnull(max(id) + 1, 0) FROM pages),"
             " (SELECT ifnull(max(id) + 1, 0) FROM sites), (SELECT count(*) FROM aliases),"
-            " (SELECT count(*) FROM visits WHERE page >= 0)"
+            " (SELECT count(*) FROM visits WHERE page >= 0), (SELECT count(*) FROM requests)"
         ).fetchone()
-        self._n_pages, self._n_sites, n_aliases, self._n_visits = one
+        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._n_requests = one
         self._n_identities = self._n_pages + n_aliases
 
     def _add_pages(self, pages: PageTable) -> None:
@@ -369,7 +522,29 @@ class Store:
         """Insert requests, inside a transaction."""
         if requests:
             self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
-            self._requested.update(page for page, _ in requests)
+
+    def _add_marks(self, visited: int) -> None:
+        """Insert and delete what was marked since the last call, inside a transaction."""
+        execute = self._cursor.execute
+        if visited in self._leased:
+            execute("DELETE FROM leased WHERE page = ?", (visited,))
+            self._leased.discard(visited)
+        self._newly_leased.discard(visited)
+        for page in self._newly_leased:
+            execute("INSERT OR IGNORE INTO leased VALUES(?)", (page,))
+        for page, unfiltered in self._unfiltered.items():
+            if unfiltered:
+                execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
+            else:
+                execute("DELETE FROM unfiltered WHERE page = ?", (page,))
+
+    def _marked(self, table: str) -> list[int]:
+        """The pages in a table of marks; ValueError for one that is no page."""
+        with sentences(self.path):
+            pages = [page for (page,) in self._db.execute(f"SELECT page FROM {table} ORDER BY 1")]
+            if pages and not 0 <= pages[0] <= pages[-1] < self._n_pages:
+                raise ValueError(f"page {pages[0]} or {pages[-1]}, of {self._n_pages}, in {table}")
+        return pages
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
@@ -378,7 +553,20 @@ class Store:
     def _note(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
         self._n_pages, self._n_sites = len(pages), pages.n_sites
-        self._n_identities = len(pages._ids)
+        self._n_identities = pages.n_identities
+        pages.note_stored()
+        self._leased |= self._newly_leased
+        self._newly_leased.clear()
+        self._unfiltered.clear()
+
+
+def _seconds(text: str) -> float | None:
+    """A Unix time as `meta` has it; None if there is none, or it is no time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 class _Transaction:
@@ -410,6 +598,8 @@ class _Transaction:
         if error is None:
             try:
                 store._cursor.execute("COMMIT")
+                if store._checkpoints is not None:
+                    store._checkpoints.note_commit()
                 return
             except sqlite3.Error as failure:
                 error = failure

@@ -1,0 +1,138 @@
+"""A compiled open-addressing table from 64-bit hashes to small numbers.
+
+Nothing here knows pages, or what is hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.int64]
+Values = NDArray[np.int32]
+
+EMPTY = -1
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 / golden ratio, odd: spreads hashes that differ in few bits (D. E. Knuth, The Art of
+Computer Programming 3, 6.4)."""
+
+
+class HashTable:
+    """Finds a number by a 64-bit hash in 16 to 32 bytes of memory an entry.
+
+    Two arrays, 12 bytes a slot, at most three quarters full, twice as long whenever they are.
+    Linear probing from a slot that stands as far along in a longer table, so that growing reads and
+    writes both arrays from front to back.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = np.empty(1024, dtype=np.int64)
+        self._values = np.full(1024, EMPTY, dtype=np.int32)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def find(self, hashed: int) -> int:
+        """Return the number of a hash, or -1. O(1)."""
+        return int(_find(self._hashes, self._values, hashed))
+
+    def find_all(self, hashes: Iterable[int]) -> list[int]:
+        """Return the number of each hash, or -1; one compiled call for all of them."""
+        wanted = np.array(list(hashes), dtype=np.int64)
+        numbers: list[int] = _find_all(self._hashes, self._values, wanted).tolist()
+        return numbers
+
+    def add(self, hashed: int, value: int) -> bool:
+        """Enter a number, 0 or more; return False, and change nothing, if the hash is there."""
+        self._make_room(1)
+        is_new = bool(_add(self._hashes, self._values, hashed, value))
+        self._n += is_new
+        return is_new
+
+    def add_run(self, hashes: Sequence[int] | Hashes, first: int) -> list[int]:
+        """Enter first, first + 1, ... under these hashes, in one compiled call.
+
+        Returns
+        -------
+        list of int
+            positions of the hashes that were there already; those are left as they were.
+        """
+        new = np.asarray(hashes, dtype=np.int64)
+        self._make_room(len(new))
+        taken: list[int] = _add_run(self._hashes, self._values, new, first).tolist()
+        self._n += len(new) - len(taken)
+        return taken
+
+    def _make_room(self, n_more: int) -> None:
+        n_slots = len(self._values)
+        while 4 * (self._n + n_more) > 3 * n_slots:
+            n_slots *= 2
+        if n_slots > len(self._values):
+            hashes = np.empty(n_slots, dtype=np.int64)
+            values = np.full(n_slots, EMPTY, dtype=np.int32)
+            _move(self._hashes, self._values, hashes, values)
+            self._hashes, self._values = hashes, values
+
+
+@njit(cache=True)
+def _slot(hashes: Hashes, values: Values, hashed: int) -> int:
+    """The slot that a hash stands in, or the empty one where it belongs."""
+    mask = len(values) - 1
+    # The upper 32 bits, scaled to the length.
+    upper = (np.uint64(hashed) * _GOLDEN) >> np.uint64(32)
+    at = np.int64((upper * np.uint64(len(values))) >> np.uint64(32))
+    while values[at] != EMPTY and hashes[at] != hashed:
+        at = (at + 1) & mask
+    return int(at)
+
+
+@njit(cache=True)
+def _find(hashes: Hashes, values: Values, hashed: int) -> int:
+    return int(values[_slot(hashes, values, hashed)])
+
+
+@njit(cache=True)
+def _find_all(hashes: Hashes, values: Values, wanted: Hashes) -> Values:
+    found = np.empty(len(wanted), dtype=np.int32)
+    for at in range(len(wanted)):
+        found[at] = values[_slot(hashes, values, wanted[at])]
+    return found
+
+
+@njit(cache=True)
+def _add(hashes: Hashes, values: Values, hashed: int, value: int) -> bool:
+    at = _slot(hashes, values, hashed)
+    if values[at] != EMPTY:
+        return False
+    hashes[at] = hashed
+    values[at] = value
+    return True
+
+
+@njit(cache=True)
+def _add_run(hashes: Hashes, values: Values, new: Hashes, first: int) -> NDArray[np.int64]:
+    taken = np.empty(len(new), dtype=np.int64)
+    n_taken = 0
+    for at in range(len(new)):
+        if not _add(hashes, values, new[at], first + at):
+            taken[n_taken] = at
+            n_taken += 1
+    return taken[:n_taken].copy()
+
+
+@njit(cache=True)
+def _move(hashes: Hashes, values: Values, to_hashes: Hashes, to_values: Values) -> None:
+    """Enter all of one table into another, from the first slot that begins a run of entries."""
+    n_slots = len(values)
+    start = 0
+    while values[start] != EMPTY:
+        start += 1
+    for step in range(n_slots):
+        at = (start + step) % n_slots
+        if values[at] != EMPTY:
+            _add(to_hashes, to_values, hashes[at], values[at])

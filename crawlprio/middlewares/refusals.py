@@ -1,0 +1,188 @@
+"""The downloader middleware that fetches nothing private, and counts what else is refused.
+
+It must not know how pages are ordered.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request, signals
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.robotstxt import ProtegoRobotParser
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import load_object
+
+from crawlprio.addresses import PRIVATE_ADDRESSES, PrivateAddresses
+from crawlprio.middlewares.resolving import CheckingResolver
+from crawlprio.virtual import VirtualWeb
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger("crawlprio")
+
+MAX_ROBOTS_BYTES = 512 * 1024
+"""Bytes of a robots.txt that are read; RFC 9309, section 2.5, has 500 KiB as the least."""
+
+MAX_ROBOTS_REDIRECTS = 5
+"""Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
+
+_PRIVATE = "private-address"
+_PRIVATE_OF: WeakKeyDictionary[Crawler, PrivateAddresses] = WeakKeyDictionary()
+
+
+def private_addresses(crawler: Crawler) -> PrivateAddresses:
+    """Return what says which private addresses a crawl may fetch from; always the same one.
+
+    In a virtual crawl, which opens no connection but to loopback, and in `scrapy shell`, where a
+    person asks for each page, all may be fetched from.
+    """
+    private = _PRIVATE_OF.get(crawler)
+    if private is None:
+        mode = crawler.settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
+        is_shell = crawler.settings.getbool("KEEP_ALIVE")
+        if VirtualWeb.of(crawler) is not None or is_shell or mode not in PRIVATE_ADDRESSES:
+            mode = "allow"
+        private = _PRIVATE_OF[crawler] = PrivateAddresses(mode)
+    return private
+
+
+class RefusalMiddleware:
+    """Refuses fetches from private addresses, before a name is resolved and after.
+
+    What is asked for is checked first: pages, redirects, robots.txt, media. Then the addresses that
+    a name resolves to are checked where the connection takes them from, so that a name that points
+    to another address a moment later gains nothing. Through an HTTP proxy names are resolved at the
+    proxy, and under a download handler that does not resolve with Twisted's reactor out of reach:
+    then only hosts that are addresses themselves, or local names, are refused.
+
+    Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Counted too
+    are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
+    (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
+
+    Its place is between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._private = PrivateAddresses("allow")
+        self._max_redirects = crawler.settings.getint("REDIRECT_MAX_TIMES")
+        self._resolver: CheckingResolver | None = None
+        connect = crawler.signals.connect
+        connect(self._spider_opened, signal=signals.spider_opened)
+        connect(self._spider_closed, signal=signals.spider_closed)
+        connect(self._request_sent, signal=signals.request_reached_downloader)
+        connect(self._request_done, signal=signals.request_left_downloader)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> RefusalMiddleware:
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> None:
+        """Refuse a fetch whose host is a private address, or a local name."""
+        host = urlparse_cached(request).hostname or ""
+        if not self._private.allows_host(host):
+            self._refuse(_PRIVATE)
+            raise IgnoreRequest(f"{host} is private (CRAWLPRIO_PRIVATE_ADDRESSES)")
+        if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
+            request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Count a redirect that will not be followed."""
+        location = response.headers.get("Location") if 300 <= response.status < 400 else None
+        if location:
+            scheme, colon, _ = location.strip().lower().partition(b":")
+            if colon and scheme.isalpha() and scheme not in (b"http", b"https"):
+                self._refuse("redirect-scheme")
+            elif request.meta.get("redirect_ttl", self._max_redirects) <= 0:
+                self._refuse("redirects")
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Turn the end of a fetch whose host resolved to private addresses into a refusal."""
+        if isinstance(exception, DownloadCancelledError):
+            self._refuse("too-large")
+        host = urlparse_cached(request).hostname or ""
+        if self._resolver is not None and self._resolver.has_refused(self._private, host):
+            self._refuse(_PRIVATE)
+            raise IgnoreRequest(
+                f"{host} has a private address (CRAWLPRIO_PRIVATE_ADDRESSES)"
+            ) from exception
+
+    def _refuse(self, reason: str) -> None:
+        self._crawler.stats.inc_value(f"crawlprio/refused/{reason}")
+
+    def _spider_opened(self) -> None:
+        self._private = private_addresses(self._crawler)
+        if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+            self._resolver = CheckingResolver.installed()
+            self._resolver.n_users += 1
+        for scheme in ("http", "https"):
+            handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+            if handler and not self._private.is_open and not _resolves_with_reactor(handler):
+                logger.info(
+                    "The download handler for %s resolves names itself: of private addresses only "
+                    "those that are written in URLs are refused.",
+                    scheme,
+                )
+
+    def _spider_closed(self) -> None:
+        if self._resolver is not None:
+            self._resolver.n_users -= 1
+            self._resolver.forget(self._private)
+            self._resolver.uninstall_if_unused()
+
+    def _request_sent(self, request: Request) -> None:
+        if self._resolver is not None and not request.meta.get("proxy"):
+            self._resolver = CheckingResolver.installed(self._resolver)
+            self._resolver.check(self._private, urlparse_cached(request).hostname or "")
+
+    def _request_done(self, request: Request) -> None:
+        if self._resolver is not None and not request.meta.get("proxy"):
+            self._resolver.check(self._private, urlparse_cached(request).hostname or "", -1)
+
+
+def _resolves_with_reactor(handler: Any) -> bool:
+    """Whether a download handler is one of Scrapy's on Twisted, or made from one."""
+    try:
+        found = load_object(handler)
+    except (ImportError, NameError, ValueError):
+        return False
+    return getattr(found, "__module__", "").startswith("scrapy.core.downloader.handlers.h2") or (
+        isinstance(found, type) and issubclass(found, HTTP11DownloadHandler)
+    )
+
+
+class BoundedCompression(HttpCompressionMiddleware):
+    """Scrapy's decompression, which counts the bodies that grow beyond DOWNLOAD_MAXSIZE."""
+
+    def process_response(  # type: ignore[override]
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Decompress a body, and no further than it may grow."""
+        try:
+            return super().process_response(request, response)
+        except IgnoreRequest:
+            if self.stats:
+                self.stats.inc_value("crawlprio/refused/too-large")
+            raise
+
+
+class BoundedRobotParser(ProtegoRobotParser):
+    """Scrapy's parser of robots.txt, which reads the first `MAX_ROBOTS_BYTES` of it.
+
+    It is used unless the project has a ROBOTSTXT_PARSER of its own.
+    """
+
+    def __init__(self, robotstxt_body: bytes, spider: Any) -> None:
+        if len(robotstxt_body) > MAX_ROBOTS_BYTES:
+            end = robotstxt_body.rfind(b"\n", 0, MAX_ROBOTS_BYTES)
+            robotstxt_body = robotstxt_body[: end if end > 0 else MAX_ROBOTS_BYTES]
+        super().__init__(robotstxt_body, spider)

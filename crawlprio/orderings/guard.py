@@ -1,0 +1,174 @@
+"""Calls of an ordering's methods, which make one sentence of what a user's own class does wrong.
+
+Nothing here knows the frontier; compiled code relies on what is checked here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
+from crawlprio.pages import PageIds, Visit
+
+_REMEDY = "mend it, or go on with another ORDERING"
+
+
+class OrderingError(CrawlprioError):
+    """An ordering raised an exception, or answered what is no answer."""
+
+
+def open_ordering(
+    ordering: Ordering, pages: Pages, truth: Callable[[int], float] | None = None
+) -> None:
+    """Open an ordering; an exception of its own becomes an `OrderingError`."""
+    try:
+        ordering.open(pages, truth)
+    except Exception as error:
+        raise _failure(ordering, "open", error) from error
+
+
+def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Changed:
+    """Let an ordering learn from a visit; return the pages whose keys changed, which are pages.
+
+    Raises
+    ------
+    OrderingError
+        if it raises; if what it returns is neither `ALL_PAGES` nor ids of pages; if its keys are no
+        float64 array, too few, or not finite. Keys are looked at where they may have changed.
+    """
+    first = ordering.n_pages
+    try:
+        changed = ordering.learn(visit, n_pages, again=again)
+    except Exception as error:
+        raise _failure(ordering, "observe", error) from error
+    if _is_trusted(ordering):
+        return changed
+    _check_keys(ordering, n_pages)
+    if changed is ALL_PAGES:
+        _check_finite(ordering, "observe", ordering.keys[:n_pages])
+        return changed
+    ids = _page_ids(ordering, changed, n_pages)
+    _check_finite(ordering, "discover", ordering.keys[first:n_pages])
+    _check_finite(ordering, "observe", ordering.keys[ids])
+    return ids
+
+
+def site_key(ordering: Ordering, site: int, best_key: float, n_waiting: int) -> float:
+    """Return the rank of a site, a finite number; an `OrderingError` if it is none."""
+    try:
+        key = float(ordering.site_key(site, best_key, n_waiting))
+    except Exception as error:
+        raise _failure(ordering, "site_key", error) from error
+    if not math.isfinite(key):
+        raise OrderingError(_sentence(ordering, "site_key", f"returned {key}"))
+    return key
+
+
+def recomputation(ordering: Ordering) -> Callable[[], Keys] | None:
+    """Return the work that is due, which raises nothing but an `OrderingError`."""
+    try:
+        work = ordering.recomputation()
+    except Exception as error:
+        raise _failure(ordering, "recomputation", error) from error
+    if work is None or _is_trusted(ordering):
+        return work
+
+    def compute() -> Keys:
+        try:
+            return work()
+        except Exception as error:
+            raise _failure(ordering, "recomputation", error) from error
+
+    return compute
+
+
+def accept(ordering: Ordering, result: Keys) -> Changed:
+    """Let an ordering take over the result of a recomputation; checked as in `learn`."""
+    try:
+        changed = ordering.accept(result)
+    except Exception as error:
+        raise _failure(ordering, "accept", error) from error
+    if _is_trusted(ordering):
+        return changed
+    _check_keys(ordering, ordering.n_pages)
+    _check_finite(ordering, "accept", ordering.keys[: ordering.n_pages])
+    if changed is ALL_PAGES:
+        return changed
+    return _page_ids(ordering, changed, ordering.n_pages, "accept")
+
+
+def _is_trusted(ordering: Ordering) -> bool:
+    """Whether an ordering is one of crawlprio's own, whose answers need no look."""
+    return type(ordering).__module__.startswith("crawlprio.orderings.")
+
+
+def _page_ids(
+    ordering: Ordering, changed: object, n_pages: int, method: str = "observe"
+) -> PageIds:
+    """Ids of pages as compiled code wants them."""
+    try:
+        ids = np.asarray(changed)
+        if not len(ids):
+            return np.empty(0, dtype=np.int32)
+        is_right = ids.ndim == 1 and ids.dtype.kind in "iu"
+        if is_right and ids.min() >= 0 and ids.max() < n_pages:
+            return ids.astype(np.int32)
+    except (TypeError, ValueError):
+        pass
+    raise OrderingError(
+        _sentence(
+            ordering,
+            method,
+            f"returned {str(changed)[:60]}, which is neither ALL_PAGES nor an array of page ids "
+            f"below {n_pages}",
+        )
+    )
+
+
+def _check_keys(ordering: Ordering, n_pages: int) -> None:
+    keys: object = ordering.keys
+    if not (
+        isinstance(keys, np.ndarray)
+        and keys.dtype == np.float64
+        and keys.ndim == 1
+        and len(keys) >= n_pages
+        and keys.flags.c_contiguous
+        and keys.flags.writeable
+    ):
+        shape = f"{keys.dtype}, {keys.shape}" if isinstance(keys, np.ndarray) else type(keys)
+        raise OrderingError(
+            f"Ordering {_name(ordering)}: keys is {shape}; it must stay an array of float64 with "
+            f"room for {n_pages} pages: {_REMEDY}."
+        )
+
+
+def _check_finite(ordering: Ordering, method: str, keys: Keys) -> None:
+    if not np.isfinite(keys).all():
+        bad = keys[~np.isfinite(keys)][0]
+        raise OrderingError(_sentence(ordering, method, f"gave a page the key {bad}"))
+
+
+def _failure(ordering: Ordering, method: str, error: Exception) -> CrawlprioError:
+    """The sentence for an exception, with the method of the ordering that it came from."""
+    if isinstance(error, CrawlprioError):
+        return error
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_locals.get("self") is ordering:
+            found = frame.tb_frame.f_code.co_name
+            if found in ("discover", "observe"):
+                method = found
+        frame = frame.tb_next
+    return OrderingError(_sentence(ordering, method, f"raised {type(error).__name__}: {error}"))
+
+
+def _sentence(ordering: Ordering, method: str, did: str) -> str:
+    return f"Ordering {_name(ordering)}: {method} {did}; {_REMEDY}."
+
+
+def _name(ordering: Ordering) -> str:
+    return f"{type(ordering).__module__}.{type(ordering).__qualname__}"

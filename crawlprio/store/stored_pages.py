@@ -1,0 +1,231 @@
+"""The page table of a crawl with a store: URLs on disk, a hash of each identity in memory.
+
+It must not know SQL, files or visits.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from crawlprio.hashtable import HashTable
+from crawlprio.pages import MAX_DEPTH, NO_PAGE, PageRow, PageTable
+from crawlprio.store.rows import storable
+
+REMEMBERED = 20_000
+"""Pages whose URLs are in memory at least, once that many are known, and at most twice as many."""
+
+READ_AHEAD = 256
+"""Pages read at once where the last one asked for was the one before."""
+
+UrlRow = tuple[str, str | None]
+"""URL and identity of a page, the identity None where it is the URL."""
+
+
+class StoredPages(PageTable):
+    """A page table whose URLs are in the crawl store: some 26 bytes of memory a page.
+
+    A page is found by a 64-bit hash of its identity, Python's own of a text, which is keyed anew in
+    each process. What is found is held against the identity in the store, one indexed query unless
+    the page was met lately; so two identities of one hash are two pages, always. Pages that are not
+    recorded yet are in memory. Where a store replaces characters that SQLite cannot hold, the page
+    goes by what is stored.
+
+    Memory: 16 to 32 bytes a page in the hash table, 6 for site and depth, and the URLs of 20,000 to
+    40,000 pages met lately (some 10 MB).
+
+    Parameters
+    ----------
+    read
+        returns the stored `(URL, identity)` of pages; the identity None where it is the URL.
+    hash_of
+        gives the 64-bit hash of an identity.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Iterable[int]], list[UrlRow]],
+        hash_of: Callable[[str], int] = hash,
+    ) -> None:
+        super().__init__()
+        self._read = read
+        self._hash_of = hash_of
+        self._table = HashTable()
+        # Aliases, and identities whose hash means another page.
+        self._exact: dict[str, int] = {}
+        self._n_identities = 0
+        # Pages met lately, by identity and by id, in two generations; the younger one has all that
+        # is not recorded.
+        self._young: dict[str, int] = {}
+        self._old: dict[str, int] = {}
+        self._young_urls: dict[int, str] = {}
+        self._old_urls: dict[int, str] = {}
+        self._new_rows: list[PageRow] = []
+        self._new_aliases: list[tuple[str, int]] = []
+        self._ahead: list[str] = []
+        self._first_ahead = 0
+
+    @property
+    def n_identities(self) -> int:
+        return self._n_identities
+
+    def find(self, identity: str) -> int:
+        """Return the page with this identity, or `NO_PAGE`."""
+        page = self._young.get(identity, NO_PAGE)
+        return self._find_all([identity])[0] if page == NO_PAGE else page
+
+    def find_all(self, identities: Iterable[str]) -> list[int]:
+        """Return the page with each identity, or `NO_PAGE`; faster than one by one."""
+        identities = list(identities)
+        get = self._young.get
+        found = [get(identity, NO_PAGE) for identity in identities]
+        if NO_PAGE in found:
+            missing = [at for at, page in enumerate(found) if page == NO_PAGE]
+            pages = self._find_all([identities[at] for at in missing])
+            for at, page in zip(missing, pages, strict=True):
+                found[at] = page
+        return found
+
+    def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
+        """Give a new page the next id; the identity must not be known yet."""
+        page = self._place(site, depth)
+        self._young[identity] = page
+        self._young_urls[page] = url
+        key = None if identity == url else identity
+        self._new_rows.append((page, url, key, site, min(depth, MAX_DEPTH)))
+        self._n_identities += 1
+        return page
+
+    def alias(self, identity: str, page: int) -> None:
+        """Let a second identity mean `page`. Aliases stay in memory."""
+        self._n_identities += identity not in self._exact
+        self._exact[identity] = page
+        self._young[identity] = page
+        self._new_aliases.append((identity, page))
+
+    def url(self, page: int) -> str:
+        """Return the URL of a page: from the store, unless it was met lately.
+
+        Pages asked for in order of discovery are read many at once.
+        """
+        url = self._young_urls.get(page)
+        if url is None:
+            url = self._old_urls.get(page)
+        if url is None:
+            at = page - self._first_ahead
+            if not 0 <= at < len(self._ahead):
+                n_ahead = READ_AHEAD if at == len(self._ahead) else 1
+                n_stored = self._n_pages - len(self._new_rows)
+                rows = self._read(range(page, max(min(page + n_ahead, n_stored), page + 1)))
+                self._ahead, self._first_ahead, at = [url for url, _ in rows], page, 0
+            url = self._ahead[at]
+        return url
+
+    def urls(self, pages: Iterable[int]) -> list[str]:
+        """Return the URLs of pages, those that were not met lately from the store."""
+        pages = list(pages)
+        young, old = self._young_urls.get, self._old_urls.get
+        found = [young(page, old(page)) for page in pages]
+        if None in found:
+            unmet = [page for page, url in zip(pages, found, strict=True) if url is None]
+            rows = iter(self._read(unmet))
+            return [next(rows)[0] if url is None else url for url in found]
+        return [url for url in found if url is not None]
+
+    def rows_from(
+        self, n_pages: int, n_identities: int
+    ) -> tuple[list[PageRow], list[tuple[str, int]]]:
+        """Return what is not stored yet; the store that reads this table is the one to ask."""
+        if n_pages != self._n_pages - len(self._new_rows):
+            raise ValueError(f"The table's own store has more or less than {n_pages} pages.")
+        return self._new_rows, self._new_aliases
+
+    def note_stored(self) -> None:
+        """Note that the store has all that the table holds: it need not stay in memory."""
+        rows = self._new_rows
+        if rows:
+            identities = [row[1] if row[2] is None else row[2] for row in rows]
+            first = self._n_pages - len(rows)
+            self._enter(identities, first)
+            self._new_rows = []
+        if self._new_aliases:
+            self._new_aliases = []
+        if len(self._young) > REMEMBERED:
+            self._old, self._old_urls = self._young, self._young_urls
+            self._young, self._young_urls = {}, {}
+
+    def load(
+        self,
+        hosts: Sequence[str],
+        chunks: Iterable[Sequence[Sequence[object]]],
+        aliases: Iterable[tuple[str, int]],
+    ) -> None:
+        """Take over what a store holds, into a table that is empty.
+
+        Parameters
+        ----------
+        hosts
+            host names of the sites, in order.
+        chunks
+            columns of rows of pages, in order: ids, URLs, identities or None, sites, depths.
+        aliases
+            `(identity, page)`.
+
+        Raises
+        ------
+        ValueError
+            if ids are not dense, or a site is unknown.
+        """
+        for site, host in enumerate(hosts):
+            if self.site(host) != site:
+                raise ValueError(f"site {site} has the host of another, {host}")
+        for ids, urls, keys, sites, depths in chunks:
+            first = self._n_pages
+            last = first + len(ids)
+            if ids[0] != first or ids[-1] != last - 1:
+                raise ValueError(f"a page is missing between page {first} and page {ids[-1]}")
+            of_site = np.array(sites, dtype=np.int64)
+            if of_site.min() < 0 or of_site.max() >= len(hosts):
+                raise ValueError(f"a page from {first} on is on none of {len(hosts)} sites")
+            if last > len(self._sites):
+                self._reserve(max(last, 2 * len(self._sites)))
+            self._sites[first:last] = of_site
+            self._depths[first:last] = np.minimum(np.array(depths, dtype=np.int64), MAX_DEPTH)
+            self._n_pages = last
+            identities = [
+                str(url if key is None else key) for url, key in zip(urls, keys, strict=True)
+            ]
+            self._enter(identities, first)
+        self._n_identities = self._n_pages
+        counts = np.bincount(self.sites, minlength=len(hosts))
+        self._site_sizes = array("i", counts.tolist())
+        for identity, page in aliases:
+            self.alias(identity, page)
+        self._new_aliases = []
+
+    def _enter(self, identities: list[str], first: int) -> None:
+        """Enter the identities of the pages first, first + 1, ... in the hash table."""
+        for at in self._table.add_run(list(map(self._hash_of, identities)), first):
+            self._exact[identities[at]] = first + at
+
+    def _find_all(self, identities: list[str]) -> list[int]:
+        """Find pages that the younger generation does not have, and note that they were met."""
+        found = self._table.find_all(map(self._hash_of, identities))
+        for at, identity in enumerate(identities):
+            page = self._old.get(identity, NO_PAGE)
+            url = self._old_urls.get(page) if page != NO_PAGE else None
+            if page == NO_PAGE and self._exact:
+                page = self._exact.get(identity, NO_PAGE)
+            if page == NO_PAGE and found[at] != NO_PAGE:
+                ((url, key),) = self._read((found[at],))
+                stored = url if key is None else key
+                if stored in (identity, storable(identity)):
+                    page = found[at]
+            found[at] = page
+            if page != NO_PAGE:
+                self._young[identity] = page
+                if url is not None:
+                    self._young_urls[page] = url
+        return found

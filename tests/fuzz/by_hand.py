@@ -1,0 +1,31 @@
+"""Fuzzes one target with atheris, for as long as wanted: `python tests/fuzz/by_hand.py page`.
+
+    python tests/fuzz/by_hand.py TARGET [-max_total_time=60] [CORPUS]
+
+What follows the target goes to libFuzzer. Not part of the tests; without atheris it only says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def main() -> None:
+    """Run the fuzzer until it finds something, or its time is up."""
+    try:
+        import atheris  # type: ignore[import-not-found]
+    except ImportError:
+        sys.exit("atheris is not installed; nothing was fuzzed (pip install atheris).")
+    with atheris.instrument_imports(include=["crawlprio", "protego", "w3lib"]):
+        from targets import TARGETS
+    if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
+        sys.exit(f"Give a target: {', '.join(TARGETS)}.")
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], TARGETS[sys.argv[1]])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""What must hold for any bytes that the web or a file brings, each as a function of bytes.
+
+`test_hostile_fuzz.py` calls them with what hypothesis makes up, `by_hand.py` with what atheris
+does.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.utils.request import RequestFingerprinter
+
+from crawlprio.addresses import PrivateAddresses, address_of, normal_host
+from crawlprio.budgets import Budgets, pattern_of
+from crawlprio.errors import CrawlprioError
+from crawlprio.extraction import (
+    MAX_ANCHOR_LENGTH,
+    MAX_LINKS,
+    MAX_URL_LENGTH,
+    host_of,
+    normalise_url,
+    parse_page,
+    without_credentials,
+)
+from crawlprio.frontier import Politeness
+from crawlprio.identity import Identities
+from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
+from crawlprio.middlewares.refusals import BoundedRobotParser
+from crawlprio.pages import PageTable, Visit
+from crawlprio.scope import Scope, registered_domain
+from crawlprio.store import Store
+from crawlprio.traps import without_session
+
+
+def check_url(url: str) -> None:
+    """A URL in normal form is http(s), plain, short, and fit for all that crawls do with it."""
+    assert url.startswith(("http://", "https://"))
+    assert url.isascii()
+    assert url.isprintable()
+    assert " " not in url
+    assert len(url) <= MAX_URL_LENGTH
+    assert normalise_url(url) == url
+    assert without_credentials(url) == url
+    host = host_of(url)
+    assert host
+    assert "@" not in host
+    assert normal_host(host) == host.rstrip(".") or host.strip(".") == ""
+    address_of(host)
+    PrivateAddresses().allows_host(host)
+    _identities().of_url(url)
+    assert _scope().refuses(url, 1) is not None
+    pattern_of(url)
+    registered_domain(host)
+    budgets = Budgets(registered_domain, per_site=1, per_domain=1, per_pattern=1)
+    budgets.add(0, host, url)
+    assert budgets.refuses(0, host, url) == "site-budget"
+    stripped = without_session(url)
+    assert normalise_url(stripped) == stripped
+    assert without_session(stripped) == stripped or "session" in url.lower() or "s" in url.lower()
+
+
+def page(data: bytes) -> None:
+    """Any bytes are a page, under any Content-Type."""
+    head, _, body = data.partition(b"\n")
+    for many in (body, body * (20_000 // max(len(body), 1))):
+        found = parse_page(
+            many, "http://a.test/p/", content_type=head.decode("latin-1"), want_text=True
+        )
+        assert len(found.links) <= MAX_LINKS
+        for link in found.links[:50]:
+            check_url(link.url)
+            check_text(link.anchor)
+        check_text(found.title)
+
+
+def check_text(text: str) -> None:
+    """A text that is kept is short, and has no characters that a terminal or a store acts upon."""
+    assert len(text) <= MAX_ANCHOR_LENGTH
+    assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
+    text.encode()
+
+
+def url(data: bytes) -> None:
+    """Any text is a URL in normal form, or none."""
+    for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
+        for whole in (text, f"http://{text}", f"http://a.test/{text}", f"http://{text}/?{text}"):
+            normal = normalise_url(whole)
+            if normal is not None:
+                check_url(normal)
+            without_credentials(whole)
+            without_session(whole)
+        normal_host(text)
+        address_of(text)
+        PrivateAddresses().allows_host(text)
+
+
+def headers(data: bytes) -> None:
+    """Any Retry-After is a wait within bounds, or none."""
+    response = Response("http://a.test/", headers={"Retry-After": data})
+    seconds = _retry_after(response)
+    assert seconds is None or seconds >= 0
+    pause = Politeness(max_back_off=60.0).pause(0, status=503, retry_after=seconds)
+    assert 0 <= pause <= 60
+
+
+def robots(data: bytes) -> None:
+    """Any robots.txt has a Crawl-delay that is a number, or none, and says yes or no."""
+    for body in (data, b"User-agent: *\nCrawl-delay: " + data):
+        parser = BoundedRobotParser(body, None)
+        assert parser.allowed("http://a.test/x", "crawlprio") in (True, False)
+        seconds = _crawl_delay(parser, "crawlprio")
+        if seconds is not None and not math.isnan(seconds):
+            obeyed = Politeness(max_crawl_delay=60.0).set_crawl_delay(0, seconds)
+            assert 0 <= obeyed <= 60
+
+
+def store(data: bytes) -> None:
+    """A store whose bytes were changed is read, or refused with an error of ours or of SQLite.
+
+    (SQLite quotes the damaged bytes in a message of its own, which Python may fail to decode.)
+    """
+    whole = bytearray(_stored())
+    if len(data) >= 4:
+        at = int.from_bytes(data[:4], "big") % len(whole)
+        whole[at : at + len(data) - 4] = data[4:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "crawl.sqlite"
+        path.write_bytes(whole)
+        try:
+            with Store.open(path, readonly=True) as opened:
+                opened.load_pages()
+                for _ in opened.visits():
+                    pass
+                list(opened.seeds())
+        except (CrawlprioError, sqlite3.DatabaseError, UnicodeDecodeError):
+            pass
+
+
+TARGETS = {function.__name__: function for function in (page, url, headers, robots, store)}
+
+
+@cache
+def _identities() -> Identities:
+    fingerprinter = SimpleNamespace(request_fingerprinter=RequestFingerprinter())
+    return Identities(cast("Crawler", fingerprinter))
+
+
+@cache
+def _scope() -> Scope:
+    return Scope(["http://a.test/"], "domain", private=PrivateAddresses())
+
+
+@cache
+def _stored() -> bytes:
+    """A small store as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "crawl.sqlite"
+        pages = PageTable()
+        for number in range(20):
+            name = f"http://a{number % 3}.test/{number}"
+            pages.add(name, name, pages.site(f"a{number % 3}.test"))
+        with Store.create(path) as opened:
+            opened.record_pages(pages, [0], [])
+            for number in range(19):
+                targets = np.array([number + 1], dtype=np.int32)
+                visit = Visit(number, targets, anchors=["next"], title="t", fetched_at=1.0)
+                opened.record(visit, pages, [])
+        # What the journal holds belongs to the file, which is read without it.
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+        return path.read_bytes()

@@ -1,0 +1,134 @@
+"""A server on loopback that answers with any bytes at any pace, for crawls of hostile sites.
+
+It must not know what the tests expect of them.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crawls import Answer, Run, run_spider
+from scrapy.settings import default_settings
+
+import crawlprio.settings
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+Raw = bytes | Iterable[bytes] | None
+"""Bytes to send before the connection is closed, or pieces of them; None: never answer."""
+
+BUNDLED: dict[str, object] = {
+    name: value
+    for name, value in vars(crawlprio.settings).items()
+    if name.isupper() and getattr(default_settings, name, None) != value
+} | {
+    "DOWNLOAD_DELAY": 0,
+    "DOWNLOAD_TIMEOUT": 2,
+    "CRAWLPRIO_PRINT": False,
+    "CRAWLPRIO_PLOT": None,
+    "CRAWLPRIO_STORE": None,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+    "ORDERING": "breadth-first",
+    "RETRY_ENABLED": False,
+    "ROBOTSTXT_OBEY": False,
+    "CLOSESPIDER_PAGECOUNT": 2_000,
+    "CLOSESPIDER_TIMEOUT": 50,
+}
+"""The settings of the bundled project, without delays, and with a short patience."""
+
+
+def crawl(site: Any, settings: Mapping[str, object] = {}, **arguments: Any) -> Run:
+    """Crawl a hostile web with the `site` spider, from http://a.test/ unless said otherwise."""
+    if "seeds" not in arguments:
+        arguments["seeds"] = "http://a.test/"
+    return run_spider(SiteSpider, {**BUNDLED, **settings}, site=site, **arguments)
+
+
+def refused(run: Run) -> dict[str, int]:
+    """Return what a crawl refused, or did not read, and how often."""
+    return {
+        name.partition("/")[2]: count
+        for name, count in sorted(run.stats.items())
+        if name.startswith(("crawlprio/refused/", "crawlprio/cut/"))
+    }
+
+
+def html(body: str, **headers: str) -> Answer:
+    """Return a page with this body."""
+    return Answer(body, headers={"Content-Type": "text/html", **headers})
+
+
+def raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """Return a whole answer as bytes: HTML unless the headers say otherwise."""
+    lines = [f"HTTP/1.1 {status}", "Connection: close", *headers]
+    if not any(line.lower().startswith("content-type:") for line in lines):
+        lines.append("Content-Type: text/html")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def urls_in(store: Path) -> list[str]:
+    """Return the URLs of all pages in a store, and of all links that were not followed."""
+    with Store.open(store, readonly=True) as opened:
+        pages = opened.load_pages()
+        outside = [url for visit in opened.visits() for url, _ in visit.outside]
+        return [*pages.urls(range(len(pages))), *outside]
+
+
+class RawSite:
+    """An HTTP server whose answers need not be HTTP, each connection in a thread of its own.
+
+    Parameters
+    ----------
+    answer
+        Given host and path, what to send.
+    """
+
+    def __init__(self, answer: Callable[[str, str], Raw]) -> None:
+        self._answer = answer
+        self._closed = threading.Event()
+        self.requests: list[tuple[str, str]] = []
+
+    def __enter__(self) -> RawSite:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                request = b""
+                while b"\r\n\r\n" not in request:
+                    received = connection.recv(65536)
+                    if not received:
+                        return
+                    request += received
+                url = request.split(b" ", 2)[1].decode("latin-1")
+                host, _, path = url.partition("://")[2].partition("/")
+                self.requests.append((host, f"/{path}"))
+                answer = self._answer(host, f"/{path}")
+                if answer is None:
+                    self._closed.wait(30)
+                    return
+                for piece in [answer] if isinstance(answer, bytes) else answer:
+                    if self._closed.is_set():
+                        return
+                    connection.sendall(piece)
+            except OSError:
+                return

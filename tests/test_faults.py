@@ -1,0 +1,399 @@
+"""Whatever goes wrong beside a crawl: no hang, one sentence, and nothing lost to the next run."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scrapy as scrapy_package
+from crawls import (
+    ADDON,
+    ONE_AT_A_TIME,
+    Answer,
+    Site,
+    crawl_demo_web,
+    options,
+    page,
+    run_spider,
+    scrapy,
+)
+from scrapy.http import Response
+from test_resume import SETTINGS, visited
+
+from crawlprio import ALL_PAGES, Ordering
+from crawlprio.orderings import Changed
+from crawlprio.orderings.base import Keys, Pages
+from crawlprio.pages import Visit
+
+N_LINKS = 30
+PATHS = ["/", *(f"/{n}" for n in range(N_LINKS))]
+WEB = {"/": page(*PATHS[1:6]), **{path: page() for path in PATHS[1:]}}
+WEB |= {f"/{n}": page(*PATHS[5 * n + 6 : 5 * n + 11]) for n in range(5)}
+
+
+class Follow(scrapy_package.Spider):
+    """Follows every link."""
+
+    name = "follow"
+    home = "http://a.test/"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy_package.Request(self.home)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        for url in response.css("a::attr(href)").getall():
+            yield response.follow(url)
+
+
+class Wrong(Ordering):
+    """An ordering that does well for so many visits, and then what a subclass gets wrong."""
+
+    patience = 4
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self.n_visits = 0
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.n_visits > self.patience
+
+    def observe(self, visit: Visit) -> Changed:
+        self.n_visits += 1
+        return self.go_wrong() if self.is_wrong else visit.targets
+
+    def go_wrong(self) -> Any:
+        return []
+
+
+class Raises(Wrong):
+    def go_wrong(self) -> Any:
+        raise ZeroDivisionError("division by zero")
+
+
+class GivesNan(Wrong):
+    def go_wrong(self) -> Any:
+        self.keys[0] = np.nan
+        return np.array([0])
+
+
+class GivesInfinity(Wrong):
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        self.keys[first:last] = np.inf if self.n_visits >= self.patience else 0.0
+
+
+class AnswersText(Wrong):
+    def go_wrong(self) -> Any:
+        return "rubbish"
+
+
+class AnswersNothing(Wrong):
+    def go_wrong(self) -> Any:
+        return None
+
+
+class NamesNoPage(Wrong):
+    def go_wrong(self) -> Any:
+        return np.array([10**9])
+
+
+class NamesNegativePage(Wrong):
+    def go_wrong(self) -> Any:
+        return [-1]
+
+
+class ReplacesKeys(Wrong):
+    def go_wrong(self) -> Any:
+        self.keys = [1.0]  # type: ignore[assignment]
+        return ALL_PAGES
+
+
+class CutsKeys(Wrong):
+    def go_wrong(self) -> Any:
+        self.keys = self.keys[:2]
+        return ALL_PAGES
+
+
+class DiscoverRaises(Wrong):
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        if self.n_visits >= self.patience - 2:
+            raise KeyError("x")
+
+
+class SiteKeyIsNan(Wrong):
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        return float("nan") if self.is_wrong else best_key
+
+
+class SiteKeyIsText(Wrong):
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        return "far" if self.is_wrong else best_key  # type: ignore[return-value]
+
+
+class SiteKeyRaises(Wrong):
+    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+        raise LookupError(site)
+
+
+class RecomputationRaises(Wrong):
+    def recomputation(self) -> Callable[[], Keys] | None:
+        def work() -> Keys:
+            raise ValueError("no rank")
+
+        return work if self.n_visits == self.patience else None
+
+
+WRONG = {
+    Raises: "observe raised ZeroDivisionError: division by zero",
+    GivesNan: "observe gave a page the key nan",
+    GivesInfinity: "discover gave a page the key inf",
+    AnswersText: "observe returned rubbish, which is neither ALL_PAGES nor an array of page ids",
+    AnswersNothing: "observe returned None, which",
+    NamesNoPage: "observe returned [1000000000], which",
+    NamesNegativePage: "observe returned [-1], which",
+    ReplacesKeys: "keys is <class 'list'>; it must stay an array of float64",
+    CutsKeys: "keys is float64, (2,); it must stay",
+    DiscoverRaises: "discover raised KeyError: 'x'",
+    SiteKeyIsNan: "site_key returned nan",
+    SiteKeyIsText: "site_key raised ValueError",
+    SiteKeyRaises: "site_key raised LookupError: 0",
+    RecomputationRaises: "recomputation raised ValueError: no rank",
+}
+
+
+@pytest.mark.parametrize("ordering", WRONG, ids=lambda ordering: ordering.__name__)
+@pytest.mark.parametrize("n_at_once", [1, 8])
+def test_an_ordering_that_goes_wrong_stops_the_crawl_which_goes_on_under_another(
+    tmp_path: Path, ordering: type[Wrong], n_at_once: int
+) -> None:
+    jobdir = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    settings = {**jobdir, "CONCURRENT_REQUESTS": n_at_once, "ORDERING": ordering}
+    with Site(WEB) as site:
+        run = run_spider(Follow, settings, site=site)
+        assert run.reason == "crawlprio_failed"
+        (sentence,) = run.messages(logging.ERROR)
+        name = f"{ordering.__module__}.{ordering.__qualname__}"
+        assert sentence.startswith(f"Ordering {name}: {WRONG[ordering]}")
+        n_before = len(site.paths())
+        assert n_before < len(PATHS)
+        resumed = run_spider(Follow, {**settings, "ORDERING": "opic"}, site=site)
+        assert resumed.reason == "finished"
+        assert resumed.messages() == []
+        assert sorted(site.paths()) == sorted(PATHS)
+
+
+def test_connections_refused_are_failed_fetches() -> None:
+    class Nowhere(Follow):
+        home = "http://127.0.0.1:9/"
+
+    run = run_spider(Nowhere, {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2})
+    assert run.reason == "finished"
+    assert run.stats["downloader/exception_count"] == 3
+    assert run.stats["crawlprio/failed"] == 1
+
+
+def test_names_that_nobody_knows_are_failed_fetches() -> None:
+    class Nowhere(Follow):
+        home = "http://nobody.invalid/"
+
+    run = run_spider(Nowhere, {**ADDON, "DNS_TIMEOUT": 5})
+    assert run.reason == "finished"
+    assert run.stats["crawlprio/failed"] == 1
+
+
+def test_a_server_that_never_answers_is_left_after_the_timeout() -> None:
+    web = {**WEB, "/3": Answer(seconds=5.0), "/4": Answer(seconds=5.0)}
+    with Site(web) as site:
+        run = run_spider(Follow, {**ADDON, "DOWNLOAD_TIMEOUT": 0.3}, site=site)
+    assert run.reason == "finished"
+    n_behind = 10
+    assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind
+    assert run.stats["crawlprio/failed"] == 2
+
+
+class FailsInCallback(Follow):
+    """Fails on some pages, before and after their links."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/7"):
+            raise ValueError("no such page for me")
+        yield from super().parse(response)
+        if response.url.endswith("/0"):
+            raise ValueError("no more of this page")
+
+
+class FailingPipeline:
+    def process_item(self, item: Any) -> Any:
+        raise RuntimeError("the database is gone")
+
+
+def test_a_callback_or_a_pipeline_that_raises_costs_its_item_only() -> None:
+    with Site(WEB) as site:
+        run = run_spider(
+            FailsInCallback, {**ADDON, "ITEM_PIPELINES": {FailingPipeline: 300}}, site=site
+        )
+    assert run.reason == "finished"
+    assert run.items == []
+    assert sorted(site.paths()) == sorted(PATHS)
+    assert run.stats["spider_exceptions/ValueError"] == 2
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut in half": lambda content: content[: len(content) // 2],
+    "garbage in the middle": lambda content: (
+        content[:4096] + b"\xa5" * (len(content) - 8192) + content[-4096:]
+    ),
+    "no head": lambda content: bytes(100) + content[100:],
+    "no store": lambda content: b"a text",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_store_is_refused_in_one_sentence_and_left_as_it_is(
+    tmp_path: Path, damage: str
+) -> None:
+    settings = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    store = tmp_path / "job" / "crawl.sqlite"
+    with Site(WEB) as site:
+        run_spider(Follow, settings, site=site)
+        content = DAMAGES[damage](store.read_bytes())
+        store.write_bytes(content)
+        run = run_spider(Follow, settings, site=site)
+    assert run.reason == "crawlprio_refused"
+    (sentence,) = run.messages(logging.ERROR)
+    assert sentence.startswith(f"{store}: ")
+    assert store.read_bytes() == content
+
+
+def test_a_damaged_visit_is_refused_when_the_crawl_is_gone_on_with(tmp_path: Path) -> None:
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    with Site(WEB) as site:
+        run_spider(Follow, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
+        with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
+            db.execute("UPDATE visits SET targets = '[1, 99]' WHERE seq = 2")
+        n_before = len(site.fetches)
+        run = run_spider(Follow, settings, site=site)
+    assert run.reason == "crawlprio_refused"
+    (sentence,) = run.messages(logging.ERROR)
+    assert sentence.startswith(f"{tmp_path}/crawl.sqlite: the file is damaged (a link from page 1")
+    assert len(site.fetches) == n_before
+
+
+@pytest.mark.parametrize("content", [b"", b"wal"])
+def test_a_store_whose_making_was_killed_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    if content:
+        with sqlite3.connect(job / "crawl.sqlite") as db:
+            db.execute("PRAGMA journal_mode = WAL")
+    else:
+        (job / "crawl.sqlite").touch()
+    with Site(WEB) as site:
+        run = run_spider(
+            Follow, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
+        )
+    assert (run.reason, run.messages()) == ("finished", [])
+    assert len(visited(job / "crawl.sqlite")) == len(PATHS)
+
+
+def test_a_job_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
+    assert run.reason == "crawlprio_refused"
+    (sentence,) = run.messages(logging.ERROR)
+    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', and no such folder can be made")
+
+
+def test_a_job_directory_of_scrapys_own_scheduler_is_left_as_it_is(tmp_path: Path) -> None:
+    queue = tmp_path / "requests.queue"
+    queue.mkdir()
+    (queue / "active.json").write_text("[]")
+    with Site(WEB) as site:
+        settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+        run = run_spider(Follow, settings, site=site)
+    (warning,) = run.messages()
+    assert warning.startswith(f"JOBDIR {tmp_path} holds the requests of a crawl with Scrapy's own")
+    assert (queue / "active.json").read_text() == "[]"
+
+
+def test_a_full_disk_stops_the_crawl_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "JOBDIR": "job", "ORDERING": "opic"}
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    order = visited(crawl_demo_web(whole, SETTINGS).store)
+    line = ["crawl", "site", *options(settings)]
+    full = scrapy(
+        line, tmp_path, wrapper=lambda line: ["bash", "-c", 'ulimit -f 100; exec "$@"', "-", *line]
+    )
+    assert full.returncode == 1
+    (sentence,) = [line for line in full.stderr.splitlines() if "crawl.sqlite" in line]
+    assert "the disk cannot be read or written, or a size limit is reached" in sentence
+    assert "Traceback" not in full.stderr
+    n_recorded = len(visited(tmp_path / "job" / "crawl.sqlite"))
+    assert 0 < n_recorded < len(order)
+    assert scrapy(line, tmp_path).returncode == 0
+    assert visited(tmp_path / "job" / "crawl.sqlite") == order
+
+
+@pytest.mark.parametrize(
+    ("signals", "ends_fetch"),
+    [
+        ([signal.SIGINT], True),
+        ([signal.SIGTERM], True),
+        ([signal.SIGINT, signal.SIGINT], False),
+        ([signal.SIGTERM, signal.SIGTERM], False),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGINT twice", "SIGTERM twice"],
+)
+def test_a_signal_lets_fetches_end_and_a_second_one_does_not(
+    tmp_path: Path, signals: list[signal.Signals], ends_fetch: bool
+) -> None:
+    asked = threading.Event()
+    n_asked = 0
+
+    def answer(host: str, path: str) -> Answer | None:
+        nonlocal n_asked
+        if path != "/3":
+            return None
+        n_asked += 1
+        asked.set()
+        return WEB["/3"]._replace(seconds=(1.5 if ends_fetch else 600.0) if n_asked == 1 else 0.0)
+
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+    store = tmp_path / "job" / "crawl.sqlite"
+    with Site(WEB, answer) as site:
+        line = [
+            *(sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"url=http://{site.address}/"),
+            *options({**ONE_AT_A_TIME, "JOBDIR": "job", "LOG_LEVEL": "INFO"}),
+            *options({"CRAWLPRIO_PRINT": False, "ORDERING": "breadth-first"}),
+        ]
+        process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        assert asked.wait(60)
+        process.send_signal(signals[0])
+        said = ""
+        while "shutting down gracefully" not in said:
+            said = process.stderr.readline()
+            assert said
+        for second in signals[1:]:
+            process.send_signal(second)
+        rest = process.communicate(timeout=60)[1]
+        assert "Traceback" not in rest
+        before = visited(store)
+        assert [url.endswith("/3") for url in before].count(True) == ends_fetch
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0
+        assert "Traceback" not in done.stderr
+        home = f"http://{site.address}"
+        assert visited(store) == [home + path for path in PATHS]
+        assert n_asked == (1 if ends_fetch else 2)

@@ -1,0 +1,78 @@
+"""Long random histories of a frontier, its slow twin beside it, every invariant after each action.
+
+`CRAWLPRIO_STRESS_SEED` draws other histories.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+from test_frontier import Pair, Restless, RestlessBySize, RestlessWithSiteKey
+
+from crawlprio.orderings import Ordering
+from crawlprio.pages import NO_PAGE, Visit
+
+SEED = int(os.environ.get("CRAWLPRIO_STRESS_SEED", "20261121"))
+N_ACTIONS = 400
+
+
+class LongPair(Pair):
+    """Does besides what `Pair` does: a clock that is read late, visits of pages fetched otherwise,
+    many sites at once with limits and delays of their own, and bursts of leases."""
+
+    def next_page(self) -> None:
+        if self.rng.random() < 0.15:
+            earlier = self.now - self.rng.choice([0.5, 10.0, 1e9])
+            assert self.frontier.next_page(earlier) == self.twin.next_page(earlier)
+            return
+        super().next_page()
+
+    def burst(self) -> None:
+        """Lease all that can be leased at one time."""
+        while True:
+            page = self.twin.next_page(self.now)
+            assert self.frontier.next_page(self.now) == page
+            if page == NO_PAGE:
+                return
+
+    def fetched_otherwise(self) -> None:
+        """Observe a visit of any known page: one that waits then waits no more."""
+        known = [page for page in range(len(self.pages)) if page < self.frontier.ordering.n_pages]
+        if known:
+            visit = Visit(self.rng.choice(known), np.empty(0, dtype=np.int32), status=404)
+            first = self.frontier.ordering.n_pages
+            self.frontier.observe(visit)
+            self.twin.observe(visit, first, self.topic)
+
+    def new_limits(self) -> None:
+        for site in range(self.pages.n_sites):
+            limit, delay = self.rng.randrange(1, 5), self.rng.choice([0.0, 0.5, 3.0])
+            self.frontier.set_site(site, limit=limit, delay=delay)
+            self.twin.limits[site], self.twin.delays[site] = limit, delay
+
+    def act(self) -> str:
+        if self.pages.n_sites and self.rng.random() < 0.06:
+            rare = self.rng.choice([self.burst, self.fetched_otherwise, self.new_limits])
+            rare()
+            return rare.__name__
+        return super().act()
+
+
+@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+def test_a_long_history_leaves_the_frontier_as_its_slow_twin(ordering: type[Ordering]) -> None:
+    draw = random.Random(SEED)
+    for _ in range(2):
+        seed = draw.randrange(2**32)
+        limit, pages_per_visit = draw.randrange(1, 4), draw.randrange(1, 4)
+        topic, late = draw.random() < 0.5, draw.random() < 0.5
+        print(f"seed {seed}, limit {limit}, {pages_per_visit} pages a visit, {topic=}, {late=}")
+        pair = LongPair(
+            ordering(), seed, limit=limit, pages_per_visit=pages_per_visit, topic=topic, late=late
+        )
+        for _ in range(N_ACTIONS):
+            print(pair.act())
+            pair.compare()
+        pair.drain()

@@ -1,0 +1,144 @@
+"""Nothing that the web or a file may bring raises, or gets past the bounds that are stated."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hostile import Raw, RawSite, crawl, raw
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+FUZZ = Path(__file__).parent / "fuzz"
+sys.path.insert(0, str(FUZZ))
+
+from targets import TARGETS  # noqa: E402
+
+PIECES = st.sampled_from(
+    [
+        *(
+            b"<a href=",
+            b"<a href='",
+            b"'>",
+            b"<base href=",
+            b"<title>",
+            b"</title>",
+            b"<p>",
+            b"<b>",
+        ),
+        *(
+            b"<svg>",
+            b"<script>",
+            b"<!--",
+            b"-->",
+            b"<table>",
+            b"<meta charset=",
+            b"utf-16",
+            b"idna",
+        ),
+        *(
+            b"http://",
+            b"https:",
+            b"//",
+            b"@",
+            b"[",
+            b"]",
+            b"%",
+            b"%2",
+            b"?",
+            b"#",
+            b";",
+            b"&",
+            b"=",
+        ),
+        *(b"xn--", b".", b"..", b"/", b"\\", b":80", b":99999", b"0x7f", b"::1", b"\xe2\x80\xae"),
+        *(
+            b";jsessionid=",
+            b"?PHPSESSID=",
+            b"&sid=",
+            b"\x1b[2J",
+            b"\r\n",
+            b"\0",
+            b"\xff",
+            b"&#xD800;",
+        ),
+        *(b"Crawl-delay: ", b"User-agent: *\n", b"Disallow: /", b"*", b"$", b"nan", b"inf", b"-1"),
+        *(b"9" * 40, b"Wed, 21 Oct 2015 07:28:00 GMT", b"1e999", b"GMT", b", ", b"-0000"),
+    ]
+)
+BYTES = st.one_of(
+    st.lists(st.one_of(PIECES, st.binary(max_size=8)), max_size=30).map(b"".join),
+    st.binary(max_size=200),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
+def test_any_bytes_will_do(target: Callable[[bytes], None]) -> None:
+    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @given(BYTES)
+    @example(b"")
+    def holds(data: bytes) -> None:
+        target(data)
+
+    holds()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_crawl_of_sites_with_random_answers_ends(seed: int) -> None:
+    """Random robots.txt, status, headers and bodies, all of them on sites of their own."""
+    print("seed", seed)
+    source = random.Random(seed)
+
+    def noise(most: int) -> bytes:
+        return source.randbytes(source.randrange(most))
+
+    def answer(host: str, path: str) -> Raw:
+        if host == "a.test":
+            links = "".join(f"<a href=http://h{n}.test/>x</a>" for n in range(60))
+            return raw(links.encode() if path == "/" else b"")
+        if source.random() < 0.1:
+            return noise(200)
+        delay = source.choice([b"nan", b"-1", b"1e9", b"inf", b"\xff", noise(5), b"0.1"])
+        body = noise(500) if path == "/" else b"User-agent: *\nCrawl-delay: " + delay + noise(50)
+        lines = [
+            b"%s: %s" % (name, noise(20).replace(b"\r", b"").replace(b"\n", b""))
+            for name in (
+                b"Content-Type",
+                b"Retry-After",
+                b"Location",
+                b"X-Robots-Tag",
+                b"Set-Cookie",
+            )
+        ]
+        status = source.choice([b"200", b"301", b"302", b"404", b"429", b"503", b"600", b"x"])
+        return b"HTTP/1.1 %s OK\r\n%s\r\n\r\n%s" % (status, b"\r\n".join(lines), body)
+
+    with RawSite(answer) as site:
+        run = crawl(
+            site,
+            {
+                "ROBOTSTXT_OBEY": True,
+                "CRAWLPRIO_MAX_CRAWL_DELAY": 0.1,
+                "CRAWLPRIO_MAX_BACK_OFF": 0.1,
+            },
+            follow="web",
+        )
+    assert run.reason == "finished"
+    assert {host for host, _ in site.requests} >= {f"h{n}.test" for n in range(60)}
+
+
+def test_the_fuzzer_by_hand_says_so_where_it_cannot_run() -> None:
+    try:
+        import atheris  # type: ignore[import-not-found] # noqa: F401
+    except ImportError:
+        run = subprocess.run(
+            [sys.executable, FUZZ / "by_hand.py", "page"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert run.stderr.startswith("atheris is not installed; nothing was fuzzed")
+    else:
+        pytest.skip("atheris is installed: it would run")

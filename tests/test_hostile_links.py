@@ -1,0 +1,237 @@
+"""Hostile pages: crawls of endless, malformed and giant ones end, bounded and counted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crawls import Answer, Site, page
+from hostile import crawl, html, refused, urls_in
+
+from crawlprio.extraction import MAX_ANCHOR_LENGTH, MAX_LINKS, MAX_URL_LENGTH, parse_page
+from crawlprio.store import Store
+
+NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
+OFF = {"CRAWLPRIO_HEURISTICS": False, "CLOSESPIDER_PAGECOUNT": 300, "DOWNLOAD_TIMEOUT": 20}
+
+
+def calendar(host: str, path: str) -> Answer:
+    """A page for each month, with a link to the next and to the one before."""
+    month = int(path.strip("/").partition("/")[2] or 0)
+    return page(f"/month/{month + 1}", f"/month/{month - 1}")
+
+
+def deeper(host: str, path: str) -> Answer:
+    """A relative link on a page that is served for whatever stands below it."""
+    return page("a/")
+
+
+def sessions(host: str, path: str) -> Answer:
+    """A new session for each visitor, in every form."""
+    token = f"{next(SESSION):032x}"
+    where = path.partition("?")[0].partition(";")[0].rsplit("/", 1)[-1]
+    links = [f"/{n}" for n in range(3) if str(n) != where]
+    return page(
+        *(f"{link}?PHPSESSID={token}" for link in links),
+        *(f"{link};jsessionid={token.upper()}" for link in links),
+        *(f"{link}?x=1&sid={token}" for link in links),
+    )
+
+
+SESSION = itertools.count(1)
+
+
+def facets(host: str, path: str) -> Answer:
+    """A shop whose filters pile up in the query, in every order."""
+    chosen = [name for name in path.partition("?")[2].split("&") if name]
+    return page(*("/?" + "&".join([*chosen, f"f{n}=1"]) for n in range(3) if len(chosen) < 40))
+
+
+def longer(host: str, path: str) -> Answer:
+    """Each page has a name that is longer than the one before."""
+    return page(path + "x" * 100)
+
+
+@pytest.mark.parametrize(
+    ("trap", "settings", "reason", "most"),
+    [
+        (calendar, {}, "too-deep", 32),
+        (calendar, {**NO_DEPTH, "CRAWLPRIO_MAX_PAGES_PER_PATTERN": 40}, "pattern-budget", 81),
+        (calendar, {**NO_DEPTH, "CRAWLPRIO_MAX_PAGES_PER_SITE": 50}, "site-budget", 50),
+        (deeper, NO_DEPTH, "repeated-segments", 4),
+        (deeper, {**NO_DEPTH, "CRAWLPRIO_MAX_REPEATED_SEGMENTS": None}, "long-path", 20),
+        (facets, {**NO_DEPTH, "CRAWLPRIO_MAX_QUERY_PARAMETERS": 8}, "parameters", 165),
+        (longer, NO_DEPTH, "long-url", 21),
+    ],
+)
+def test_a_trap_ends_at_a_bound_of_its_own_and_is_counted(
+    trap: Callable[[str, str], Answer], settings: dict[str, object], reason: str, most: int
+) -> None:
+    with Site({}, trap) as site:
+        run = crawl(site, settings)
+    assert run.reason == "finished"
+    assert refused(run)[f"refused/{reason}"] > 0
+    assert len(site.paths()) <= most
+
+
+@pytest.mark.parametrize("trap", [calendar, deeper, sessions])
+def test_with_the_heuristics_off_only_the_budget_of_the_crawl_ends_a_trap(
+    trap: Callable[[str, str], Answer],
+) -> None:
+    """So the guards are what ended the crawls above."""
+    with Site({}, trap) as site:
+        run = crawl(site, OFF)
+    assert run.reason == "closespider_pagecount"
+
+
+def test_sessions_in_links_do_not_make_new_pages() -> None:
+    with Site({}, sessions) as site:
+        run = crawl(site, NO_DEPTH)
+    assert run.reason == "finished"
+    assert sorted(site.paths()) == ["/", "/0", "/0?x=1", "/1", "/1?x=1", "/2", "/2?x=1"]
+
+
+def test_parameters_in_another_order_are_the_same_page() -> None:
+    names = ["a=1", "b=2", "c=3", "d=4"]
+    orders = ["/?" + "&".join(order) for order in itertools.permutations(names)]
+    with Site({"/": page(*orders)}, lambda host, path: page() if "?" in path else None) as site:
+        assert crawl(site).reason == "finished"
+    assert site.paths() == ["/", "/?a=1&b=2&c=3&d=4"]
+
+
+def test_endless_sites_under_one_domain_share_its_budget() -> None:
+    def farm(host: str, path: str) -> Answer:
+        number = int(host.partition(".")[0][1:] or 0)
+        return page(*(f"http://h{10 * number + n}.farm.test/" for n in range(1, 11)))
+
+    with Site({}, farm) as site:
+        run = crawl(
+            site,
+            {"CRAWLPRIO_MAX_PAGES_PER_DOMAIN": 100, "CONCURRENT_REQUESTS": 4},
+            seeds="http://h0.farm.test/",
+            follow="web",
+        )
+    assert run.reason == "finished"
+    assert len(site.paths()) == 100
+    assert refused(run)["refused/domain-budget"] > 0
+
+
+def test_of_a_million_links_the_first_count() -> None:
+    links = "".join(f"<a href=/{n}>" for n in range(1_000_000))
+    with Site({"/": html(links)}) as site:
+        run = crawl(site, {"CLOSESPIDER_PAGECOUNT": 5, "DOWNLOAD_MAXSIZE": 100_000_000})
+    assert run.items[0].targets == [f"http://a.test/{n}" for n in range(MAX_LINKS)]
+    assert refused(run) == {"cut/links": 1, "refused/pattern-budget": MAX_LINKS - 5_000}
+
+
+def test_megabytes_of_url_anchor_and_title_are_refused_or_cut() -> None:
+    body = (
+        f"<title>{'t' * 10**6}</title><a href=/{'u' * 10**6}>u</a>"
+        f"<a href=/a>{'a' * 10**6}</a><a href=/b title='{'b' * 10**6}'></a>"
+    )
+    with Site({"/": html(body)}) as site:
+        run = crawl(site)
+    pairs = run.items[0]
+    assert pairs.title == "t" * MAX_ANCHOR_LENGTH
+    assert pairs.targets == ["http://a.test/a", "http://a.test/b"]
+    assert pairs.anchors == ["a" * MAX_ANCHOR_LENGTH, "b" * MAX_ANCHOR_LENGTH]
+    assert refused(run) == {"refused/long-url": 1}
+
+
+def test_control_and_direction_characters_are_in_no_url_title_or_anchor(tmp_path: Path) -> None:
+    odd = "".join(map(chr, [*range(1, 32), 127, *range(128, 160), 0x202E, 0x2066]))
+    body = f"<title>a{odd}b</title><a href='/x\x01\x1b[31my\x7f'>c{odd}d</a>"
+    with Site({"/": html(body, **{"Content-Type": "text/html; charset=utf-8"})}) as site:
+        run = crawl(site, {"CRAWLPRIO_STORE": tmp_path / "crawl.sqlite"})
+    pairs = run.items[0]
+    assert (pairs.title, pairs.anchors) == ("a b", ["c d"])
+    assert pairs.targets == ["http://a.test/x%01%1B%5B31my%7F"]
+    assert all(url.isprintable() and url.isascii() for url in urls_in(tmp_path / "crawl.sqlite"))
+
+
+def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path: Path) -> None:
+    moved = Answer(status=302, headers={"Location": "http://user:secret@a.test/z"})
+    pages = {"/": page("http://user:secret@a.test/x", "/y"), "/y": moved}
+    with Site(pages) as site:
+        run = crawl(site, {"CRAWLPRIO_STORE": tmp_path / "crawl.sqlite"})
+    assert run.reason == "finished"
+    assert sorted(site.paths()) == ["/", "/x", "/y", "/z"]
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"http://a.test/z" in stored
+    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
+        pages_found = store.load_pages()
+        assert pages_found.urls(range(len(pages_found))) == [
+            f"http://a.test/{name}" for name in ("", "x", "y", "z")
+        ]
+        assert "secret" not in json.dumps(list(pages_found._ids))
+
+
+@pytest.mark.parametrize(
+    "href",
+    ["javascript:alert(1)", "mailto:a@b.test", "data:text/html,x", "ftp://a.test/", "file:///etc",
+     "tel:1", "about:blank", "blob:http://a.test/1", "view-source:http://a.test/", "http://", "//",
+     "http://[", "http://a.test:99999/", "http://a b.test/", "http://%00.test/", "ws://a.test/",
+     "http://xn--.test/", "http:\\\\", "intent://a.test#x", "http://" + "a" * 3000 + ".test/"],
+)  # fmt: skip
+def test_what_is_no_web_page_is_no_link(href: str) -> None:
+    with Site({"/": page(href, "/x"), "/x": page()}) as site:
+        run = crawl(site, follow="web")
+    assert (run.reason, site.paths()) == ("finished", ["/", "/x"])
+
+
+def test_odd_but_right_urls_are_fetched_under_their_normal_form() -> None:
+    links = [
+        *("http://b\u00fccher.test/", "http://a.test:80/p"),
+        *("HTTP://A.TEST:8080/q", "/\u00e9?\u00e9"),
+    ]
+    with Site({}, lambda host, path: page(*links)) as site:
+        assert crawl(site, follow="web").reason == "finished"
+    assert sorted((fetch.host, fetch.path) for fetch in site.fetches) == [
+        ("a.test", "/"),
+        ("a.test", "/%C3%A9?%C3%A9"),
+        ("a.test", "/%C3%A9?%C3%A9"),
+        ("a.test", "/p"),
+        ("a.test", "/q"),
+        ("xn--bcher-kva.test", "/"),
+        ("xn--bcher-kva.test", "/%C3%A9?%C3%A9"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bomb", "cut"),
+    [
+        (b"<div>" * 1_000_000, "tags"),
+        (b"<ul><li>" * 9_000, "tags"),
+        (b"<p>" + b"".join(b"<b id=%d>" % n for n in range(900)) + b"<p>x" * 200_000, "tags"),
+        (b"<a " + b"".join(b"a%d=1 " % n for n in range(200_000)) + b">", "attributes"),
+        (b"<a " + b"".join(b'a%d="><b" ' % n for n in range(200_000)) + b">", "attributes"),
+        (b"<table><tr><td>" * 200_000, "tags"),
+        (b"<" * 5_000_000, "tags"),
+        (b"<a href='" * 500_000, "attributes"),
+        (b"\0" * 5_000_000, ""),
+    ],
+)
+def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb: bytes, cut: str) -> None:
+    """Whole, the parser would need minutes or gigabytes for most of these."""
+    first = b"<title>t</title><a href=/first>x</a>"
+    found = parse_page(first + bomb, "http://a.test/", want_text=True)
+    assert (found.title, found.links[0].url) == ("t", "http://a.test/first")
+    assert found.cut in (cut, "") if cut == "tags" else found.cut == cut
+
+
+def test_a_large_page_of_many_tags_loses_no_link() -> None:
+    rows = b"".join(b"<tr><td><a href=/%d><b>x %d</b></a></td></tr>" % (n, n) for n in range(6_000))
+    script = b"<script>" + b"if (a<b) c('<a href=/no>');" * 2_000 + b"</script>"
+    found = parse_page(b"<table>" + rows + script + rows + b"</table>", "http://a.test/")
+    assert [link.url for link in found.links] == [f"http://a.test/{n}" for n in range(6_000)]
+    assert [link.anchor for link in found.links] == [f"x {n}" for n in range(6_000)]
+
+
+def test_the_longest_url_that_is_a_link_has_the_length_that_is_stated() -> None:
+    base = "http://a.test/"
+    fits, too_long = ("x" * (MAX_URL_LENGTH - len(base) + more) for more in (0, 1))
+    found = parse_page(f"<a href=/{fits}>1</a><a href=/{too_long}>2</a>".encode(), base)
+    assert ([len(link.url) for link in found.links], found.n_dropped) == ([MAX_URL_LENGTH], 1)

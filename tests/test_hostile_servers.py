@@ -1,0 +1,213 @@
+"""Hostile servers: crawls of broken, slow and bloated ones end, bounded and counted."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from crawls import Answer, Site, page
+from hostile import Raw, RawSite, crawl, raw, refused, urls_in
+
+OBEY = {"ROBOTSTXT_OBEY": True}
+LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
+
+
+def around(hostile: Callable[[], Raw]) -> Callable[[str, str], Raw]:
+    """A site whose page /x is hostile, between a first page and one more."""
+
+    def answer(host: str, path: str) -> Raw:
+        return hostile() if path == "/x" else raw(LINKS)
+
+    return answer
+
+
+def drip() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    for _ in range(30):
+        time.sleep(0.5)
+        yield b"<"
+
+
+def endless() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+    yield from repeat(b"10000\r\n" + b"x" * 65536 + b"\r\n", 4_000)
+
+
+def bomb(name: str, packed: bytes) -> bytes:
+    return raw(packed, f"Content-Encoding: {name}")
+
+
+ZEROS = bytes(40_000_000)
+DEFLATED = zlib.compress(ZEROS, 9)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(lambda: None, id="never answers"),
+        pytest.param(drip, id="drips a byte at a time"),
+        pytest.param(lambda: b"", id="closes at once"),
+        pytest.param(lambda: b"\x00\xff garbage\r\n\r\n" * 100, id="no HTTP"),
+        pytest.param(lambda: b"HTTP/1.1 999999999999 \r\n\r\n", id="impossible status"),
+        pytest.param(lambda: b"HTTP/1.1 -1 x\r\n\r\n", id="negative status"),
+        pytest.param(lambda: raw(b"x", "Content-Length: 99"), id="shorter than it says"),
+        pytest.param(lambda: raw(b"x", "Content-Length: -5"), id="negative length"),
+        pytest.param(lambda: raw(b"x", "Content-Length: 1", "Content-Length: 9"), id="two lengths"),
+        pytest.param(lambda: raw(b"zz\r\n", "Transfer-Encoding: chunked"), id="bad chunks"),
+        pytest.param(lambda: raw(b"x", "X-Y: " + "y" * 1_000_000), id="a header of a megabyte"),
+        pytest.param(lambda: raw(b"x", *["X-Y: y"] * 50_000), id="50,000 headers"),
+        pytest.param(lambda: raw(b"x", *["Set-Cookie: a=b"] * 5_000), id="5,000 cookies"),
+        pytest.param(lambda: raw(b"x", "Content-Type: \xff\xfe; charset=\x00"), id="odd type"),
+        pytest.param(lambda: raw(b"x", "Content-Encoding: gzip"), id="not the encoding it says"),
+        pytest.param(lambda: raw(b"x", "Content-Encoding: magic"), id="unknown encoding"),
+        pytest.param(lambda: raw(b"", status="204 No"), id="no content"),
+        pytest.param(lambda: raw(bytes(range(256)) * 4_000), id="binary sent as HTML"),
+        pytest.param(lambda: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 1_000, id="continue for ever"),
+    ],
+)
+def test_a_broken_answer_costs_its_own_page_only(hostile: Callable[[], Raw]) -> None:
+    with RawSite(around(hostile)) as site:
+        run = crawl(site)
+    assert run.reason == "finished"
+    assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
+    assert run.stats["crawlprio/pages_fetched"] == 3
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(endless, id="endless"),
+        pytest.param(lambda: raw(b"x", "Content-Length: 999999999999"), id="says a terabyte"),
+        pytest.param(lambda: bomb("gzip", gzip.compress(ZEROS)), id="gzip"),
+        pytest.param(lambda: bomb("deflate", DEFLATED), id="deflate"),
+        pytest.param(lambda: bomb("deflate, deflate", zlib.compress(DEFLATED)), id="two layers"),
+    ],
+)
+def test_no_body_grows_beyond_the_greatest_size_packed_or_not(hostile: Callable[[], Raw]) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with RawSite(around(hostile)) as site:
+        run = crawl(site, {"DOWNLOAD_TIMEOUT": 20})
+    assert run.reason == "finished"
+    assert refused(run) == {"refused/too-large": 1}
+    assert run.stats["crawlprio/pages_fetched"] == 3
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_html_that_is_sent_as_text_has_no_links() -> None:
+    with RawSite(around(lambda: raw(b"<a href=/z>z</a>", "Content-Type: text/plain"))) as site:
+        assert crawl(site).reason == "finished"
+    assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("file:///etc/passwd", "redirect-scheme"),
+        ("javascript:alert(1)", "redirect-scheme"),
+        ("data:text/html,<a href=/z>", "redirect-scheme"),
+        ("ftp://a.test/", "redirect-scheme"),
+        ("http://[", ""),
+        ("http://", ""),
+        ("", ""),
+        ("http://a.test:99999999/", ""),
+        ("\x00\x01\x02", ""),
+        ("?" + "q" * 100_000, ""),
+        ("//", ""),
+        ("http://\xff\xfe.test/", ""),
+    ],
+)
+def test_a_redirect_to_nowhere_ends_there(location: str, reason: str) -> None:
+    with RawSite(around(lambda: raw(b"", f"Location: {location}", status="302 Found"))) as site:
+        run = crawl(site)
+    assert run.reason == "finished"
+    assert ("a.test", "/y") in site.requests
+    assert len(site.requests) <= 4
+    assert {name for name in refused(run) if "redirect" in name} == (
+        {f"refused/{reason}"} if reason else set()
+    )
+
+
+def test_a_redirect_to_a_name_that_is_not_ascii_is_followed() -> None:
+    moved = b"HTTP/1.1 302 Found\r\nLocation: /caf\xc3\xa9\r\nContent-Length: 0\r\n\r\n"
+    with RawSite(lambda host, path: moved if path == "/x" else raw(LINKS)) as site:
+        assert crawl(site).reason == "finished"
+    assert sorted(path for _, path in site.requests) == ["/", "/caf%C3%A9", "/x", "/y"]
+
+
+def test_redirects_without_end_and_in_circles_end(tmp_path: Path) -> None:
+    def answer(host: str, path: str) -> Answer:
+        if path == "/":
+            return page("/loop", "/chain0")
+        to = {"/loop": "/pool", "/pool": "/loop"}.get(path) or f"/chain{int(path[6:]) + 1}"
+        return Answer(status=301, headers={"Location": to})
+
+    store = tmp_path / "crawl.sqlite"
+    with Site({}, answer) as site:
+        run = crawl(site, {"CRAWLPRIO_STORE": store})
+    assert run.reason == "finished"
+    assert len(site.paths()) == len(set(site.paths())) == 3 + 21
+    assert refused(run) == {"refused/redirects": 1}
+    assert "http://a.test/chain20" in urls_in(store)
+
+
+@pytest.mark.parametrize(
+    "robots",
+    [
+        pytest.param(lambda: raw(bytes(range(256)) * 1_000), id="binary"),
+        pytest.param(lambda: raw(b"<html><a href=/>"), id="HTML"),
+        pytest.param(lambda: raw(b"", status="503 Busy"), id="503"),
+        pytest.param(lambda: raw(b"", "Location: /robots.txt", status="302 Found"), id="to itself"),
+        pytest.param(lambda: raw(b"", "Location: file:///", status="302 Found"), id="to a file"),
+        pytest.param(lambda: None, id="never answers"),
+        pytest.param(endless, id="endless"),
+        pytest.param(
+            lambda: raw(b"Disallow: /q\n" * 700_000, "Content-Type: text/plain"), id="9 MB"
+        ),
+        pytest.param(lambda: raw(b"User-agent: *\nDisallow: /" + b"*a" * 50_000), id="many stars"),
+        pytest.param(lambda: raw(b"\xff\xfeU\0s\0e\0r\0"), id="UTF-16"),
+    ],
+)
+def test_no_robots_txt_keeps_a_crawl_from_ending(robots: Callable[[], Raw]) -> None:
+    def answer(host: str, path: str) -> Raw:
+        return robots() if path == "/robots.txt" else raw(LINKS)
+
+    with RawSite(answer) as site:
+        run = crawl(site, {**OBEY, "CRAWLPRIO_MAX_BACK_OFF": 1})
+    assert run.reason == "finished"
+    assert sorted({path for _, path in site.requests} - {"/robots.txt"}) == ["/", "/x", "/y"]
+    assert len(site.requests) <= 3 + 6
+
+
+@pytest.mark.parametrize(
+    "delay", ["nan", "-1", "-inf", "1e999", "inf", "31536000", "x", "", "1e-9"]
+)
+def test_no_crawl_delay_is_longer_than_its_bound_or_no_number(delay: str) -> None:
+    robots = f"User-agent: *\nCrawl-delay: {delay}\nDisallow: /y\n".encode()
+
+    def answer(host: str, path: str) -> Raw:
+        return raw(robots, "Content-Type: text/plain") if path == "/robots.txt" else raw(LINKS)
+
+    with RawSite(answer) as site:
+        run = crawl(site, {**OBEY, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.2})
+    assert run.reason == "finished"
+    assert sorted(path for _, path in site.requests) == ["/", "/robots.txt", "/x"]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    ["nan", "-5", "9" * 400, "1e9", "x", "\xb2", "\xff\xfe", formatdate(0, usegmt=True),
+     formatdate(253402300799, usegmt=True), "Fri, 31 Dec 9999 23:59:59 -2359",
+     "Mon, 1 Jan 0001 00:00:00 +2359", "Thu, 99 Foo 2020 99:99:99 GMT"],
+)  # fmt: skip
+def test_no_retry_after_is_longer_than_its_bound_or_no_number(wait: str) -> None:
+    with RawSite(around(lambda: raw(b"", f"Retry-After: {wait}", status="503 Busy"))) as site:
+        run = crawl(site, {"CRAWLPRIO_MAX_BACK_OFF": 0.2})
+    assert run.reason == "finished"
+    assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]

@@ -1,0 +1,245 @@
+"""A crawl that is killed again and again, at any moment, ends as one that never was.
+
+By default some ten kills; `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` makes it as many, in
+crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import pytest
+from crawls import options
+
+from crawlprio.demo.process import LoopbackServer
+
+N_KILLS = int(os.environ.get("CRAWLPRIO_KILLS", "10"))
+N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300
+SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
+KILLS_PER_CRAWL = max(N_KILLS // 10, 5)
+
+ONE_AT_A_TIME: dict[str, object] = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1}
+MANY_AT_ONCE: dict[str, object] = {
+    "ORDERING": "backlink-count",
+    "CONCURRENT_REQUESTS": 16,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+}
+SETTINGS: dict[str, object] = {
+    "DOWNLOAD_DELAY": 0,
+    "ROBOTSTXT_OBEY": False,
+    "RETRY_ENABLED": False,
+    # Else what is followed depends on how a page was reached first, and with many at once that
+    # differs from crawl to crawl.
+    "CRAWLPRIO_MAX_STATIC_DEPTH": None,
+    "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None,
+    "CRAWLPRIO_PRINT": False,
+    "LOG_LEVEL": "WARNING",
+    "JOBDIR": "job",
+}
+
+
+class Ended(NamedTuple):
+    """What a crawl leaves: its visits in order, its links sorted, how often a page was asked for"""
+
+    order: list[str]
+    links: list[tuple[str, ...]]
+    asked_for: Counter[str]
+
+
+class Killed(NamedTuple):
+    """One kill: when, in seconds from the start of the process, and with how many visits."""
+
+    seconds: float
+    n_visits: int
+    got_on: bool
+    """Whether this run got to a visit of its own."""
+    of_finished: list[str]
+    """Pages asked for in this run though their visits were there before it."""
+
+
+class Web:
+    """The demo web, served by a process that outlives the crawls and writes down each request."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "server.jsonl"
+        self.server = LoopbackServer(pages=N_PAGES, sites=N_PAGES // 40, seed=1, log=self.log)
+
+    def __enter__(self) -> Web:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop()
+
+    def asked_for(self) -> list[str]:
+        """The URLs asked for so far, in order of the answers."""
+        return [json.loads(line)["url"] for line in self.log.read_text().splitlines()]
+
+    def crawl(self, folder: Path, settings: dict[str, object]) -> subprocess.Popen[bytes]:
+        """Start a crawl in `folder`, or go on with the one that is there."""
+        handler = "crawlprio.demo.handler.LoopbackHandler"
+        (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+        loopback = {
+            "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+            "CRAWLPRIO_LOOPBACK": self.server.address,
+        }
+        with (folder / "log.txt").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "scrapy", "crawl", "site"),
+                    *("-a", f"seeds={','.join(self.server.seeds)}", "-a", "follow=web"),
+                    *("-a", r"allow=^https?://[^/]*\.example/", "-a", "deny=[?]month="),
+                    *options({**SETTINGS, **loopback, **settings}),
+                ],
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+            )
+
+
+def query(folder: Path, sql: str) -> list[tuple[str, ...]]:
+    """Ask the store of a crawl; nothing while it is not made yet."""
+    store = folder / "job" / "crawl.sqlite"
+    if not store.exists():
+        return []
+    # Read only, so that the log that a kill leaves is left for the crawl to recover from.
+    uri = f"{store.as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as db:
+        try:
+            return db.execute(sql).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise
+
+
+def said(folder: Path) -> str:
+    """What the crawls in a folder wrote to the terminal: warnings, errors."""
+    return (folder / "log.txt").read_text()[-3000:]
+
+
+def visited(folder: Path) -> list[str]:
+    sql = "SELECT url FROM visits JOIN pages ON pages.id = page ORDER BY seq"
+    return [url for (url,) in query(folder, sql)]
+
+
+def n_visited(folder: Path) -> int:
+    rows = query(folder, "SELECT max(seq) FROM visits")
+    return int(rows[0][0] or 0) if rows else 0
+
+
+def ended(folder: Path, asked_for: list[str]) -> Ended:
+    links = query(folder, "SELECT source_url, target_url, anchor FROM link_urls ORDER BY 1, 2, 3")
+    return Ended(visited(folder), links, Counter(asked_for))
+
+
+def undisturbed(web: Web, folder: Path, settings: dict[str, object]) -> tuple[Ended, float]:
+    """Crawl to the end; return what is left, and the seconds it took."""
+    folder.mkdir()
+    before = len(web.asked_for())
+    started_at = monotonic()
+    assert web.crawl(folder, settings).wait(timeout=600) == 0, said(folder)
+    return ended(folder, web.asked_for()[before:]), monotonic() - started_at
+
+
+def crawl_until_killed(
+    web: Web, folder: Path, settings: dict[str, object], n_more: int, seconds: float
+) -> Killed | None:
+    """Crawl until there are `n_more` visits, and so long after; None if the crawl ended before."""
+    finished = set(visited(folder))
+    before = len(web.asked_for())
+    n_before = n_visited(folder)
+    started_at = monotonic()
+    process = web.crawl(folder, settings)
+    deadline = started_at + 120
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        while n_more and n_visited(folder) < n_before + n_more:
+            assert monotonic() < deadline, "the crawl does not get on"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.001)
+                break
+        process.wait(timeout=seconds)
+    if process.poll() is not None:
+        assert process.returncode == 0, said(folder)
+        return None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed_after = monotonic() - started_at
+    again = [url for url in web.asked_for()[before:] if url in finished]
+    n_visits = n_visited(folder)
+    return Killed(killed_after, n_visits, n_visits > n_before, again)
+
+
+def moments(
+    choose: random.Random, n_kills: int, start_seconds: float
+) -> Iterator[tuple[int, float]]:
+    """Where to kill: a quarter while the process starts, the others after so many more visits."""
+    for _ in range(n_kills):
+        if choose.random() < 0.25:
+            yield 0, choose.uniform(0.0, start_seconds)
+        else:
+            yield choose.randint(1, N_PAGES // n_kills), choose.uniform(0.0, 0.02)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("web")) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    "settings", [ONE_AT_A_TIME, MANY_AT_ONCE], ids=["one at a time", "many at once"]
+)
+def test_a_crawl_killed_at_random_moments_reaches_every_page_and_fetches_none_twice(
+    tmp_path: Path, web: Web, settings: dict[str, object]
+) -> None:
+    print("seed", SEED)
+    choose = random.Random(SEED + len(str(settings)))
+    whole, seconds = undisturbed(web, tmp_path / "undisturbed", settings)
+    print(f"undisturbed: {len(whole.order)} visits, {len(whole.links)} links, {seconds:.1f} s")
+    assert len(set(whole.order)) == len(whole.order) > N_PAGES / 2
+    n_at_once = int(str(settings["CONCURRENT_REQUESTS"]))
+    kills: list[Killed] = []
+    crawl = 0
+    while len(kills) < N_KILLS // 2:
+        crawl += 1
+        folder = tmp_path / f"killed {crawl}"
+        folder.mkdir()
+        before = len(web.asked_for())
+        n_kills = min(KILLS_PER_CRAWL, N_KILLS // 2 - len(kills))
+        for n_more, delay in moments(choose, n_kills, 3.0):
+            killed = crawl_until_killed(web, folder, settings, n_more, delay)
+            if killed is None:
+                break
+            kills.append(killed)
+            print(f"crawl {crawl}: {killed.n_visits} visits when killed at {killed.seconds:.2f} s")
+            assert killed.of_finished == []
+            if n_at_once == 1:
+                assert visited(folder) == whole.order[: killed.n_visits]
+        finished = set(visited(folder))
+        so_far = len(web.asked_for())
+        assert web.crawl(folder, settings).wait(timeout=600) == 0, said(folder)
+        assert [url for url in web.asked_for()[so_far:] if url in finished] == []
+        found = ended(folder, web.asked_for()[before:])
+        if n_at_once == 1:
+            assert found.order == whole.order
+        assert sorted(found.order) == sorted(whole.order)
+        assert found.links == whole.links
+        n_again = sum(found.asked_for.values()) - len(found.asked_for)
+        print(f"crawl {crawl}: {n_again} fetches cut off by {n_kills} kills and made again")
+        assert n_again <= n_kills * n_at_once
+        assert said(folder) == ""
+    n_getting_on = sum(kill.got_on for kill in kills)
+    print(f"{len(kills)} kills in {crawl} crawls, {n_getting_on} of them after a further visit")

@@ -1,0 +1,299 @@
+"""A crawl of the public web fetches nothing private, however it is led there."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Site, _called, _in_loop, page, run_spider
+from hostile import crawl, refused
+from scrapy import Request, Spider
+from scrapy.http import Response, TextResponse
+from scrapy.http.request import NO_CALLBACK
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.interfaces import IHostnameResolver
+from zope.interface import implementer
+
+from crawlprio.addresses import PrivateAddresses, address_of, is_private, normal_host
+
+LITERALS = [
+    *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+    *("0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "198.18.0.1", "192.0.0.1"),
+    *("0x7f000001", "2130706433", "017700000001", "0x7f.1", "127.1", "10.66051", "0", "127.0.0.1."),
+    *("%31%32%37.0.0.1", "\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021"),
+    *(
+        "[::1]",
+        "[::]",
+        "[fe80::1]",
+        "[fc00::1]",
+        "[fd12:3456::1]",
+        "[ff02::1]",
+        "[::ffff:10.0.0.1]",
+    ),
+    *("[::ffff:7f00:1]", "[64:ff9b::a00:1]", "[2002:a00:1::]", "[2001:db8::1]", "[0:0::0:1]"),
+]
+NAMES = ["localhost", "LOCALHOST.", "x.localhost", "printer.local", "db.internal", "nas.home.arpa"]
+PUBLIC = ["8.8.8.8", "1.2.3", "134744072", "[2606:4700::1]", "[::ffff:8.8.8.8]", "a.test", "b.org"]
+
+
+def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
+    private = PrivateAddresses()
+    assert [host for host in LITERALS + NAMES + PUBLIC if private.allows_host(host)] == PUBLIC
+    assert [str(address_of(host)) for host in ("0x7f.1", "[::ffff:10.0.0.1]", "a.test")] == [
+        "127.0.0.1",
+        "10.0.0.1",
+        "None",
+    ]
+    assert normal_host("B\u00fccher.Test.") == "xn--bcher-kva.test"
+
+
+def test_only_addresses_that_are_globally_reachable_are_public() -> None:
+    for text in ("8.8.8.8", "2606:4700::1", "64:ff9b::808:808"):
+        assert not is_private(ipaddress.ip_address(text))
+    for text in ("239.1.1.1", "2002:7f00:1::", "::ffff:192.168.0.1", "2001:0:1::"):
+        assert is_private(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize(
+    ("seed", "opened", "closed"),
+    [
+        ("127.0.0.1", ["127.0.0.1", "127.1.1.1", "[::1]", "localhost"], ["10.0.0.1", "x.local"]),
+        ("10.0.0.5", ["10.9.9.9", "192.168.0.1", "[fd00::1]"], ["127.0.0.1", "169.254.169.254"]),
+        ("169.254.1.1", ["169.254.1.1"], ["169.254.169.254", "10.0.0.1"]),
+        ("wiki.local", ["wiki.local", "git.local"], ["localhost", "10.0.0.1", "x.internal"]),
+        ("a.test", [], LITERALS + NAMES),
+        ("8.8.8.8", [], LITERALS + NAMES),
+    ],
+)
+def test_a_seed_opens_the_network_that_it_is_on_and_no_other(
+    seed: str, opened: list[str], closed: list[str]
+) -> None:
+    private = PrivateAddresses()
+    private.add_seed(seed)
+    assert [host for host in opened + closed if private.allows_host(host)] == opened
+
+
+def test_a_seed_is_private_only_if_its_first_resolution_says_so() -> None:
+    """Else the owner of a public seed could open the crawler's own network by a change of name."""
+    private = PrivateAddresses()
+    private.add_seed("inside.test")
+    private.add_seed("outside.test")
+    assert private.allowed_of("outside.test", ["8.8.8.8"]) == ["8.8.8.8"]
+    assert private.allowed_of("outside.test", ["10.0.0.1", "8.8.8.8"]) == ["8.8.8.8"]
+    assert private.allowed_of("outside.test", ["10.0.0.1"]) == []
+    assert private.allowed_of("link.test", ["10.0.0.1"]) == []
+    assert private.allowed_of("INSIDE.test", ["10.0.0.1"]) == ["10.0.0.1"]
+    assert private.allowed_of("link.test", ["10.0.0.2", "fe80::1%eth0", "127.0.0.1"]) == [
+        "10.0.0.2"
+    ]
+
+
+def test_all_or_none_can_be_asked_for() -> None:
+    open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
+    for host in LITERALS + NAMES:
+        closed.add_seed(host)
+        assert open_to_all.allows_host(host)
+        assert not closed.allows_host(host)
+    assert open_to_all.allowed_of("a.test", ["127.0.0.1"]) == ["127.0.0.1"]
+    assert closed.allowed_of("a.test", ["127.0.0.1", "8.8.8.8"]) == ["8.8.8.8"]
+
+
+@pytest.mark.parametrize("obeys", [False, True])
+def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys: bool) -> None:
+    links = [f"http://{host}/" for host in LITERALS + NAMES if host.isascii()]
+
+    def answer(host: str, path: str) -> Answer:
+        if host == "a.test" and path == "/":
+            return page(*links, *(f"/to/{n}" for n in range(len(links))))
+        if path.startswith("/to/"):
+            return Answer(status=302, headers={"Location": links[int(path[4:])]})
+        return page()
+
+    with Site({}, answer) as site:
+        run = crawl(site, {"ROBOTSTXT_OBEY": obeys}, follow="web")
+    assert run.reason == "finished"
+    assert {fetch.host for fetch in site.fetches} == {"a.test"}
+    assert len(site.paths()) == 1 + len(links)
+    n_linked = len({normal_host(url.split("/")[2]) for url in links})
+    n_redirected = len(set(map(str.lower, links)))
+    assert refused(run)["refused/private-address"] >= n_linked + n_redirected
+
+
+def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read() -> None:
+    moved = Answer(status=301, headers={"Location": "http://169.254.169.254/latest"})
+    with Site({"/": page(), "/robots.txt": moved}) as site:
+        run = crawl(site, {"ROBOTSTXT_OBEY": True})
+    assert [fetch.host for fetch in site.fetches] == ["a.test", "a.test"]
+    assert (run.reason, refused(run)) == ("finished", {"refused/private-address": 1})
+
+
+def test_a_crawl_whose_seeds_are_private_stays_on_their_network() -> None:
+    hosts = ["10.0.0.6", "192.168.7.7", "127.0.0.1", "169.254.169.254", "public.test"]
+    with Site({}, lambda host, path: page(*(f"http://{host}/" for host in hosts))) as site:
+        run = crawl(site, seeds="http://10.0.0.5/", follow="web")
+    assert run.reason == "finished"
+    assert sorted({fetch.host for fetch in site.fetches}) == [
+        *("10.0.0.5", "10.0.0.6", "192.168.7.7", "public.test")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fetched"),
+    [("allow", ["127.0.0.1", "a.test"]), ("seeds", ["a.test"]), ("refuse", ["a.test"])],
+)
+def test_the_setting_decides(mode: str, fetched: list[str]) -> None:
+    with Site({}, lambda host, path: page("http://127.0.0.1/")) as site:
+        crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": mode}, follow="web")
+    assert sorted({fetch.host for fetch in site.fetches}) == fetched
+
+
+def test_a_mode_that_is_none_is_one_sentence() -> None:
+    with Site({}) as site:
+        run = crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": "some"})
+    assert run.messages(logging.ERROR) == [
+        "CRAWLPRIO_PRIVATE_ADDRESSES is 'some'; known values: allow, refuse, seeds."
+    ]
+
+
+class Follower(Spider):
+    """A spider that knows nothing of crawlprio and follows all that it is shown."""
+
+    name = "follower"
+    first: tuple[str, dict[str, Any]] = ("http://a.test/", {})
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.first[0], meta=self.first[1])
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if isinstance(response, TextResponse):
+            for url in response.css("a::attr(href)").getall():
+                yield response.follow(url)
+
+
+@pytest.mark.parametrize("scheduler", ["crawlprio", "scrapy"])
+def test_a_spider_of_another_project_is_kept_from_them_too(scheduler: str) -> None:
+    settings = dict(ADDON)
+    if scheduler == "scrapy":
+        settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
+
+    class Inline(Follower):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            request = Request("http://10.0.0.9/x", callback=NO_CALLBACK)
+            try:
+                await self.crawler.engine.download_async(request)
+            except Exception as error:
+                yield {"refused": type(error).__name__}
+            yield Request("http://0x7f.1/")
+            yield Request("http://b.test/", callback=self.done)
+
+        def done(self, response: Response) -> None:
+            pass
+
+    with Site({}, lambda host, path: page()) as site:
+        run = run_spider(Inline, settings, site=site)
+    assert [fetch.host for fetch in site.fetches] == ["a.test", "b.test"]
+    assert run.items == [{"refused": "IgnoreRequest"}]
+    assert refused(run) == {"refused/private-address": 2}
+
+
+def test_a_spider_of_another_project_may_begin_on_its_own_network() -> None:
+    class Internal(Follower):
+        first = ("http://127.0.0.1/", {})
+
+    pages = {"/": page("http://localhost/x", "http://10.0.0.1/"), "/x": page()}
+    with Site(pages) as site:
+        run = run_spider(Internal, ADDON, site=site)
+    assert [fetch.host for fetch in site.fetches] == ["127.0.0.1", "localhost"]
+    assert refused(run) == {"refused/private-address": 1}
+
+
+@implementer(IHostnameResolver)
+class Names:
+    """Stands before the reactor's resolver and knows some names itself."""
+
+    def __init__(self, known: dict[str, list[str]]) -> None:
+        self._known = known
+        self.asked: list[str] = []
+
+    def __enter__(self) -> Names:
+        def install() -> None:
+            from twisted.internet import reactor
+
+            running: Any = reactor
+            self._before = running.nameResolver
+            running.installNameResolver(self)
+
+        _in_loop(_called(install), 10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        def restore() -> object:
+            from twisted.internet import reactor
+
+            running: Any = reactor
+            current = running.nameResolver
+            running.installNameResolver(self._before)
+            return current
+
+        assert _in_loop(_called(restore), 10) is self, "a crawl left its resolver behind"
+
+    def resolveHostName(  # noqa: N802
+        self,
+        receiver: Any,
+        name: str,
+        portNumber: int = 0,  # noqa: N803
+        *others: Any,
+    ) -> Any:
+        if name not in self._known:
+            return self._before.resolveHostName(receiver, name, portNumber, *others)
+        self.asked.append(name)
+        receiver.resolutionBegan(self)
+        for host in self._known[name]:
+            kind = IPv6Address if ":" in host else IPv4Address
+            receiver.addressResolved(kind("TCP", host, portNumber))
+        receiver.resolutionComplete()
+        return self
+
+
+def crawl_by_name(
+    mode: str, addresses: Sequence[str], *, is_seed: bool = False
+) -> tuple[list[str], dict[str, int], list[str]]:
+    """Crawl from a page got through a proxy to a name; return hosts fetched, refusals, lookups."""
+    with Site({}, lambda host, path: None) as site, Names({"b.test": list(addresses)}) as names:
+        url = f"http://b.test:{site.address.rpartition(':')[2]}/"
+        site._pages = {"a.test/": page(url), "b.test/": page()}
+
+        class ByProxy(Follower):
+            first = (
+                (url, {}) if is_seed else ("http://a.test/", {"proxy": f"http://{site.address}"})
+            )
+
+            def parse(self, response: Response) -> Iterator[Any]:
+                if "a.test" in response.url:
+                    yield Request(url)
+
+        settings = {**ADDON, "CRAWLPRIO_PRIVATE_ADDRESSES": mode, "RETRY_ENABLED": True}
+        run = run_spider(ByProxy, settings)
+        assert run.reason == "finished"
+        return [fetch.host for fetch in site.fetches], refused(run), names.asked
+
+
+def test_a_public_name_with_a_private_address_is_not_connected_to() -> None:
+    hosts, refusals, asked = crawl_by_name("seeds", ["127.0.0.1", "::1"])
+    assert (hosts, refusals) == (["a.test"], {"refused/private-address": 1})
+    assert asked == ["b.test"]
+
+
+def test_where_private_addresses_are_allowed_the_same_name_is_fetched() -> None:
+    """So the address was within reach, and the check is what kept the crawl from it."""
+    assert crawl_by_name("allow", ["127.0.0.1"]) == (["a.test", "b.test"], {}, ["b.test"])
+
+
+def test_a_seed_may_be_a_name_with_a_private_address() -> None:
+    hosts, refusals, _ = crawl_by_name("seeds", ["127.0.0.1"], is_seed=True)
+    assert (hosts, refusals) == (["b.test"], {})
+    hosts, refusals, _ = crawl_by_name("refuse", ["127.0.0.1"], is_seed=True)
+    assert (hosts, refusals) == ([], {"refused/private-address": 1})

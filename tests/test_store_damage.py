@@ -1,0 +1,139 @@
+"""Rows of a store that make no sense are one sentence to whoever reads them, never a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawlprio.errors import CrawlprioError, StoreError
+from crawlprio.frontier import Frontier
+from crawlprio.orderings import make_ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.simulator import crawl_order
+from crawlprio.store import SiteState, Store
+
+COLUMNS = {
+    "meta": ["key", "value"],
+    "sites": ["id", "host"],
+    "pages": ["id", "url", "key", "site", "depth", "seed"],
+    "aliases": ["key", "page"],
+    "visits": [
+        *("seq", "page", "status", "fetched_at", "elapsed", "n_bytes", "content_hash", "targets"),
+        *("anchors", "outside", "title", "text", "error"),
+    ],
+    "requests": ["page", "request"],
+    "unfiltered": ["page"],
+    "leased": ["page"],
+    "site_states": ["host", "crawl_delay", "refusals", "pause", "paused_until"],
+}
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-3, 12),
+    st.sampled_from([2**31 - 1, 2**31, -(2**31) - 1, 2**62, -(2**63)]),
+    st.floats(),
+    st.binary(max_size=8),
+    st.text(max_size=8),
+    st.sampled_from(["[0, 1", "[1, 99]", "[-1]", '["1"]', "[1.5]", "[[1]]", "{}", "null", "7", ""]),
+    st.sampled_from(["[9223372036854775807]", "[1e400]", "[true]", '[{"a": 1}]', "[null]"]),
+)
+
+DAMAGE = st.sampled_from([(table, column) for table in COLUMNS for column in COLUMNS[table]])
+
+
+def make_store(path: Path) -> None:
+    pages = PageTable()
+    for n in range(8):
+        pages.add(f"http://s{n % 3}.test/{n}", f"http://s{n % 3}.test/{n}", pages.site(f"s{n % 3}"))
+    pages.alias("also 1", 1)
+    with Store.create(path) as store:
+        store.record_pages(pages, [0, 1])
+        store.mark_leased(4)
+        store.mark_unfiltered(5, unfiltered=True)
+        store.keep_site_state(SiteState("s1", 2.0, 1, 4.0, 1e9))
+        store.record(
+            Visit(0, np.array([2, 3], dtype=np.int32), anchors=["two", ""], text="text"),
+            pages,
+            [(6, b"request")],
+        )
+        store.record(Visit(1, np.array([4], dtype=np.int32), outside=[("u", "a")]), pages)
+
+
+def read_all(path: Path) -> None:
+    """Read all that resuming, exporting and simulating read."""
+    with Store.open(path) as store:
+        pages = store.load_pages()
+        frontier = Frontier(make_ordering("opic"), pages)
+        frontier.observe(Visit(NO_PAGE, np.array(store.seeds(), dtype=np.int32)))
+        for visit in store.visits():
+            if visit.page != NO_PAGE:
+                frontier.observe(visit)
+        for page, _ in store.requests():
+            frontier.add(page)
+        for page in [*store.leased(), *store.unfiltered()]:
+            frontier.add(page)
+        store.site_states()
+        store.redirected_seeds()
+        list(store.link_rows())
+        while frontier.next_page(0.0) != NO_PAGE:
+            pass
+        graph = store.link_graph()
+        if graph.n_pages:
+            crawl_order(graph, [0], make_ordering("opic"))
+
+
+def damaged(path: Path, table: str, column: str, value: Any, *, one_row: bool) -> bool:
+    """Put a value into a column; return False where SQLite itself refuses it."""
+    where = f" WHERE rowid = (SELECT max(rowid) FROM {table})" if one_row else ""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        try:
+            db.execute(f"UPDATE {table} SET {column} = ?{where}", (value,))
+            db.commit()
+        except (sqlite3.Error, UnicodeEncodeError):
+            return False
+    return True
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(damage=DAMAGE, value=VALUES, one_row=st.booleans())
+def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(
+    damage: tuple[str, str], value: Any, one_row: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "crawl.sqlite"
+        make_store(path)
+        if not damaged(path, *damage, value, one_row=one_row):
+            return
+        with contextlib.suppress(CrawlprioError):
+            read_all(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "read"),
+    [
+        ("requests", "page", 99, lambda store: list(store.requests())),
+        ("leased", "page", 99, Store.leased),
+        ("unfiltered", "page", -1, Store.unfiltered),
+        ("site_states", "pause", "long", Store.site_states),
+        ("site_states", "crawl_delay", -1.0, Store.site_states),
+        ("site_states", "refusals", "many", Store.site_states),
+        ("aliases", "page", 99, Store.load_pages),
+    ],
+)
+def test_what_is_kept_for_a_restart_is_checked_before_it_is_used(
+    tmp_path: Path, table: str, column: str, value: Any, read: Callable[[Store], Any]
+) -> None:
+    path = tmp_path / "crawl.sqlite"
+    make_store(path)
+    assert damaged(path, table, column, value, one_row=True)
+    with Store.open(path) as store, pytest.raises(StoreError, match="damaged"):
+        read(store)
