@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench kills reproduce scale clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s ORDERING=opic -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -21,6 +21,18 @@ lint: .venv/dev
 # All benchmarks, for some twelve minutes; needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
+
+# A hundred kills of real crawls, for some six minutes.
+kills: .venv/dev
+	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
+
+# The papers' experiments, for half an hour, into docs/reproduction; needs the graphs in $(DATA).
+reproduce: .venv/dev
+	$(BIN)/python experiments/reproduce.py --shared $(DATA)
+
+# Webs of up to 30 million pages, for half an hour.
+scale: .venv/dev
+	$(BIN)/python benchmarks/scale.py --hosts $(DATA)/uk1996-hosts.npz
 
 .venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit("crawlprio needs Python 3.11 or later; say PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'

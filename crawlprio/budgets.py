@@ -14,6 +14,9 @@ _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
 _SLOTS = 1 << 20
 
+NO_SLOT = -1
+"""Where the pages of a URL without a pattern are counted: nowhere."""
+
 
 class Budgets:
     """Says whether one more page may be known, by site, registered domain and pattern.
@@ -62,33 +65,43 @@ class Budgets:
 
         The reasons are `site-budget`, `domain-budget` and `pattern-budget`.
         """
+        return self._refusal(site, host, _slot(url) if self._per_pattern else NO_SLOT)
+
+    def take(self, site: int, host: str, url: str) -> str:
+        """Count a page if there is room for it; else return which budget has none."""
+        slot = _slot(url) if self._per_pattern else NO_SLOT
+        refusal = self._refusal(site, host, slot)
+        if not refusal:
+            self._count(site, host, slot)
+        return refusal
+
+    def add(self, site: int, host: str, url: str) -> None:
+        """Count a page, whether there is room or not."""
+        self._count(site, host, _slot(url) if self._per_pattern else NO_SLOT)
+
+    def add_all(self, pages: Iterable[tuple[int, str, str]]) -> None:
+        """Count many pages: site, host and URL of each."""
+        for site, host, url in pages:
+            self.add(site, host, url)
+
+    def _refusal(self, site: int, host: str, slot: int) -> str:
         if self._per_site is not None and self._site_pages.get(site, 0) >= self._per_site:
             return "site-budget"
         if self._per_domain is not None:
             domain = self._domain(site, host)
             if self._domain_pages.get(domain, 0) >= self._per_domain:
                 return "domain-budget"
-        if self._per_pattern:
-            slot = _slot(url)
-            if slot >= 0 and self._pattern_pages[slot] >= self._per_pattern:
-                return "pattern-budget"
+        if slot != NO_SLOT and self._pattern_pages[slot] >= (self._per_pattern or 0):
+            return "pattern-budget"
         return ""
 
-    def add(self, site: int, host: str, url: str) -> None:
-        """Count a page."""
+    def _count(self, site: int, host: str, slot: int) -> None:
         self._site_pages[site] = self._site_pages.get(site, 0) + 1
         if self._per_domain is not None:
             domain = self._domain(site, host)
             self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
-        if self._per_pattern:
-            slot = _slot(url)
-            if slot >= 0:
-                self._pattern_pages[slot] += 1
-
-    def add_all(self, pages: Iterable[tuple[int, str, str]]) -> None:
-        """Count many pages: site, host and URL of each."""
-        for site, host, url in pages:
-            self.add(site, host, url)
+        if slot != NO_SLOT:
+            self._pattern_pages[slot] += 1
 
     def _domain(self, site: int, host: str) -> str:
         domain = self._domains.get(site)
@@ -112,6 +125,6 @@ def pattern_of(url: str) -> bytes:
 
 
 def _slot(url: str) -> int:
-    """Return where the pages of a URL's pattern are counted, or -1 if it has none."""
+    """Return where the pages of a URL's pattern are counted, or `NO_SLOT`."""
     pattern = pattern_of(url)
-    return crc32(pattern) % _SLOTS if pattern else -1
+    return crc32(pattern) % _SLOTS if pattern else NO_SLOT

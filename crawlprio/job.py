@@ -302,17 +302,19 @@ class Job:
     def add_page(self, request: Request) -> int:
         """Give the page of a request, which is not known yet, the next id."""
         depth = request.meta.get("depth", 0)
-        return self._add(
-            self.identities.of_request(request),
-            without_credentials(request.url),
-            self.site_of(request),
-            depth if isinstance(depth, int) else 0,
+        url, site = without_credentials(request.url), self.site_of(request)
+        self._budgets.add(site, self.pages.host(site), url)
+        return self.pages.add(
+            self.identities.of_request(request), url, site, depth if isinstance(depth, int) else 0
         )
 
     def is_full(self, request: Request) -> bool:
         """Whether the site of a request, its domain or its pattern, has all that it may have."""
         site = self.site_of(request)
-        return not self._has_room(site, request.url)
+        refusal = self._budgets.refuses(site, self.pages.host(site), request.url)
+        if refusal:
+            self._note_refusal(refusal)
+        return bool(refusal)
 
     def find_or_add(self, urls: Iterable[str], depth: int) -> list[int]:
         """Return the pages that plain links mean, new ones with the next ids.
@@ -333,9 +335,13 @@ class Job:
             if page == NO_PAGE and known_as != url:
                 page = find(known_as)
             if page == NO_PAGE:
-                site = self._site(host_of(url))
-                if self._has_room(site, url):
-                    page = added[known_as] = self._add(known_as, url, site, depth)
+                host = host_of(url)
+                site = self._site(host)
+                refusal = self._budgets.take(site, host, url)
+                if refusal:
+                    self._note_refusal(refusal)
+                else:
+                    page = added[known_as] = self.pages.add(known_as, url, site, depth)
             found[at] = page
         return found
 
@@ -430,16 +436,9 @@ class Job:
         """Return how many pages of a site are known."""
         return self._budgets.site_pages(site)
 
-    def _has_room(self, site: int, url: str) -> bool:
-        """Whether one more page may be known; counts the refusal."""
-        refusal = self._budgets.refuses(site, self.pages.host(site), url)
-        if refusal:
-            self._stats.inc_value(f"crawlprio/refused/{refusal}")
-        return not refusal
-
-    def _add(self, identity: str, url: str, site: int, depth: int) -> int:
-        self._budgets.add(site, self.pages.host(site), url)
-        return self.pages.add(identity, url, site, depth)
+    def _note_refusal(self, refusal: str) -> None:
+        """Count that a budget had no room for a page."""
+        self._stats.inc_value(f"crawlprio/refused/{refusal}")
 
     def _site(self, host: str) -> int:
         return self.pages.site(host)

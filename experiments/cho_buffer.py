@@ -1,0 +1,66 @@
+"""The limited buffer of Cho, Garcia-Molina & Page 1998, which the paper defines and does not show.
+
+It must not know how a crawl is simulated or a buffer filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from cho_webs import DAMPING, THREE, JudgedCrawls, ideal_and_random, share_panel
+from crawls import Mask, bands, mean_at
+from report import Report
+
+from crawlprio.evaluation import BacklinksSeen, ModelCurve, PageRankSeen, limited_buffer
+from crawlprio.pages import PageIds
+
+BUFFERS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+"""Sizes, as shares of all pages."""
+
+
+def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
+    """P_BC, which the paper defines and does not show."""
+    report.heading("The limited buffer")
+    panels, rows = [], []
+    for crawls in large:
+        names = (*THREE, "random")
+        for label, estimate, importance in (
+            ("IB", BacklinksSeen(crawls.graph), crawls.backlinks),
+            ("IR", PageRankSeen(crawls.graph, damping=DAMPING), crawls.ranks),
+        ):
+
+            def measure(
+                order: PageIds, reached: Mask, estimate=estimate, importance=importance
+            ) -> ModelCurve:
+                return limited_buffer(order, importance, BUFFERS, estimate, reachable=reached)
+
+            measured = crawls.curves(measure)
+            curves = {name: measured[name] for name in names}
+            panels.append(
+                share_panel(
+                    f"{crawls.name}: I(P) = {label}(P), kept by {label}'", bands(curves),
+                    ideal_and_random(curves["random"][0]),
+                    "P_BC: share of buffer hot", "buffer, share of all pages",
+                )
+            )  # fmt: skip
+            rows += [
+                (
+                    label, crawls.name, name,
+                    *(f"{mean_at(curves[name], x):.1%}" for x in BUFFERS[[1, 4, 8]]),
+                )
+                for name in names
+            ]  # fmt: skip
+    report.figure(
+        "buffer", panels,
+        "Section 3 of the paper defines P_BC and shows no figure: the share of a buffer of B pages "
+        "that is among the B most important after all pages were fetched. A full buffer drops the "
+        "page of lowest estimate: backlinks seen so far, or PageRank of what was seen, computed "
+        "35 times a crawl; equals leave the last fetched first.",
+        title="Limited buffer: what is kept of a crawl of everything",
+    )  # fmt: skip
+    report.table(
+        "buffer", ("importance", "web", "ordering", "B = 1 %", "10 %", "50 %"), rows,
+        "P_BC, means over seeds. A page once dropped does not come back, so that orderings which "
+        "fetch important pages before much speaks for them lose some.",
+    )  # fmt: skip

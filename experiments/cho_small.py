@@ -1,0 +1,293 @@
+"""The small domain of Cho, Garcia-Molina & Page 1998: single sites, ties, and how fresh keys are.
+
+Graphs 4 and 5, figures 8 to 10 of the extended version; it must not know how a crawl is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from cho_webs import (
+    DAMPING,
+    NEWEST_FIRST,
+    RANK_NEWEST_FIRST,
+    THREE,
+    JudgedCrawls,
+    beats,
+    ideal_and_random,
+    orderings,
+    share_panel,
+)
+from crawls import area, areas, at, bands, mean_at, tally, verdict
+from report import Report
+from webs import Web, hollins, uci
+
+from crawlprio.evaluation import ModelCurve, reachable, top_threshold
+from crawlprio.evaluation.figures import Panel, Series
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import make_ordering
+
+PAGES = 1_100
+"""Pages of the paper's small domain, a research group's site."""
+G_LINKS, G_RANK, G_LARGE = 5.0, 3.0, 100.0
+MOST_BACKLINKS = 30
+CANDIDATES = 20
+"""Pages that are tried as the start of a site whose home page leads to little of it."""
+
+
+def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
+    """Write the part of the small domain, to be compared with the crawls of large webs."""
+    report.heading("The small domain")
+    sites = _sites(uci(shared))
+    by_links = [site.p_st(site.backlinks, G_LINKS) for site in sites]
+    by_rank = [site.p_st(site.ranks, _as_many(site)) for site in sites]
+    nearest = min(range(len(sites)), key=lambda k: abs(sites[k].n_reachable - PAGES))
+    _draw(report, sites, by_links, by_rank, nearest)
+    _judge_size(report, sites, by_links, by_rank, large)
+    _judge_clusters(report, by_links, by_rank)
+    _choices(report, hollins(shared), sites)
+
+
+def _sites(web: Web) -> list[JudgedCrawls]:
+    """All sites that are half to twice as large as the paper's, cut out of the web."""
+    graph = web.graph
+    sites = []
+    for home in web.homes:
+        pages = np.flatnonzero(graph.site == graph.site[home])
+        if len(pages) < PAGES / 2:
+            continue
+        site = graph.subgraph(pages)
+        start = _start(site, int(np.searchsorted(pages, home)))
+        n_reached = int(reachable(site, [start]).sum())
+        if PAGES / 2 <= n_reached <= 2 * PAGES:
+            name = web.name + f" site of {n_reached:,} pages"
+            made = orderings(1, *THREE, "random", NEWEST_FIRST, RANK_NEWEST_FIRST)
+            sites.append(JudgedCrawls(name, site, [[start]], made))
+    return sites
+
+
+def _start(site: LinkGraph, home: int) -> int:
+    """The home page, or if it leads to little, of the pages of most links that which leads far."""
+    candidates = [home, *np.argsort(-np.diff(site.indptr), kind="stable")[:CANDIDATES].tolist()]
+    reached = [int(reachable(site, [page]).sum()) for page in candidates]
+    return home if 2 * reached[0] >= max(reached) else candidates[int(np.argmax(reached))]
+
+
+def _as_many(site: JudgedCrawls) -> float:
+    """The PageRank from which on as many pages are hot as by backlinks, as in the paper."""
+    share = site.share_hot(site.backlinks, G_LINKS)
+    return top_threshold(site.ranks, share, site.reachable[0])
+
+
+def _over_sites(curves: Sequence[dict[str, list[ModelCurve]]]) -> dict[str, list[ModelCurve]]:
+    """The curves of all sites, by ordering."""
+    names = (*THREE, "random")
+    return {name: list(chain.from_iterable(c[name] for c in curves)) for name in names}
+
+
+def _draw(
+    report: Report,
+    sites: Sequence[JudgedCrawls],
+    by_links: Sequence[dict[str, list[ModelCurve]]],
+    by_rank: Sequence[dict[str, list[ModelCurve]]],
+    nearest: int,
+) -> None:
+    """Graphs 4 and 5, figures 8 to 10."""
+    one = sites[nearest]
+    counts = np.minimum(one.backlinks[one.reachable[0]], MOST_BACKLINKS).astype(np.int64)
+    histogram = np.column_stack((np.arange(MOST_BACKLINKS + 1), np.bincount(counts)))
+    links = by_links[nearest]
+    shown = {name: bands(links)[name] for name in (*THREE, "random")}
+    several = f"{len(sites)} small sites"
+    diagonal = {"random, expected": [(0.0, 0.0), (1.0, 1.0)]}
+    panels = [
+        share_panel(f"{one.name}: IB(P), G = 5", shown, ideal_and_random(links["random"][0])),
+        Panel(
+            {"pages": Series(histogram, mark="bars")},
+            f"Backlinks in that site ({MOST_BACKLINKS}: or more)", "backlinks", "pages",
+        ),
+        share_panel(f"{several}: IB(P), G = 5", bands(_over_sites(by_links)), diagonal),
+        share_panel(f"{several}: IR(P), as many hot", bands(_over_sites(by_rank)), diagonal),
+    ]  # fmt: skip
+    report.figure(
+        "small", panels,
+        f"Graphs 4 and 5, long version figures 8 to 10: crawls of one group's site of {PAGES:,} "
+        "pages. The paper has all orderings below random at times for IB(P), and better for IR(P). "
+        "Here: all sites of uci-ics with half to twice as many pages that can be reached within "
+        "the site, from the home page or, where that leads to less than half of what others do, "
+        "the page of many links that leads farthest; first the site next in size to the paper's. "
+        "As many pages are hot by IR(P) as by IB(P), as in the paper, which had G = 3 for that. "
+        "PageRank after every page; bands go from the worst to the best site.",
+        title="Small domains",
+    )  # fmt: skip
+    report.table(
+        "small",
+        (
+            "pages", "links", "hot, IB >= 5", "would be hot, IR >= 3",
+            "below 5 backlinks", "below 10",
+            *(f"P_ST {importance}, {name}" for importance in ("IB", "IR") for name in THREE),
+        ),
+        [
+            (
+                site.n_reachable, site.graph.n_links,
+                f"{site.share_hot(site.backlinks, G_LINKS):.0%}",
+                f"{site.share_hot(site.ranks, G_RANK):.1%}",
+                *(f"{1 - site.share_hot(site.backlinks, g):.0%}" for g in (G_LINKS, 10.0)),
+                *(f"{area(curves[name]):.3f}" for curves in (links, ranks) for name in THREE),
+            )
+            for site, links, ranks in zip(sites, by_links, by_rank, strict=True)
+        ],
+        f"The small sites; the paper's had about {PAGES:,} pages, most of them with fewer than 5 "
+        "backlinks. P_ST is the mean over all fetches; a draw from all pages has 0.5.",
+    )  # fmt: skip
+
+
+def _judge_size(
+    report: Report,
+    sites: Sequence[JudgedCrawls],
+    by_links: Sequence[dict[str, list[ModelCurve]]],
+    by_rank: Sequence[dict[str, list[ModelCurve]]],
+    large: Sequence[JudgedCrawls],
+) -> None:
+    """What the paper says of small domains as such."""
+    places = np.linspace(0.02, 0.98, 49)
+    below = [
+        {name: max(x - at(links[name][0], x) for x in places) for name in THREE}
+        for links in by_links
+    ]
+    worse = [all(deficit[name] > 0.0 for name in THREE) for deficit in below]
+    deepest = max(max(deficit.values()) for deficit in below)
+    report.finding(
+        "Graph 4: on a small domain every ordering is at times worse than a random crawler (IB)",
+        f"so on {tally(worse)} sites; the most that an ordering falls behind the random line is "
+        f"{deepest:.0%} of the hot pages",
+        verdict(worse),
+    )
+    of_large = [crawls.p_st(crawls.backlinks, G_LARGE) for crawls in large]
+    poorer = [
+        area(links[name]) < area(whole[name])
+        for name in THREE for links in by_links for whole in of_large
+    ]  # fmt: skip
+    report.finding(
+        "Section 5.3: crawls of the small domain perform worse than those of the large one (IB)",
+        f"mean P_ST (G = 5) below that of the large webs (G = 100) in {tally(poorer)} pairs of "
+        "ordering, site and web",
+        verdict(poorer),
+    )
+    few = [1 - site.share_hot(site.backlinks, G_LINKS) for site in sites]
+    fewer = [1 - site.share_hot(site.backlinks, 10.0) for site in sites]
+    most = [share > 0.5 for share in few]
+    report.finding(
+        "Graph 5: most pages of a small domain have fewer than 5 backlinks",
+        f"{min(few):.0%} to {max(few):.0%} of the pages; most on {tally(most)} sites",
+        verdict(most),
+        f"fewer than 10, as the shorter version has it: {min(fewer):.0%} to {max(fewer):.0%}",
+    )
+    better = [
+        area(ranks[name]) > area(links[name])
+        for links, ranks in zip(by_links, by_rank, strict=True) for name in THREE
+    ]  # fmt: skip
+    report.finding(
+        "Fig. 10: on the small domain all orderings do better by IR than by IB, with as many pages "
+        "hot",
+        f"mean P_ST larger in {tally(better)} pairs of ordering and site",
+        verdict(better),
+    )
+
+
+def _judge_clusters(
+    report: Report,
+    by_links: Sequence[dict[str, list[ModelCurve]]],
+    by_rank: Sequence[dict[str, list[ModelCurve]]],
+) -> None:
+    """What the paper says of the orderings on small domains."""
+    best = [
+        area(ranks["pagerank"]) >= max(area(ranks[name]) for name in THREE) for ranks in by_rank
+    ]
+    report.finding(
+        "Fig. 10: by IR, PageRank order is best on the small domain",
+        f"largest mean P_ST on {tally(best)} sites",
+        verdict(best),
+    )
+    early = {
+        name: [mean_at(links[name], 0.1) for links in by_links]
+        for name in ("pagerank", "backlink-count", NEWEST_FIRST)
+    }
+    ahead = beats(early["pagerank"], early["backlink-count"])
+    newest = beats(early["pagerank"], early[NEWEST_FIRST])
+    report.finding(
+        "Graph 4: backlink order is flat at first, caught in a locally dense cluster; PageRank "
+        "order is much better there",
+        f"P_ST at 10 % of the crawl: PageRank {np.mean(early['pagerank']):.0%}, backlink count "
+        f"{np.mean(early['backlink-count']):.0%} on average; PageRank ahead on "
+        f"{tally(ahead)} sites",
+        verdict(ahead),
+        f"with ties the newest first, backlink count has {np.mean(early[NEWEST_FIRST]):.0%}, and "
+        f"PageRank is ahead on {tally(newest)}",
+    )
+
+
+def _choices(report: Report, web: Web, sites: Sequence[JudgedCrawls]) -> None:
+    """What the paper's silence leaves open: ties, and how often PageRank is computed."""
+    report.heading("Ties, and how often PageRank is computed")
+    n_pages = web.graph.n_pages
+    cadences = {"1": 1, "N/350": n_pages // 350, "N/35": n_pages // 35}
+    made = {
+        f"pagerank, every {label}": (
+            lambda every=every: make_ordering("pagerank", {"every": every, "damping": DAMPING})
+        )
+        for label, every in cadences.items()
+    }
+    made["pagerank, default"] = lambda: make_ordering("pagerank", {"damping": DAMPING})
+    made |= orderings(1, RANK_NEWEST_FIRST, "backlink-count", NEWEST_FIRST)
+    crawls = JudgedCrawls(web.name, web.graph, [[seed] for seed in web.single_seeds], made)
+    measured = {
+        "IB": crawls.p_st(crawls.backlinks, _threshold(crawls.backlinks, crawls)),
+        "IR": crawls.p_st(crawls.ranks, _threshold(crawls.ranks, crawls)),
+    }
+    every_page = crawls.orders["pagerank, every 1"]
+    rows = [
+        (
+            name, f"{area(measured['IB'][name]):.3f}", f"{area(measured['IR'][name]):.3f}",
+            float(np.mean([_places_apart(a, b) for a, b in zip(orders, every_page, strict=True)])),
+        )
+        for name, orders in crawls.orders.items()
+    ]  # fmt: skip
+    report.table(
+        "choices",
+        ("ordering", "P_ST by IB", "P_ST by IR", "mean displacement against every 1 (%)"),
+        rows,
+        f"{web.name}, {crawls.n_reachable:,} pages, {len(crawls.seeds)} seeds: mean P_ST over all "
+        "fetches when the top 1 % is hot, and how many per cent of the crawl a page is fetched "
+        "sooner or later than with PageRank after every page. 'newest first' breaks ties the other "
+        "way.",
+    )
+    default, exact = (area(measured["IR"][f"pagerank, {x}"]) for x in ("default", "every 1"))
+    report.text(
+        f"The default cadence changes mean P_ST (IR) from {exact:.3f} to {default:.3f} against "
+        "PageRank after every page; the small sites above have it after every page."
+    )
+    pairs = [
+        (areas(curves["backlink-count"])[0], areas(curves[NEWEST_FIRST])[0])
+        for curves in (site.p_st(site.backlinks, G_LINKS) for site in sites)
+    ]
+    report.text(
+        "On the small sites backlink count has a mean P_ST (G = 5) of "
+        f"{np.mean([a for a, _ in pairs]):.3f} with the oldest of equals first and "
+        f"{np.mean([b for _, b in pairs]):.3f} with the newest first."
+    )
+
+
+def _threshold(importance: np.ndarray, crawls: JudgedCrawls) -> float:
+    """The value that a hundredth of the pages have or exceed."""
+    return float(np.quantile(importance[crawls.reachable[0]], 0.99))
+
+
+def _places_apart(one: np.ndarray, other: np.ndarray) -> float:
+    """How far apart a page's places in two orders are on average, in per cent of the crawl."""
+    place = np.empty(max(one.max(), other.max()) + 1)
+    place[one] = np.arange(len(one))
+    return float(np.abs(place[other] - np.arange(len(other))).mean() / len(one) * 100)

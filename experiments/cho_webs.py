@@ -1,0 +1,128 @@
+"""Crawls as Cho, Garcia-Molina & Page 1998 make and judge them: orderings, importances, models.
+
+It must not know figures or what the paper found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from crawls import Crawls, Mask
+from numpy.typing import NDArray
+
+from crawlprio.evaluation import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
+from crawlprio.evaluation.figures import Panel, Points, Series
+from crawlprio.importance import importance_of
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.orderings.base import Changed, Keys, Rows
+from crawlprio.orderings.pagerank import PageRank
+from crawlprio.pages import PageIds, Visit
+
+DAMPING = 0.9
+THREE = ("breadth-first", "backlink-count", "pagerank")
+"""The orderings of the paper."""
+
+NEWEST_FIRST = "backlink-count, newest first"
+RANK_NEWEST_FIRST = "pagerank, newest first"
+FETCHED, HOT_FETCHED = "share of pages fetched", "share of hot pages fetched"
+
+
+class BacklinksNewestFirst(Ordering):
+    """Backlink count, but of pages with equally many the one discovered last comes first."""
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        self.keys[first:last] = np.arange(first, last) * 2.0**-32
+
+    def observe(self, visit: Visit) -> Changed:
+        if visit.page >= 0:
+            self.keys[visit.targets] += 1.0
+        return visit.targets
+
+
+class PageRankNewestFirst(PageRank):
+    """PageRank, but of pages of equal rank the one discovered last comes first.
+
+    Pages found since the last computation keep their places among themselves until the next.
+    """
+
+    def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
+        ranks = super().compute_keys(rows, n_visits)
+        return ranks * (1.0 + 1e-14 * np.arange(len(ranks)))
+
+
+def orderings(every: int | None = None, *names: str) -> dict[str, Callable[[], Ordering]]:
+    """The paper's orderings and a random one; PageRank is computed every so many pages."""
+    options = {"damping": DAMPING} | ({} if every is None else {"every": every})
+    made: dict[str, Callable[[], Ordering]] = {
+        "pagerank": lambda: make_ordering("pagerank", options),
+        NEWEST_FIRST: BacklinksNewestFirst,
+        RANK_NEWEST_FIRST: lambda: PageRankNewestFirst(**options),
+    }
+    for name in ("random", "breadth-first", "backlink-count"):
+        made[name] = lambda name=name: make_ordering(name)  # type: ignore[misc]
+    return {name: made[name] for name in (names or (*THREE, "random"))}
+
+
+class JudgedCrawls(Crawls):
+    """Crawls judged by backlinks, IB, and by PageRank, IR, over the whole graph."""
+
+    @cached_property
+    def backlinks(self) -> NDArray[np.float64]:
+        """IB(P)."""
+        return self._importance("backlinks")
+
+    @cached_property
+    def ranks(self) -> NDArray[np.float64]:
+        """IR(P), with the sum n."""
+        return self._importance("cho-pagerank")
+
+    def p_st(
+        self, importance: NDArray[np.float64], threshold: float
+    ) -> dict[str, list[ModelCurve]]:
+        """Crawl & Stop with Threshold, by ordering."""
+
+        def measure(order: PageIds, reached: Mask) -> ModelCurve:
+            return crawl_and_stop_with_threshold(order, importance, threshold, reached)
+
+        return self.curves(measure)
+
+    def p_cs(self, importance: NDArray[np.float64]) -> dict[str, list[ModelCurve]]:
+        """Crawl & Stop, by ordering."""
+
+        def measure(order: PageIds, reached: Mask) -> ModelCurve:
+            return crawl_and_stop(order, importance, reached)
+
+        return self.curves(measure)
+
+    def share_hot(self, importance: NDArray[np.float64], threshold: float) -> float:
+        """Share of the pages that the first crawl reaches that are hot."""
+        return float((importance[self.reachable[0]] >= threshold).mean())
+
+    def _importance(self, name: str) -> NDArray[np.float64]:
+        return importance_of(self.graph, name)
+
+
+def ideal_and_random(curve: ModelCurve) -> dict[str, Points | Series]:
+    """The reference lines of a model."""
+    return {"ideal": curve.points("ideal"), "random, expected": curve.points("random")}
+
+
+def share_panel(
+    title: str,
+    series: dict[str, Series],
+    references: dict[str, Points | Series],
+    ylabel: str = HOT_FETCHED,
+    xlabel: str = FETCHED,
+) -> Panel:
+    """A panel of shares against shares."""
+    return Panel(
+        series, title, xlabel, ylabel, x_percent=True, y_percent=True, references=references,
+        y_limits=(0.0, 1.0),
+    )  # fmt: skip
+
+
+def beats(one: Sequence[float], other: Sequence[float]) -> list[bool]:
+    """In which cases one is larger than the other."""
+    return [a > b for a, b in zip(one, other, strict=True)]

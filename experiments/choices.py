@@ -1,0 +1,397 @@
+"""What decides a comparison of orderings besides the orderings: cadence, politeness, ties, seeds.
+
+It must not know how crawls are simulated or figures are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from crawls import RULE
+from measured import (
+    DELAY,
+    Crawled,
+    Start,
+    curves_panel,
+    judged,
+    mean_curves,
+    polite_network,
+    small_country,
+)
+from numpy.typing import NDArray
+from report import Report
+from webs import Web, cnr, hollins, uci
+
+from crawlprio.evaluation.figures import Panel
+from crawlprio.frontier import Politeness
+from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
+from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.base import Keys, Pages
+from crawlprio.pages import PageIds, Visit
+from crawlprio.simulator import Network
+
+COUNTRIES, COUNTRY_SHARE = 3, 70
+PARTS = (2000, 350, 35)
+"""Keys are brought up to date so many times in a crawl."""
+
+TIES = 3
+"""Draws of random ties."""
+
+ROBOTS = 64
+YARDSTICKS = ("breadth-first", "larger-sites-first", "backlink-count")
+
+
+class RenewedEvery(Ordering):
+    """An ordering whose keys are brought up to date after a number of visits only.
+
+    A page enters the queue with the key that it has when it is found.
+    """
+
+    def __init__(self, ordering: Ordering, visits: int) -> None:
+        self._ordering, self._visits = ordering, visits
+
+    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+        super().open(pages, truth)
+        self._ordering.open(pages, truth)
+        self._n_visits = 0
+        self._stale: list[PageIds] = []
+
+    def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
+        first = self.n_pages
+        changed = self._ordering.learn(visit, n_pages, again=again)
+        fresh = self._ordering.keys
+        if len(self.keys) != len(fresh):
+            room = np.zeros(len(fresh))
+            room[:first] = self.keys[:first]
+            self.keys = room
+        self.keys[first:n_pages] = fresh[first:n_pages]
+        self.n_pages = n_pages
+        assert changed is not ALL_PAGES
+        self._stale.append(changed)
+        self._n_visits += visit.page >= 0
+        if visit.page < 0 or self._n_visits % self._visits:
+            return visit.targets[:0]
+        renewed = np.unique(np.concatenate(self._stale))
+        self._stale.clear()
+        self.keys[renewed] = fresh[renewed]
+        return renewed
+
+
+class OpicRandomTies(Opic):
+    """OPIC with random numbers below 1e-9 in the cash of new pages: equals leave at random."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys:
+        return 1.0 + 1e-9 * _lots(self._seed, n_pages)
+
+
+class BacklinkCountRandomTies(BacklinkCount):
+    """Backlink count with random numbers below 1 in the keys, so that equals leave at random."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def graph_scores(
+        self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
+    ) -> Keys:
+        return _lots(self._seed, n_pages)
+
+
+def _lots(seed: int, n: int) -> NDArray[np.float64]:
+    """Numbers of at least 0 and below 1, a function of the seed."""
+    return np.random.default_rng(seed).random(n)
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Crawls of one kind of web, over which changes are averaged."""
+
+    name: str
+    webs: list[Web]
+    starts: list[Start]
+    has_sites: bool = True
+
+    def crawl(
+        self, make: Callable[[Start], Ordering], network: Callable[[Web], Network] | None = None
+    ) -> list[Crawled]:
+        """Crawl from all starts under an ordering made anew."""
+        return [s.crawl(make(s), network(s.web) if network else None) for s in self.starts]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a choice changes in the average cumulative PageRank of an ordering, by kind of web."""
+
+    choice: str
+    ordering: str
+    words: str
+    by_kind: Mapping[str, float]
+
+
+def run(shared: Path, output: Path, country_pages: int) -> None:
+    """Write the section."""
+    report = Report(output, "choices", "What decides besides the ordering")
+    ics, college, italian = uci(shared), hollins(shared), cnr(shared)
+    n_pages = country_pages // COUNTRY_SHARE
+    countries = [small_country(shared, n_pages, seed) for seed in range(COUNTRIES)]
+    kinds = [
+        Kind("uci-ics", [ics], [Start(ics, [seed]) for seed in ics.single_seeds]),
+        Kind("hollins", [college], [Start(college, [seed]) for seed in college.single_seeds]),
+        Kind("cnr-2000", [italian], [Start(italian, [s]) for s in italian.single_seeds], False),
+        Kind("countries", countries, [Start(web, [web.start]) for web in countries]),
+    ]
+    report.text(
+        "The papers leave some choices open. Each is made here in the ways that they allow, all "
+        "else being equal, and what it changes in the average cumulative PageRank is set beside "
+        "the differences between orderings. Unless said otherwise crawls are from one page, by "
+        "order alone, with keys brought up to date after every page and ties by order of "
+        f"discovery: from three pages of each recorded web, and from the home page of the largest "
+        f"site of {COUNTRIES} made-up countries of {n_pages:,} pages. Changes are means over the "
+        f"crawls. {RULE}"
+    )
+    plain = {
+        kind.name: {
+            name: kind.crawl(lambda _, n=name: make_ordering(n)) for name in (*YARDSTICKS, "opic")
+        }
+        for kind in kinds
+    }
+    panels: dict[str, Panel] = {}
+    changes = [
+        *_cadence(kinds, plain, panels),
+        *_politeness(kinds, plain, panels),
+        *_ties(kinds, plain, panels),
+        *_seeds(kinds, plain, panels),
+    ]
+    report.figure(
+        "curves",
+        list(panels.values()),
+        "What choices do to one ordering: how often OPIC's keys are brought up to date; r robots "
+        "and w under larger sites first; order of discovery or lots between pages with equal "
+        "counts of backlinks; the seeds of OPIC and their cash. Means over crawls; bands from the "
+        "least to the greatest.",
+        title="The same ordering under different choices",
+    )
+    _table(report, kinds, plain, changes)
+    _findings(report, kinds, plain, changes)
+    report.write()
+
+
+Plain = Mapping[str, Mapping[str, list[Crawled]]]
+
+
+def _mean(crawls: Sequence[Crawled]) -> float:
+    """Average cumulative PageRank, mean over crawls."""
+    return float(np.mean([crawl.average for crawl in crawls]))
+
+
+def _changes(
+    choice: str,
+    ordering: str,
+    words: str,
+    before: Mapping[str, Sequence[Crawled]],
+    after: Mapping[str, Sequence[Crawled]],
+) -> Change:
+    """The change of the mean average in each kind of web that has both."""
+    return Change(
+        choice, ordering, words, {name: _mean(after[name]) - _mean(before[name]) for name in after}
+    )
+
+
+def _panel(title: str, kind: Kind, crawls: Mapping[str, Sequence[Crawled]]) -> Panel:
+    """A panel of mean curves, one for each way to choose."""
+    n = max(map(len, crawls.values()))
+    curves = [
+        {name: several[k % len(several)] for name, several in crawls.items()} for k in range(n)
+    ]
+    return curves_panel(f"{title}: {kind.name}", mean_curves(curves), kind.starts)
+
+
+def _cadence(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
+    """How often keys are brought up to date."""
+    changes = []
+    for ordering in ("opic", "backlink-count"):
+        before = {kind.name: plain[kind.name][ordering] for kind in kinds}
+        shown = {"keys renewed every page": before["uci-ics"]}
+        for parts in PARTS:
+            after = {
+                kind.name: kind.crawl(
+                    lambda start, p=parts, n=ordering: RenewedEvery(
+                        make_ordering(n), max(start.n_pages // p, 1)
+                    )
+                )
+                for kind in kinds
+                if kind.has_sites or ordering == "opic"
+            }
+            shown[f"keys renewed every N/{parts:,}"] = after["uci-ics"]
+            words = f"keys renewed every N/{parts:,} pages, not every page"
+            changes.append(_changes("cadence", ordering, words, before, after))
+        if ordering == "opic":
+            panels["cadence"] = _panel("Cadence, OPIC", kinds[0], shown)
+    return changes
+
+
+def _rounds(web: Web) -> Network:
+    """w = 15 s, and fetches that take no time: every site once a round."""
+    return Network(politeness=Politeness(DELAY))
+
+
+def _many_robots(web: Web) -> Network:
+    """w = 15 s and drawn times of fetches, 64 robots."""
+    return polite_network(web, robots=ROBOTS)
+
+
+def _rounds_of_robots(web: Web) -> Network:
+    """64 pages a round at most, one a site: each robot is as long at a page as the others."""
+    return Network(robots=ROBOTS, latency=1.0)
+
+
+NETWORKS = {
+    "r = 1, w = 15 s, fetches take time": polite_network,
+    "r = 1, w = 15 s, fetches take none": _rounds,
+    f"r = {ROBOTS}, w = 15 s, fetches take time": _many_robots,
+    f"r = {ROBOTS}, rounds of a page a robot and site": _rounds_of_robots,
+}
+
+
+def _politeness(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
+    """Delays, and robots that may not meet on a site."""
+    changes = []
+    kinds = [kind for kind in kinds if kind.has_sites]
+    for ordering in ("opic", "larger-sites-first", "breadth-first"):
+        before = {kind.name: plain[kind.name][ordering] for kind in kinds}
+        shown = {"order alone": before["countries"]}
+        for words, network in NETWORKS.items():
+            after = {
+                kind.name: kind.crawl(lambda _, n=ordering: make_ordering(n), network)
+                for kind in kinds
+            }
+            shown[words] = after["countries"]
+            changes.append(
+                _changes("politeness", ordering, f"{words}, not order alone", before, after)
+            )
+        if ordering == "larger-sites-first":
+            panels["politeness"] = _panel("Politeness, larger sites first", kinds[-1], shown)
+    return changes
+
+
+def _ties(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
+    """Which of several pages with equal keys comes first."""
+    changes = []
+    for ordering, at_random in (
+        ("opic", OpicRandomTies),
+        ("backlink-count", BacklinkCountRandomTies),
+    ):
+        before = {kind.name: plain[kind.name][ordering] for kind in kinds}
+        after: dict[str, list[Crawled]] = {kind.name: [] for kind in kinds}
+        for kind in kinds:
+            for seed in range(TIES if kind.has_sites else 1):
+                after[kind.name] += kind.crawl(lambda _, s=seed, make=at_random: make(s))
+        changes.append(_changes("ties", ordering, "lots, not order of discovery", before, after))
+        if ordering == "backlink-count":
+            shown = {
+                "ties by discovery": before["uci-ics"],
+                "ties by lot": after["uci-ics"],
+            }
+            panels["ties"] = _panel("Ties, backlink count", kinds[0], shown)
+    return changes
+
+
+def _seeds(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
+    """One page or all home pages, and the cash of seeds."""
+    changes = []
+    with_sites = [kind for kind in kinds if kind.has_sites]
+    homes = [
+        replace(kind, starts=[Start(web, web.homes) for web in kind.webs]) for kind in with_sites
+    ]
+    by_homes = {
+        ordering: {kind.name: kind.crawl(lambda _, n=ordering: make_ordering(n)) for kind in homes}
+        for ordering in (*YARDSTICKS, "opic")
+    }
+    for ordering, after in by_homes.items():
+        before = {kind.name: plain[kind.name][ordering] for kind in with_sites}
+        changes.append(_changes("seeds", ordering, "all home pages, not one page", before, after))
+    rich = {kind.name: kind.crawl(lambda _: Opic(seed_cash=100)) for kind in kinds}
+    rich_homes = {kind.name: kind.crawl(lambda _: Opic(seed_cash=100)) for kind in homes}
+    before = {kind.name: plain[kind.name]["opic"] for kind in kinds}
+    words = "cash 100 of the seed, not 1"
+    changes.append(_changes("seed cash", "opic", f"{words}; one page", before, rich))
+    changes.append(
+        _changes("seed cash", "opic", f"{words}; home pages", by_homes["opic"], rich_homes)
+    )
+    shown = {
+        "one page": plain["uci-ics"]["opic"],
+        "one page, cash 100": rich["uci-ics"],
+        "home pages": by_homes["opic"]["uci-ics"],
+        "home pages, cash 100": rich_homes["uci-ics"],
+    }
+    panels["seeds"] = _panel("Seeds, OPIC", kinds[0], shown)
+    return changes
+
+
+def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Change]) -> None:
+    """All changes, and differences between orderings to measure them by."""
+    names = [kind.name for kind in kinds]
+    report.table(
+        "changes",
+        ["choice", "ordering", "change", *names],
+        [
+            *(
+                ["ordering", "opic", f"not {other}",
+                 *(f"{_mean(plain[n]['opic']) - _mean(plain[n][other]):+.4f}" for n in names)]
+                for other in YARDSTICKS
+            ),
+            *(
+                [change.choice, change.ordering, change.words,
+                 *(f"{change.by_kind[n]:+.4f}" if n in change.by_kind else None for n in names)]
+                for change in changes
+            ),
+        ],
+        "Change of the average cumulative PageRank by another ordering (first rows) and by other "
+        "choices. Crawls from home pages reach pages that those from one page do not: there, and "
+        "only there, the whole is another.",
+    )  # fmt: skip
+
+
+def _findings(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Change]) -> None:
+    """Whether each choice outweighs the difference between OPIC and breadth-first."""
+    between = {
+        kind.name: abs(_mean(plain[kind.name]["opic"]) - _mean(plain[kind.name]["breadth-first"]))
+        for kind in kinds
+    }
+    for choice in dict.fromkeys(change.choice for change in changes):
+        chosen = [change.by_kind for change in changes if change.choice == choice]
+        largest = {
+            name: max(abs(by_kind[name]) for by_kind in chosen if name in by_kind)
+            for name in between
+            if any(name in by_kind for by_kind in chosen)
+        }
+        outcome, why = judged(
+            {name: most > between[name] for name, most in largest.items()},
+            "its largest change of an average exceeds the difference of OPIC and breadth-first",
+        )
+        report.finding(
+            f"(not in the papers) The choice of {choice} matters more than that of the ordering",
+            "largest change, and difference of OPIC and breadth-first: "
+            + ", ".join(f"{most:.3f}, {between[n]:.3f} ({n})" for n, most in largest.items()),
+            outcome,
+            why,
+        )
+    frozen = next(c for c in changes if c.ordering == "opic" and f"N/{PARTS[-1]} " in c.words)
+    outcome, why = judged(
+        {name: change > 0 for name, change in frozen.by_kind.items()}, "a higher average"
+    )
+    report.finding(
+        "(not in the papers) OPIC is better when its keys are frozen for N/35 pages",
+        "change of its average: "
+        + ", ".join(f"{change:+.4f} ({name})" for name, change in frozen.by_kind.items()),
+        outcome,
+        why,
+    )

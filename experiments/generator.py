@@ -1,0 +1,141 @@
+"""The made-up webs beside real ones: their distributions, and how orderings do on a twin.
+
+It must not know the papers' crawls; it answers whether results on made-up webs can be believed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from report import Report
+from webs import Web, country, uci
+
+from crawlprio.evaluation import fit_power_law, log_histogram
+from crawlprio.evaluation.figures import Panel, Series, distribution_panel, mean_and_spread
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.linkgraph.synthetic import twin
+from crawlprio.orderings import make_ordering
+from crawlprio.simulator import Simulation
+
+ORDERINGS = (
+    "omniscient", "opic", "backlink-count", "larger-sites-first", "breadth-first", "random",
+)  # fmt: skip
+TWINS = 3
+
+
+def run(shared: Path, output: Path, country_pages: int) -> None:
+    """Write the section."""
+    report = Report(output, "generator", "The generator: made-up webs beside a real one")
+    real = uci(shared)
+    _distributions(report, real, country(shared, country_pages))
+    _calibration(report, real)
+    report.write()
+
+
+def _distributions(report: Report, real: Web, made: Web) -> None:
+    """Degrees, sizes of sites and PageRank of both webs, with the exponents of their tails."""
+    panels, rows = [], []
+    named = {web.name: _counts(web.graph, web.ranks) for web in (real, made)}
+    for quantity in next(iter(named.values())):
+        histograms = {name: log_histogram(counts[quantity]) for name, counts in named.items()}
+        fits = {name: fit_power_law(counts[quantity]) for name, counts in named.items()}
+        panels.append(
+            distribution_panel(
+                histograms, title=quantity, xlabel=quantity, ylabel="how many have it", fits=fits
+            )
+        )
+        rows += [
+            (quantity, name, float(counts[quantity].mean()), int(counts[quantity].max()),
+             fits[name].exponent, fits[name].minimum)
+            for name, counts in named.items()
+        ]  # fmt: skip
+    report.figure(
+        "distributions", panels,
+        "Baeza-Yates et al. and Castillo et al. say of their webs that these quantities follow "
+        "power laws. Exponents: maximum likelihood, from the count on that fits best.",
+    )  # fmt: skip
+    report.table(
+        "distributions",
+        ("quantity", "web", "mean", "largest", "exponent of the tail", "from"),
+        rows, "Tails of the distributions.",
+    )  # fmt: skip
+    report.table(
+        "shares",
+        ("web", "pages", "links", "sites", "links between sites", "pages without links"),
+        [
+            (web.name, web.graph.n_pages, web.graph.n_links, web.graph.n_sites,
+             web.graph.between_sites().n_links / web.graph.n_links,
+             float((np.diff(web.graph.indptr) == 0).mean()))
+            for web in (real, made)
+        ],
+        "The two webs.",
+    )  # fmt: skip
+
+
+def _counts(graph: LinkGraph, ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """What has a distribution, as whole numbers; PageRank in thousandths of the mean."""
+    return {
+        "links to a page": np.bincount(graph.indices, minlength=graph.n_pages),
+        "links of a page": np.diff(graph.indptr),
+        "pages of a site": np.bincount(graph.site),
+        "PageRank, mean = 1,000": np.rint(1000 * graph.n_pages * ranks).astype(np.int64),
+    }
+
+
+def _calibration(report: Report, real: Web) -> None:
+    """Cumulative PageRank of each ordering on a real web and on twins of it."""
+    on_real = _curves(real.graph, real.homes)
+    made = [twin(real.graph, seed) for seed in range(TWINS)]
+    on_twins = [_curves(graph, _first_pages(graph)) for graph in made]
+    panels, rows = [], []
+    for name in ORDERINGS:
+        curves = [curves[name] for curves in on_twins]
+        mean = mean_and_spread(curves, spread="range")
+        points = np.asarray(mean.points)
+        there = np.asarray(on_real[name])
+        apart = np.abs(np.interp(points[:, 0], there[:, 0], there[:, 1]) - points[:, 1])
+        rows.append((name, _area(there), _area(points), float(apart.max())))
+    for title, curves in (
+        (real.name, {name: Series(points) for name, points in on_real.items()}),
+        (
+            f"{TWINS} twins of it",
+            {
+                name: mean_and_spread([curves[name] for curves in on_twins], spread="range")
+                for name in ORDERINGS
+            },
+        ),
+    ):
+        panels.append(
+            Panel(
+                curves, title, "pages fetched", "their share of all PageRank",
+                x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+            )
+        )  # fmt: skip
+    report.figure(
+        "twin", panels,
+        f"Order-only crawls of {real.name} and of made-up twins (as many pages, links and links "
+        "between sites on each site) from all home pages; bands from the least to the greatest of "
+        "the twins.",
+    )  # fmt: skip
+    report.table(
+        "twin",
+        ("ordering", "average on the real web", "on the twins", "curves apart at most"),
+        rows, "Average cumulative PageRank, and the largest vertical distance of the curves.",
+    )  # fmt: skip
+
+
+def _curves(graph: LinkGraph, seeds: list[int]) -> dict[str, list[list[float]]]:
+    """The cumulative PageRank of a crawl under each ordering."""
+    simulation = Simulation(graph, seeds)
+    return {name: simulation.run(name, make_ordering(name, {})).curve for name in ORDERINGS}
+
+
+def _first_pages(graph: LinkGraph) -> list[int]:
+    """The first page of each site, which is its home page in a made-up web."""
+    _, first = np.unique(graph.site, return_index=True)
+    return [int(page) for page in first]
+
+
+def _area(points: np.ndarray) -> float:
+    return float(np.trapezoid(points[:, 1], points[:, 0]))

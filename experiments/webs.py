@@ -1,0 +1,99 @@
+"""The webs of the experiments: recorded link graphs, and a made-up country.
+
+It must not know papers or orderings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.evaluation import reachable
+from crawlprio.importance import pagerank
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+
+MORE_SEEDS = 2
+"""Seed pages that are drawn besides the web's good start."""
+
+PAGES_PER_SITE = 70
+"""Of the country: 3.5 million pages on 50,000 sites, as in Castillo et al. 2004."""
+
+
+@dataclass(frozen=True, eq=False)
+class Web:
+    """A link graph with the seeds that crawls of it start from.
+
+    Parameters
+    ----------
+    name
+        as figures name it.
+    graph
+        its links.
+    start
+        a page from which most of it can be reached.
+    """
+
+    name: str
+    graph: LinkGraph
+    start: int
+
+    @cached_property
+    def ranks(self) -> NDArray[np.float64]:
+        """PageRank over the whole graph, d = 0.85."""
+        return pagerank(self.graph.indptr, self.graph.indices)
+
+    @cached_property
+    def homes(self) -> list[int]:
+        """One page for each site: its home page, or the page with the most in-links."""
+        graph = self.graph
+        if graph.urls is None:
+            return [int(page) for page in home_pages(graph)]
+        in_links = np.bincount(graph.indices, minlength=graph.n_pages)
+        slashes = np.array([url.rstrip("/").count("/") for url in graph.urls])
+        by_site = np.lexsort((np.arange(graph.n_pages), -in_links, slashes, graph.site))
+        first = np.r_[True, np.diff(graph.site[by_site]) != 0]
+        return [int(page) for page in by_site[first]]
+
+    @cached_property
+    def single_seeds(self) -> list[int]:
+        """The good start, and pages drawn by lot from which at least half as much is reached."""
+        rng = np.random.default_rng(1998)
+        most = int(reachable(self.graph, [self.start]).sum())
+        seeds = [self.start]
+        for page in rng.permutation(self.graph.n_pages).tolist():
+            if len(seeds) > MORE_SEEDS:
+                break
+            if page not in seeds and 2 * reachable(self.graph, [page]).sum() >= most:
+                seeds.append(page)
+        return seeds
+
+
+def uci(shared: Path) -> Web:
+    """A real crawl of 88 sites of a university department."""
+    graph = read_graph(shared / "uci-ics.npz")
+    assert graph.urls is not None
+    return Web("uci-ics", graph, list(graph.urls).index("http://www.ics.uci.edu/"))
+
+
+def cnr(shared: Path) -> Web:
+    """The Italian CNR of 2000; sites unknown, so that all pages are on one."""
+    return Web("cnr-2000", read_graph(shared / "cnr-2000.npz"), 217849)
+
+
+def hollins(shared: Path) -> Web:
+    """A small university of four sites."""
+    return Web("hollins", read_graph(shared / "hollins.npz"), 0)
+
+
+def country(shared: Path, n_pages: int, n_sites: int | None = None, seed: int = 0) -> Web:
+    """A made-up country whose sites link to each other as the hosts of the .uk web of 1996 did."""
+    hosts = read_graph(shared / "uk1996-hosts.npz")
+    n_sites = n_sites or max(n_pages // PAGES_PER_SITE, 1)
+    graph = synthetic_web(n_pages, n_sites, hosts=hosts, seed=seed)
+    largest = np.bincount(graph.site).argmax()
+    return Web(f"country of {n_pages:,} pages", graph, int(home_pages(graph)[largest]))
