@@ -44,8 +44,8 @@ CHOICES = (
     "clock with the paper's politeness, with 500 robots and with as many for each site as the "
     "paper had, whose 500 met 7 million sites. There sizes of pages and latency and speed of sites "
     "are drawn, with medians of 12 kB, 0.2 s and 50 kB/s, which are our choice. PageRank has d = "
-    "0.85 and a mean of 1 over the pages that count. The paper's numbers are quoted from memory, as the text that we had of it had lost its digits. "
-    + RULE
+    "0.85 and a mean of 1 over the pages that count. The paper's numbers are quoted from memory: "
+    "the text that we had of it had lost its digits. " + RULE
 )
 
 

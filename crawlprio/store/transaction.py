@@ -1,0 +1,57 @@
+"""One transaction on a crawl store: all that is written inside is committed, or nothing is.
+
+It must not know what is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from types import TracebackType
+
+from crawlprio.store.checkpoints import Checkpoints
+from crawlprio.store.files import unopened
+
+
+class Transaction:
+    """Begins when entered; commits at the end, or rolls back if anything was raised inside.
+
+    What SQLite raises becomes a `StoreError` of one sentence.
+    """
+
+    __slots__ = ("_checkpoints", "_cursor", "_path")
+
+    def __init__(self, path: Path, cursor: sqlite3.Cursor, checkpoints: Checkpoints | None) -> None:
+        self._path = path
+        self._cursor = cursor
+        self._checkpoints = checkpoints
+
+    def __enter__(self) -> None:
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.Error as error:
+            raise unopened(self._path, error) from None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            try:
+                self._cursor.execute("COMMIT")
+                if self._checkpoints is not None:
+                    self._checkpoints.note_commit()
+                return
+            except sqlite3.Error as failure:
+                error = failure
+        # SQLite has rolled back by itself after some errors, a full disk among them.
+        if self._cursor.connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._cursor.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
+            raise unopened(self._path, error) from None
