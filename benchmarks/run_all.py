@@ -44,6 +44,7 @@ COMMANDS = (
     f"frontier.py {GRAPH} --seed {SEED}",
     "store.py --visits 10000",
     f"simulate.py {LARGE} --seeds 217849",
+    f"pagerank.py {LARGE}",
     "event_loop.py",
     "profiled.py",
     "profiled.py --crawl follow+addon --pages 1500",

@@ -9,8 +9,10 @@ Each section runs in a process of its own. It must not know what a section measu
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +36,25 @@ def main() -> int:
     sections = arguments.only or SECTIONS
     with ThreadPoolExecutor(arguments.jobs) as pool:
         codes = list(pool.map(lambda section: _run(section, arguments), sections))
+    _write_summary(output)
     return max(codes)
+
+
+def _write_summary(output: Path) -> None:
+    """Write how many findings of each section came out how, into `README.md`."""
+    verdicts = ("reproduced", "partly reproduced", "not reproduced", "not tested")
+    lines = ["# The papers' experiments", "", f"| section | {' | '.join(verdicts)} |"]
+    lines.append("|" + "---|" * (len(verdicts) + 1))
+    for section in SECTIONS:
+        path = output / f"{section}.json"
+        if path.exists():
+            found = Counter(
+                finding["verdict"] for finding in json.loads(path.read_text())["findings"]
+            )
+            counts = " | ".join(str(found[verdict] or "-") for verdict in verdicts)
+            title = (output / f"{section}.md").read_text().partition("\n")[0].lstrip("# ")
+            lines.append(f"| [{title}]({section}.md) | {counts} |")
+    (output / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _run(section: str, arguments: argparse.Namespace) -> int:
