@@ -28,6 +28,8 @@ class Budgets:
     ----------
     domain_of
         registered domain of a host.
+    pages_of
+        pages known of a site; it counts each page once `take` or `add` has.
     per_site, per_domain, per_pattern
         pages; None: no limit. The pattern of a URL is what stays of it without digits and without
         the values of its parameters; URLs with neither have no pattern.
@@ -42,23 +44,20 @@ class Budgets:
     def __init__(
         self,
         domain_of: Callable[[str], str],
+        pages_of: Callable[[int], int],
         *,
         per_site: int | None = None,
         per_domain: int | None = None,
         per_pattern: int | None = None,
     ) -> None:
         self._domain_of = domain_of
+        self._pages_of = pages_of
         self._per_site = per_site
         self._per_domain = per_domain
         self._per_pattern = per_pattern
-        self._site_pages: dict[int, int] = {}
         self._domain_pages: dict[str, int] = {}
         self._domains: dict[int, str] = {}
         self._pattern_pages = array("I", bytes(4 * _SLOTS)) if per_pattern else array("I")
-
-    def site_pages(self, site: int) -> int:
-        """Return how many pages of a site were counted."""
-        return self._site_pages.get(site, 0)
 
     def refuses(self, site: int, host: str, url: str) -> str:
         """Return which budget has no room for a page: a reason of one word, or nothing.
@@ -85,7 +84,7 @@ class Budgets:
             self.add(site, host, url)
 
     def _refusal(self, site: int, host: str, slot: int) -> str:
-        if self._per_site is not None and self._site_pages.get(site, 0) >= self._per_site:
+        if self._per_site is not None and self._pages_of(site) >= self._per_site:
             return "site-budget"
         if self._per_domain is not None:
             domain = self._domain(site, host)
@@ -96,7 +95,6 @@ class Budgets:
         return ""
 
     def _count(self, site: int, host: str, slot: int) -> None:
-        self._site_pages[site] = self._site_pages.get(site, 0) + 1
         if self._per_domain is not None:
             domain = self._domain(site, host)
             self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1

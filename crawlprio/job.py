@@ -95,6 +95,7 @@ class Job:
         self._stats = crawler.stats
         self._budgets = Budgets(
             registered_domain,
+            self.pages.site_size,
             per_site=self.config.max_pages_per_site,
             per_domain=self.config.max_pages_per_domain,
             # A web that is wholly known has no traps, and is judged as a whole.
@@ -434,7 +435,7 @@ class Job:
 
     def site_pages(self, site: int) -> int:
         """Return how many pages of a site are known."""
-        return self._budgets.site_pages(site)
+        return self.pages.site_size(site)
 
     def _note_refusal(self, refusal: str) -> None:
         """Count that a budget had no room for a page."""

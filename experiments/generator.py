@@ -5,6 +5,7 @@ It must not know the papers' crawls; it answers whether results on made-up webs 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +41,14 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
     for quantity in next(iter(named.values())):
         histograms = {name: log_histogram(counts[quantity]) for name, counts in named.items()}
         fits = {name: fit_power_law(counts[quantity]) for name, counts in named.items()}
-        panels.append(
-            distribution_panel(
-                histograms, title=quantity, xlabel=quantity, ylabel="how many have it", fits=fits
-            )
+        panel = distribution_panel(
+            histograms, title=quantity, xlabel=quantity, ylabel="how many have it"
         )
+        tails = {
+            f"{name}, power law": Series(law.points(int(histograms[name].last[-1])), like=name)
+            for name, law in fits.items()
+        }
+        panels.append(replace(panel, references=tails))
         rows += [
             (quantity, name, float(counts[quantity].mean()), int(counts[quantity].max()),
              fits[name].exponent, fits[name].minimum)

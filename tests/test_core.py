@@ -8,6 +8,8 @@ import sys
 CORE = [
     *("errors", "items", "pages", "topic", "extraction", "scope", "orderings", "frontier"),
     *("linkgraph", "importance", "simulator", "evaluation", "evaluation.plots", "store"),
+    *("evaluation.figures", "importance.scores", "importance.reporting", "linkgraph.synthetic"),
+    *("linkgraph.convert", "addresses", "budgets", "hashtable", "pieces", "traps"),
 ]
 
 BLOCKED = """
