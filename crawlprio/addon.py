@@ -40,6 +40,8 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
+        settings.set("DOWNLOADER", "crawlprio.downloader.Downloader", "addon")
+        settings.set("STATS_CLASS", "crawlprio.stats.StatsCollector", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")

@@ -1,8 +1,8 @@
 """All that crawlprio needs of Scrapy's engine beyond its public interface, in one place.
 
-Scrapy has no public way to wake the engine, to see which requests it is still busy with, to switch
-off the delays of its downloader, or to make the process exit with an error. A test fails first if
-one of these private names changes.
+Scrapy has no public way to wake the engine, to see which requests it is still busy with or who
+takes its items, to switch off the delays of its downloader, or to make the process exit with an
+error. A test fails first if one of these private names changes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
+from scrapy.extensions.corestats import CoreStats
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.logformatter import QuietLogFormatter
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -76,6 +83,21 @@ def requests_in_progress(crawler: Crawler) -> Set[Request]:
     """Return the requests handed out that are not done with, callback and items included."""
     slot = crawler.engine._slot
     return slot.inprogress if slot is not None else frozenset()
+
+
+def items_are_taken(crawler: Crawler, but_by: type) -> bool:
+    """Return whether anything sees items but one class of pipelines and the count of items.
+
+    That is another pipeline, who listens to `item_scraped` (feeds do), or a log line for each.
+    """
+    processor = crawler.engine.scraper.itemproc
+    listeners = liveReceivers(getAllReceivers(crawler, signals.item_scraped))
+    return (
+        type(processor) is not ItemPipelineManager
+        or any(not isinstance(pipeline, but_by) for pipeline in processor.middlewares)
+        or any(not isinstance(getattr(own, "__self__", None), CoreStats) for own in listeners)
+        or not isinstance(crawler.logformatter, QuietLogFormatter)
+    )
 
 
 def silence_downloader_delays(crawler: Crawler) -> None:

@@ -6,14 +6,16 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy.utils.misc import load_object
 
 from crawlprio.items import LinkPairs
 from crawlprio.job import Job, failure_of
-from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.pages import NO_PAGE
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+_LINKS_MIDDLEWARE = "crawlprio.middlewares.LinksMiddleware"
 
 
 class LinkPairPipeline:
@@ -44,5 +46,5 @@ class LinkPairPipeline:
     def _is_recorded_before(self) -> bool:
         return (
             failure_of(self._crawler) is not None
-            or self._crawler.get_spider_middleware(LinksMiddleware) is not None
+            or self._crawler.get_spider_middleware(load_object(_LINKS_MIDDLEWARE)) is not None
         )

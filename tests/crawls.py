@@ -301,14 +301,16 @@ def run_spider(
     site: Site | None = None,
     priority: str = "project",
     timeout: float = 70.0,
+    keeps_items: bool = True,
     **arguments: Any,
 ) -> Run:
     """Crawl in this process, with Scrapy's own defaults but for `_PLAIN` and what is given.
 
     Every request goes to `site` where one is given. Scrapy runs in a thread of its own, one reactor
-    for all tests of the process.
+    for all tests of the process. Without `keeps_items` nothing listens to the items of the spider.
     """
-    every = {**_PLAIN, **settings}
+    # All crawls of the process share its reactor, whose event loop is there already.
+    every = {**_PLAIN, **settings, "ASYNCIO_EVENT_LOOP": None}
     if site is not None:
         handler = "crawlprio.demo.handler.LoopbackHandler"
         every["DOWNLOAD_HANDLERS"] = {"http": handler, "https": handler}
@@ -317,9 +319,10 @@ def run_spider(
     runner = AsyncCrawlerRunner(Settings(every, priority))
     crawler = runner.create_crawler(spider)
     items: list[Any] = []
-    crawler.signals.connect(
-        lambda item: items.append(item), signal=signals.item_scraped, weak=False
-    )
+    if keeps_items:
+        crawler.signals.connect(
+            lambda item: items.append(item), signal=signals.item_scraped, weak=False
+        )
     records = _Records()
     root = logging.getLogger()
     level = root.level

@@ -170,6 +170,8 @@ def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
         run = run_spider(Plain, ADDON, site=site)
     settings, crawler = run.crawler.settings, run.crawler
     assert settings["SCHEDULER"] == "crawlprio.schedulers.Scheduler"
+    assert settings["DOWNLOADER"] == "crawlprio.downloader.Downloader"
+    assert settings["STATS_CLASS"] == "crawlprio.stats.StatsCollector"
     assert settings.getint("REDIRECT_PRIORITY_ADJUST") == 0
     assert settings.getint("RETRY_PRIORITY_ADJUST") == 0
     assert crawler.get_spider_middleware(LinksMiddleware) is not None
@@ -181,6 +183,8 @@ def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
 def test_the_addon_overrides_nothing_that_the_project_set() -> None:
     own: dict[str, object] = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        "DOWNLOADER": "scrapy.core.downloader.Downloader",
+        "STATS_CLASS": "scrapy.statscollectors.MemoryStatsCollector",
         "REDIRECT_PRIORITY_ADJUST": 3,
         "RETRY_PRIORITY_ADJUST": -2,
         "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 77, Quiet: 5},

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from time import monotonic
 from typing import Any
 
+import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -16,6 +17,7 @@ from scrapy.http import Response
 
 from crawlprio import engine
 from crawlprio.errors import ConfigError
+from crawlprio.pipelines import LinkPairPipeline
 
 
 class Starter(Spider):
@@ -120,6 +122,44 @@ def test_a_request_is_in_progress_until_its_items_are_through() -> None:
     assert engine.requests_in_progress(run.crawler) == set()
 
 
+@pytest.mark.parametrize(
+    ("settings", "taken"),
+    [
+        ({}, False),
+        ({"LOG_FORMATTER": "scrapy.logformatter.LogFormatter"}, True),
+        ({"ITEM_PIPELINES": {f"{__name__}.Passing": 500}}, True),
+        ({"FEEDS": {"/dev/null": {"format": "jsonlines"}}}, True),
+        ({"CLOSESPIDER_ITEMCOUNT": 100}, True),
+    ],
+)
+def test_items_are_taken_by_pipelines_listeners_and_log_lines(
+    settings: dict[str, object], taken: bool
+) -> None:
+    found: list[bool] = []
+
+    class Looking(Starter):
+        def parse(self, response: Response) -> Iterator[Any]:
+            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            self.crawler.signals.connect(self.listen, signals.item_scraped)
+            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            yield {}
+
+        def listen(self, item: Any) -> None:
+            pass
+
+    quiet = {"LOG_FORMATTER": "crawlprio.logformatter.QuietLogFormatter"}
+    with Site({"/": page()}) as site:
+        run_spider(Looking, {**ADDON, **quiet, **settings}, site=site, keeps_items=False)
+    assert found == [taken, True]
+
+
+class Passing:
+    """A pipeline that does nothing."""
+
+    def process_item(self, item: Any) -> Any:
+        return item
+
+
 def test_the_delays_of_the_downloader_can_be_silenced() -> None:
     delays: dict[str, tuple[float, float]] = {}
 
@@ -140,6 +180,7 @@ def test_the_delays_of_the_downloader_can_be_silenced() -> None:
 
     settings = {
         **ADDON,
+        "DOWNLOADER": "scrapy.core.downloader.Downloader",
         "DOWNLOAD_DELAY": 0.01,
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02, "concurrency": 3}},
     }

@@ -133,6 +133,26 @@ def test_a_slow_pipeline_does_not_hold_up_the_links_that_were_yielded_before_its
     assert starts[-1] - starts[0] < 0.3
 
 
+def test_pairs_that_nothing_takes_are_recorded_and_counted_all_the_same(tmp_path: Path) -> None:
+    class Pairs(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            links = response.css("a::attr(href)").getall()
+            yield LinkPairs(response.url, list(map(response.urljoin, links)))
+
+    quiet = "crawlprio.logformatter.QuietLogFormatter"
+    pages = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
+    found = []
+    for keeps_items in (True, False):
+        store = tmp_path / f"{keeps_items}.sqlite"
+        settings = {**ONE, "CRAWLPRIO_STORE": store, "LOG_FORMATTER": quiet}
+        with Site(pages) as site:
+            run = finished(run_spider(Pairs, settings, site=site, keeps_items=keeps_items))
+        assert len(run.items) == (4 if keeps_items else 0)
+        found.append((run.stats["item_scraped_count"], links(store)))
+    assert found[0] == found[1]
+    assert found[0][0] == 4
+
+
 def test_only_the_first_pairs_of_a_page_count_and_pairs_before_requests(tmp_path: Path) -> None:
     class Twice(Follower):
         def parse(self, response: Response) -> Iterator[Any]:

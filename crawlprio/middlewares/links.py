@@ -24,6 +24,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.job import Job, failure_of
 from crawlprio.middlewares.refusals import private_addresses
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.schedulers.dispatch import Dispatcher
 from crawlprio.schedulers.leases import Lease
 
@@ -40,11 +41,16 @@ class LinksMiddleware:
     callback that fails still leaves the visit of its page, with the links that it had yielded.
 
     It must be the outermost spider middleware, so that it sees what the engine will see.
+
+    Where nothing takes items (no pipeline, feed, extension or log line; looked up at the first
+    page) a `LinkPairs` item is counted here and goes no further: its way through the engine costs a
+    tenth of a page's time.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._job: Job | None = None
+        self._items_are_taken: bool | None = None
         crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
 
@@ -74,6 +80,9 @@ class LinksMiddleware:
                     pairs = output
                     visit = job.visit_of(self._page(request, lease), pairs)
                     self._observe(dispatcher, lease, visit)
+                    if not self._passes_on():
+                        self._crawler.stats.inc_value("item_scraped_count")
+                        continue
                 elif isinstance(output, Request):
                     requests.append(output)
                     if dispatcher is not None and lease is not None:
@@ -114,6 +123,12 @@ class LinksMiddleware:
                 if dispatcher is not None:
                     await dispatcher.room_for_start()
             yield output
+
+    def _passes_on(self) -> bool:
+        """Whether anything takes the items of the spider."""
+        if self._items_are_taken is None:
+            self._items_are_taken = engine.items_are_taken(self._crawler, LinkPairPipeline)
+        return self._items_are_taken
 
     def _observe(self, dispatcher: Dispatcher | None, lease: Lease | None, visit: Visit) -> None:
         assert self._job is not None

@@ -16,6 +16,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio import engine
+from crawlprio.downloader import FetchGate, observe_fetches
 from crawlprio.errors import StoreError
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES
@@ -40,7 +41,7 @@ class _Fetch:
     retry_after: float | None = None
 
 
-class PolitenessMiddleware:
+class PolitenessMiddleware(FetchGate):
     """Lets no fetch start on a site sooner than promised, whoever asks for it.
 
     Pages come from the scheduler when their site is ready; should it be busy after all (its
@@ -63,8 +64,6 @@ class PolitenessMiddleware:
         self._waiters: dict[int, list[Deferred[None]]] = {}
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
-        connect(self._response_downloaded, signal=signals.response_downloaded)
-        connect(self._fetch_ended, signal=signals.request_left_downloader)
         connect(self._robots_parsed, signal=signals.robots_parsed)
 
     @classmethod
@@ -142,14 +141,14 @@ class PolitenessMiddleware:
             waiters.remove(waiter)
             waiter.callback(None)
 
-    def _response_downloaded(self, response: Response, request: Request) -> None:
+    def fetch_answered(self, request: Request, response: Response) -> None:
         fetch = self._fetches.get(request)
         if fetch is not None:
             fetch.status = response.status
             fetch.retry_after = _retry_after(response)
             engine.silence_slot_delay(self._crawler, request)
 
-    def _fetch_ended(self, request: Request) -> None:
+    def fetch_ended(self, request: Request) -> None:
         """Note the end of a fetch; from here the delay runs."""
         fetch = self._fetches.pop(request, None)
         if fetch is None or self._job is None:
@@ -223,6 +222,7 @@ class PolitenessMiddleware:
         if failure_of(self._crawler) is not None:
             return
         self._job = Job.of(self._crawler)
+        observe_fetches(self._crawler, self)
         settings = self._crawler.settings
         engine.silence_downloader_delays(self._crawler)
         self._go_on(self._job)

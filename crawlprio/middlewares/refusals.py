@@ -20,6 +20,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
 from crawlprio.addresses import PRIVATE_ADDRESSES, PrivateAddresses
+from crawlprio.downloader import FetchObserver, observe_fetches
 from crawlprio.middlewares.resolving import CheckingResolver
 from crawlprio.virtual import VirtualWeb
 
@@ -54,7 +55,7 @@ def private_addresses(crawler: Crawler) -> PrivateAddresses:
     return private
 
 
-class RefusalMiddleware:
+class RefusalMiddleware(FetchObserver):
     """Refuses fetches from private addresses, before a name is resolved and after.
 
     What is asked for is checked first: pages, redirects, robots.txt, media. Then the addresses that
@@ -78,8 +79,6 @@ class RefusalMiddleware:
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
-        connect(self._request_sent, signal=signals.request_reached_downloader)
-        connect(self._request_done, signal=signals.request_left_downloader)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> RefusalMiddleware:
@@ -124,6 +123,7 @@ class RefusalMiddleware:
         if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
+            observe_fetches(self._crawler, self)
         for scheme in ("http", "https"):
             handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
@@ -139,12 +139,12 @@ class RefusalMiddleware:
             self._resolver.forget(self._private)
             self._resolver.uninstall_if_unused()
 
-    def _request_sent(self, request: Request) -> None:
+    def fetch_started(self, request: Request) -> None:
         if self._resolver is not None and not request.meta.get("proxy"):
             self._resolver = CheckingResolver.installed(self._resolver)
             self._resolver.check(self._private, urlparse_cached(request).hostname or "")
 
-    def _request_done(self, request: Request) -> None:
+    def fetch_ended(self, request: Request) -> None:
         if self._resolver is not None and not request.meta.get("proxy"):
             self._resolver.check(self._private, urlparse_cached(request).hostname or "", -1)
 

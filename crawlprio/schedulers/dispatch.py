@@ -15,13 +15,14 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
 from crawlprio import engine
+from crawlprio.downloader import FetchObserver, observe_fetches
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
 from crawlprio.identity import forget_inherited_slot
@@ -47,7 +48,7 @@ _FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""
 
 
-class Dispatcher:
+class Dispatcher(FetchObserver):
     """Hands out the requests of waiting pages by importance, and notes what becomes of them.
 
     With one fetch in flight (CONCURRENT_REQUESTS=1) a page stays leased until its callback is done
@@ -91,8 +92,7 @@ class Dispatcher:
         job.start_ordering()
         self._computations = Computations(crawler, self._frontier)
         self._take_saved_requests()
-        crawler.signals.connect(self._fetch_ended, signal=signals.request_left_downloader)
-        crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
+        observe_fetches(crawler, self)
 
     def __len__(self) -> int:
         """Requests that wait or are leased."""
@@ -177,6 +177,19 @@ class Dispatcher:
         while len(self._starts) >= MAX_WAITING_STARTS and not self._closed:
             self._room_for_starts = Deferred()
             await maybe_deferred_to_future(self._room_for_starts)
+
+    def fetch_answered(self, request: Request, response: Response) -> None:
+        lease = self._leases.of(request)
+        if lease is not None:
+            lease.status = response.status
+
+    def fetch_ended(self, request: Request) -> None:
+        lease = self._leases.of(request)
+        if lease is not None:
+            lease.ended_at = monotonic()
+            lease.fetched_at = time()
+            if not self._one_at_a_time:
+                self._in_callback.append(lease)
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to schedule once more: its site is busy."""
@@ -425,19 +438,6 @@ class Dispatcher:
                 self._patient = False
                 self._release(lease)
             waiting.popleft()
-
-    def _response_downloaded(self, response: Response, request: Request) -> None:
-        lease = self._leases.of(request)
-        if lease is not None:
-            lease.status = response.status
-
-    def _fetch_ended(self, request: Request) -> None:
-        lease = self._leases.of(request)
-        if lease is not None:
-            lease.ended_at = monotonic()
-            lease.fetched_at = time()
-            if not self._one_at_a_time:
-                self._in_callback.append(lease)
 
 
 def _is_start(request: Request) -> bool:

@@ -5,7 +5,6 @@ All it knows itself is Scrapy's interface.
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawlprio import engine
+from crawlprio import engine, garbage
 from crawlprio.compiling import compile_frontier, saying_that_it_compiles
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.job import Job, failure_of
@@ -58,6 +57,7 @@ class Scheduler(BaseScheduler):
         self._dispatcher: Dispatcher | None = None
         self._failure: CrawlprioError | None = None
         self._dupefilter: BaseDupeFilter | None = None
+        self._is_open = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Scheduler:
@@ -85,10 +85,8 @@ class Scheduler(BaseScheduler):
         ordering = Job.of(self._crawler).config.ordering
         with saying_that_it_compiles():
             compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
-        # What is loaded by now stays loaded: a full collection that goes through it would hold the
-        # event loop for a tenth of a second, every few seconds.
-        gc.collect()
-        gc.freeze()
+        garbage.crawl_begins()
+        self._is_open = True
         try:
             self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
         except CrawlprioError as error:
@@ -102,7 +100,9 @@ class Scheduler(BaseScheduler):
             self._dupefilter.open()
 
     def close(self, reason: str) -> None:
-        gc.unfreeze()
+        if self._is_open:
+            garbage.crawl_ends()
+            self._is_open = False
         if self._dispatcher is not None:
             self._dispatcher.close()
         if self._dupefilter is not None:
