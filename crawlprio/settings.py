@@ -73,6 +73,7 @@ SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+    "crawlprio.middlewares.RedirectReferer": 700,  # the same for redirects alone
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,

@@ -11,12 +11,15 @@ import pytest
 
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.records import (
+    BY_BEST_PAGE,
+    BY_WAITING_PAGES,
+    DELAYED,
     DONE,
-    IN_DELAYED,
-    IN_READY,
     LEASED,
     NONE,
     NOWHERE,
+    ON_VISIT,
+    READY,
     UNKNOWN,
     WAITING,
 )
@@ -38,6 +41,12 @@ def check_invariants(frontier: Frontier) -> None:
     def rank(page: int) -> tuple[int, float, int]:
         return -int(pages["tier"][page]), -float(pages["key"][page]), page
 
+    def site_key(site: int) -> float:
+        if totals["site_rule"] == BY_BEST_PAGE:
+            return float(pages["key"][sites["head"][site]])
+        return float(sites["n_waiting" if totals["site_rule"] == BY_WAITING_PAGES else "key"][site])
+
+    should_stand: dict[int, list[tuple[float, ...]]] = {READY: [], DELAYED: []}
     for site in range(frontier.pages.n_sites):
         row = sites[site]
         found = []
@@ -56,38 +65,26 @@ def check_invariants(frontier: Frontier) -> None:
                 left, child = child, int(pages["next"][child])
         assert sorted(found) == [page for page in waiting if pages["site"][page] == site]
         assert row["n_waiting"] == len(found)
-        if not found or row["n_leased"] >= row["limit"]:
-            assert row["place"] == NOWHERE
-        else:
-            assert row["place"] == (IN_DELAYED if row["ready_at"] > totals["now"] else IN_READY)
         if found:
             assert row["head"] == min(found, key=rank)
-            assert row["tier"] == pages["tier"][row["head"]]
+        if not found or row["n_leased"] >= row["limit"]:
+            assert row["position"] == NOWHERE
+        elif row["ready_at"] > totals["now"]:
+            should_stand[DELAYED].append((0, float(row["ready_at"]), site, site))
+        else:
+            tier = int(pages["tier"][row["head"]]) + ON_VISIT * int(row["n_visited"] > 0)
+            key = site_key(site)
+            should_stand[READY].append((-tier, -key, int(row["head"]), site))
 
-    def ready_rank(site: int) -> tuple[int, int, float, int]:
-        row = sites[site]
-        return (
-            -int(row["n_visited"] > 0),
-            -int(row["tier"]),
-            -float(row["key"]),
-            int(row["head"]),
-        )
-
-    def delayed_rank(site: int) -> tuple[float, int]:
-        return float(sites["ready_at"][site]), site
-
-    ranks: list[tuple[int, str, np.ndarray, Callable[[int], tuple[float, ...]]]] = [
-        (IN_READY, "n_ready", frontier._ready, ready_rank),
-        (IN_DELAYED, "n_delayed", frontier._delayed, delayed_rank),
-    ]
-    for place, count, heap, rank_of in ranks:
-        n = int(totals[count])
-        standing = heap[:n].tolist()
-        assert sorted(standing) == np.flatnonzero(sites["place"] == place).tolist()
-        for at, site in enumerate(standing):
-            assert sites["position"][site] == at
+    for side, count in ((READY, "n_ready"), (DELAYED, "n_delayed")):
+        standing = []
+        for at in range(int(totals[count])):
+            tier, key, tie, site = frontier._heap[at ^ side].tolist()
+            standing.append((-tier, -key, tie, site))
+            assert sites["position"][int(site)] == at ^ side
             if at:
-                assert rank_of(standing[(at - 1) // 2]) < rank_of(site)
+                assert standing[(at - 1) // 4] < standing[at]
+        assert sorted(standing) == sorted(should_stand[side])
 
 
 class Restless(Ordering):
@@ -648,6 +645,39 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
         frontier.observe(Visit(NO_PAGE, np.arange(first, first + 250, dtype=np.int32)))
     keys = frontier.ordering.keys[:n_pages]
     assert leave_one_by_one(frontier) == np.argsort(-keys, kind="stable").tolist()
+
+
+def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> None:
+    pages = PageTable()
+    frontier = Frontier(Fixed({number: float(number) for number in range(1000)}), pages)
+    expected: list[int] = []
+    for first in range(0, 1000, 100):
+        for number in range(first, first + 100):
+            pages.add(str(number), "", pages.site(str(number)))
+        frontier.observe(Visit(NO_PAGE, np.arange(first, first + 100, dtype=np.int32)))
+        for number in range(first, first + 100, 2):
+            frontier.delay_site(number, 1.0 + number)
+        check_invariants(frontier)
+        expected = [*range(first + 99, first, -2), *expected]
+    assert [frontier.next_page(0.0) for _ in expected] == expected
+    assert [frontier.next_page(1.0 + number) for number in range(0, 1000, 2)] == [
+        *range(0, 1000, 2)
+    ]
+
+
+def test_pages_added_one_after_another_leave_the_first_of_a_site_few_children() -> None:
+    keys = np.random.default_rng(6).random(20_000)
+    frontier = frontier_of([0] * len(keys), dict(enumerate(keys.tolist())))
+    for expected in np.argsort(-keys)[:3].tolist():
+        page = int(frontier._pages["child"][frontier._sites["head"][0]])
+        n_children = 0
+        while page != NONE:
+            n_children += 1
+            page = int(frontier._pages["next"][page])
+        assert n_children <= 3 * math.log2(len(keys))
+        assert frontier.next_page(0.0) == expected
+        frontier.release(expected)
+    check_invariants(frontier)
 
 
 def test_the_links_of_a_page_that_is_fetched_again_count_once() -> None:

@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
-from crawlprio.frontier.records import UNKNOWN, WAITING, Records
+from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -147,8 +147,7 @@ def _least(tiers: NDArray[np.int32], keys: NDArray[np.float64], n_least: int) ->
 def take_out(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     dropped: NDArray[np.int32],
 ) -> int:
@@ -156,6 +155,6 @@ def take_out(
     n_waiting = 0
     for page in dropped:
         if pages[page].state == WAITING:
-            heaps.remove(pages, sites, ready, delayed, totals, page, UNKNOWN)
+            heaps.remove(pages, sites, heap, totals, page, UNKNOWN)
             n_waiting += 1
     return n_waiting

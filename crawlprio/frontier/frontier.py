@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import heaps, records
+from crawlprio.frontier import bulk, heaps, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer, take_out
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
 from crawlprio.orderings import guard
@@ -48,7 +48,7 @@ class Frontier:
     of discovery. A site that has as many pages leased as it may, or whose time has not come, lets
     no page out.
 
-    Memory: 32 bytes per page known and 64 per site in the heaps, 8 per page for the keys of the
+    Memory: 32 bytes per page known and 88 per site in the heaps, 8 per page for the keys of the
     ordering; all of it in arrays that double when they are full.
 
     Parameters
@@ -106,13 +106,12 @@ class Frontier:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
         self._sites = self._new_sites(64)
-        self._ready = np.empty(64, dtype=np.int32)
-        self._delayed = np.empty(64, dtype=np.int32)
+        self._heap = site_heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
-        self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)
+        self._arrays = (self._pages, self._sites, self._heap, self._totals)
         if self._buffer is not None:
             take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
         guard.open_ordering(ordering, pages, truth)
@@ -165,11 +164,11 @@ class Frontier:
             tiers = np.zeros(n_pages - first, dtype=np.int32)
         sites, keys = self.pages.sites[:n_pages], self.ordering.keys
         if changed is ALL_PAGES:
-            heaps.push_new(*self._arrays, first, sites, tiers, keys)
+            bulk.push_new(*self._arrays, first, sites, tiers, keys)
             self._take(changed)
         else:
             changed = np.asarray(changed, dtype=np.int32)
-            heaps.update(*self._arrays, first, sites, tiers, changed, keys)
+            bulk.update(*self._arrays, first, sites, tiers, changed, keys)
         if self._by_call and changed is not ALL_PAGES:
             new = np.arange(first, n_pages, dtype=np.int32)
             own = [visit.page] if visit.page >= 0 else []
@@ -307,7 +306,7 @@ class Frontier:
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
-            return float(self._sites["ready_at"][self._delayed[0]])
+            return site_heaps.soonest(self._heap)
         return math.inf
 
     def accept(self, result: Keys) -> None:
@@ -327,11 +326,11 @@ class Frontier:
         """Bring the keys of waiting pages up to date with the ordering's."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
-            heaps.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+            bulk.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
             if self._by_call:
                 self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):
-            heaps.rekey_pages(*self._arrays, changed, self.ordering.keys)
+            bulk.rekey_pages(*self._arrays, changed, self.ordering.keys)
 
     def _ask_site_keys(self, changed: NDArray[np.integer]) -> None:
         """Ask the ordering for the keys of the sites of these pages."""
@@ -349,6 +348,7 @@ class Frontier:
     def _new_sites(self, n: int) -> NDArray[np.void]:
         sites = np.zeros(n, dtype=records.SITE)
         sites["head"] = NO_PAGE
+        sites["position"] = records.NOWHERE
         sites["limit"] = self._limit
         sites["delay"] = self._delay
         sites["ready_at"] = -math.inf
@@ -367,8 +367,8 @@ class Frontier:
             sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
             sites[: len(self._sites)] = self._sites
             self._sites = sites
-            self._ready = np.resize(self._ready, len(sites))
-            self._delayed = np.resize(self._delayed, len(sites))
+            n_delayed = int(self._totals["n_delayed"][0])
+            self._heap = site_heaps.grown(self._heap, len(sites), n_delayed)
         self._n_pages = n_pages
         self._n_sites = n_sites
-        self._arrays = (self._pages, self._sites, self._ready, self._delayed, self._totals)
+        self._arrays = (self._pages, self._sites, self._heap, self._totals)

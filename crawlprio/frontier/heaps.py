@@ -1,188 +1,98 @@
 """Compiled two-level queue: a heap of sites over a pairing heap of waiting pages for each site.
 
-Pages and sites are rows of two record arrays, so that an operation touches one cache line per page
-and a call from Python passes few arguments. Nothing here knows URLs, orderings or Python objects;
-time is an argument.
+Pages and sites are rows of two record arrays, so that an operation touches one record for each page
+and site it concerns, and a call from Python passes few arguments. Nothing here knows URLs,
+orderings or Python objects; time is an argument.
 
 Invariants (checked by the tests after every action):
 
 * a page is in the heap of its site exactly while it is `WAITING`; the root is the page that comes
   first: larger tier, then larger key, then smaller id (ids count in order of discovery);
-* a site stands in `ready` exactly if it has waiting pages, a free lease and its time has come; in
-  `delayed` if only its time has not come; else in neither;
-* `ready` is a binary max-heap by (visit under way, tier, site key, first page), `delayed` a binary
-  min-heap by (time, site).
+* a site is ready exactly if it has waiting pages, a free lease and its time has come; it is delayed
+  if only its time has not come; else it stands nowhere;
+* ready sites are a heap by (visit under way, tier, site key, first page), delayed sites one by
+  (time, site), with entries that agree with the records.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from crawlprio.frontier.pairing import cut, join_children, meld, stand_alone, take_out
+from crawlprio.frontier.pairing import add, cut, join_children, stand_alone, take_out
+from crawlprio.frontier.prefetching import prefetch
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
+    DELAYED,
     DONE,
-    IN_DELAYED,
-    IN_READY,
     LEASED,
     NONE,
-    NOWHERE,
-    UNKNOWN,
+    ON_VISIT,
+    READY,
+    SITE_ID,
+    TIE,
     WAITING,
+    Entries,
     Records,
 )
+from crawlprio.frontier.site_heaps import leave, soonest, stand
 
-
-@njit(cache=True, inline="always")
-def _site_before(sites: Records, a: int, b: int) -> bool:
-    """Whether ready site a is served before b."""
-    visiting_a = sites[a].n_visited > 0
-    visiting_b = sites[b].n_visited > 0
-    if visiting_a != visiting_b:
-        return bool(visiting_a)
-    if sites[a].tier != sites[b].tier:
-        return bool(sites[a].tier > sites[b].tier)
-    if sites[a].key != sites[b].key:
-        return bool(sites[a].key > sites[b].key)
-    return bool(sites[a].head < sites[b].head)
-
-
-@njit(cache=True, inline="always")
-def _sooner(sites: Records, a: int, b: int) -> bool:
-    """Whether delayed site a is ready before b."""
-    if sites[a].ready_at != sites[b].ready_at:
-        return bool(sites[a].ready_at < sites[b].ready_at)
-    return a < b
+N_AHEAD = 5
+"""Entries at the top of a heap whose records are prefetched: the first and its children."""
 
 
 @njit(cache=True)
-def _sift_up(sites: Records, heap: NDArray[np.int32], place: int, at: int) -> int:
-    site = heap[at]
-    while at > 0:
-        parent = (at - 1) >> 1
-        above = heap[parent]
-        first = (
-            _site_before(sites, site, above) if place == IN_READY else _sooner(sites, site, above)
-        )
-        if not first:
-            break
-        heap[at] = above
-        sites[above].position = at
-        at = parent
-    heap[at] = site
-    sites[site].position = at
-    return at
-
-
-@njit(cache=True)
-def _sift_down(sites: Records, heap: NDArray[np.int32], n: int, place: int, at: int) -> None:
-    site = heap[at]
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            break
-        if child + 1 < n:
-            a, b = heap[child + 1], heap[child]
-            right = _site_before(sites, a, b) if place == IN_READY else _sooner(sites, a, b)
-            if right:
-                child += 1
-        below = heap[child]
-        lower = (
-            _site_before(sites, below, site) if place == IN_READY else _sooner(sites, below, site)
-        )
-        if not lower:
-            break
-        heap[at] = below
-        sites[below].position = at
-        at = child
-    heap[at] = site
-    sites[site].position = at
-
-
-@njit(cache=True)
-def _leave_place(
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    site: int,
-) -> None:
-    """Take a site out of the heap that it stands in."""
-    place = sites[site].place
-    if place == NOWHERE:
-        return
-    if place == IN_READY:
-        heap = ready
-        totals[0].n_ready -= 1
-        n = totals[0].n_ready
-    else:
-        heap = delayed
-        totals[0].n_delayed -= 1
-        n = totals[0].n_delayed
-    at = sites[site].position
-    sites[site].place = NOWHERE
-    if at < n:
-        heap[at] = heap[n]
-        sites[heap[at]].position = at
-        if _sift_up(sites, heap, place, at) == at:
-            _sift_down(sites, heap, n, place, at)
-
-
-@njit(cache=True)
-def place_site(
-    pages: Records,
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    site: int,
-) -> None:
+def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Put a site where its pages, leases and time say; call it after any of them changed."""
     head = sites[site].head
     if head == NONE or sites[site].n_leased >= sites[site].limit:
-        place = NOWHERE
-    elif sites[site].ready_at > totals[0].now:
-        place = IN_DELAYED
-    else:
-        place = IN_READY
-    if head != NONE:
-        sites[site].tier = pages[head].tier
-        if totals[0].site_rule == BY_BEST_PAGE:
-            sites[site].key = pages[head].key
-        elif totals[0].site_rule == BY_WAITING_PAGES:
-            sites[site].key = sites[site].n_waiting
-    if place != sites[site].place:
-        _leave_place(sites, ready, delayed, totals, site)
-        if place == IN_READY:
-            at = totals[0].n_ready
-            ready[at] = site
-            totals[0].n_ready += 1
-        elif place == IN_DELAYED:
-            at = totals[0].n_delayed
-            delayed[at] = site
-            totals[0].n_delayed += 1
-        else:
-            return
-        sites[site].place = place
-        sites[site].position = at
-    if place == IN_READY:
-        if _sift_up(sites, ready, IN_READY, sites[site].position) == sites[site].position:
-            _sift_down(sites, ready, totals[0].n_ready, IN_READY, sites[site].position)
-    elif place == IN_DELAYED and (
-        _sift_up(sites, delayed, IN_DELAYED, sites[site].position) == sites[site].position
-    ):
-        _sift_down(sites, delayed, totals[0].n_delayed, IN_DELAYED, sites[site].position)
+        leave(sites, heap, totals, site)
+        return
+    sites[site].tier = pages[head].tier
+    if totals[0].site_rule == BY_BEST_PAGE:
+        sites[site].key = pages[head].key
+    elif totals[0].site_rule == BY_WAITING_PAGES:
+        sites[site].key = sites[site].n_waiting
+    _place_by_time(sites, heap, totals, site)
+
+
+@njit(cache=True)
+def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
+    """Put a site that may lease a page among the ready or the delayed."""
+    head = sites[site].head
+    if sites[site].ready_at > totals[0].now:
+        stand(sites, heap, totals, site, DELAYED, 0.0, -sites[site].ready_at, float(site))
+        return
+    tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
+    stand(sites, heap, totals, site, READY, float(tier), sites[site].key, float(head))
+
+
+@njit(cache=True)
+def _prefetch_delayed(sites: Records, heap: Entries, totals: Records) -> None:
+    """Have the delayed sites that are ready next on their way."""
+    for at in range(min(N_AHEAD, totals[0].n_delayed)):
+        prefetch(sites, int(heap[at ^ DELAYED, SITE_ID]))
+
+
+@njit(cache=True)
+def _prefetch_next(pages: Records, sites: Records, heap: Entries, totals: Records) -> None:
+    """Have what the next pops read on its way while the caller does something else."""
+    n_ready = totals[0].n_ready
+    for at in range(min(N_AHEAD, n_ready)):
+        prefetch(sites, int(heap[at, SITE_ID]))
+        prefetch(pages, int(heap[at, TIE]))
+    if n_ready > 0:
+        child = pages[int(heap[0, TIE])].child
+        if child != NONE:
+            prefetch(pages, child)
+    _prefetch_delayed(sites, heap, totals)
 
 
 @njit(cache=True)
 def push(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     page: int,
     site: int,
@@ -198,18 +108,17 @@ def push(
         sites[site].n_leased -= 1
         totals[0].n_leased -= 1
     pages[page].state = WAITING
-    sites[site].head = meld(pages, sites[site].head, page)
+    sites[site].head = add(pages, sites[site].head, page)
     sites[site].n_waiting += 1
     totals[0].n_waiting += 1
-    place_site(pages, sites, ready, delayed, totals, site)
+    place_site(pages, sites, heap, totals, site)
 
 
 @njit(cache=True)
 def rekey(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     page: int,
     tier: int,
@@ -226,23 +135,22 @@ def rekey(
         pages[page].tier = tier
         if page != root:
             cut(pages, page)
-            sites[site].head = meld(pages, root, page)
+            sites[site].head = add(pages, root, page)
     else:
         rest = take_out(pages, root, page)
         pages[page].key = key
         pages[page].tier = tier
         stand_alone(pages, page)
-        sites[site].head = meld(pages, rest, page)
+        sites[site].head = add(pages, rest, page)
     if sites[site].head == page or root == page:
-        place_site(pages, sites, ready, delayed, totals, site)
+        place_site(pages, sites, heap, totals, site)
 
 
 @njit(cache=True)
 def remove(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     page: int,
     state: int,
@@ -253,15 +161,14 @@ def remove(
     sites[site].n_waiting -= 1
     totals[0].n_waiting -= 1
     pages[page].state = state
-    place_site(pages, sites, ready, delayed, totals, site)
+    place_site(pages, sites, heap, totals, site)
 
 
 @njit(cache=True)
 def pop(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     now: float,
 ) -> int:
@@ -271,12 +178,13 @@ def pop(
     """
     if now > totals[0].now:
         totals[0].now = now
-    while totals[0].n_delayed > 0 and sites[delayed[0]].ready_at <= totals[0].now:
-        place_site(pages, sites, ready, delayed, totals, delayed[0])
+    while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
+        _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
+        _prefetch_delayed(sites, heap, totals)
     if totals[0].n_ready == 0:
         return NONE
-    site = ready[0]
-    page = sites[site].head
+    site = int(heap[READY, SITE_ID])
+    page = int(heap[READY, TIE])
     sites[site].head = join_children(pages, page)
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
@@ -285,7 +193,8 @@ def pop(
     totals[0].n_leased += 1
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
-    place_site(pages, sites, ready, delayed, totals, site)
+    place_site(pages, sites, heap, totals, site)
+    _prefetch_next(pages, sites, heap, totals)
     return int(page)
 
 
@@ -293,8 +202,7 @@ def pop(
 def release(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     page: int,
 ) -> None:
@@ -308,15 +216,14 @@ def release(
     pages[page].state = DONE
     sites[site].n_leased -= 1
     totals[0].n_leased -= 1
-    place_site(pages, sites, ready, delayed, totals, site)
+    place_site(pages, sites, heap, totals, site)
 
 
 @njit(cache=True)
 def end_fetch(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     site: int,
     ready_at: float,
@@ -334,119 +241,20 @@ def end_fetch(
     if over:
         sites[site].n_visited = 0
         sites[site].ready_at = max(sites[site].ready_at, ready_at)
-    place_site(pages, sites, ready, delayed, totals, site)
-
-
-@njit(cache=True)
-def push_new(
-    pages: Records,
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    first: int,
-    page_sites: NDArray[np.int32],
-    tiers: NDArray[np.int32],
-    keys: NDArray[np.float64],
-) -> None:
-    """Push the pages first, first + 1, ...; sites and keys by page id, tiers from `first` on.
-
-    Those that were added one by one before their visit are brought up to date.
-    """
-    for page in range(first, len(page_sites)):
-        if pages[page].state == UNKNOWN:
-            push(
-                pages,
-                sites,
-                ready,
-                delayed,
-                totals,
-                page,
-                page_sites[page],
-                tiers[page - first],
-                keys[page],
-            )
-        elif pages[page].state == WAITING:
-            tier = pages[page].tier + tiers[page - first]
-            rekey(pages, sites, ready, delayed, totals, page, tier, keys[page])
-        else:
-            pages[page].tier += tiers[page - first]
-
-
-@njit(cache=True)
-def rekey_pages(
-    pages: Records,
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    changed: NDArray[np.int32],
-    keys: NDArray[np.float64],
-) -> None:
-    """Bring those of `changed` that wait up to date; keys by page id."""
-    for page in changed:
-        if pages[page].state == WAITING:
-            rekey(pages, sites, ready, delayed, totals, page, pages[page].tier, keys[page])
-
-
-@njit(cache=True)
-def update(
-    pages: Records,
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    first: int,
-    page_sites: NDArray[np.int32],
-    tiers: NDArray[np.int32],
-    changed: NDArray[np.int32],
-    keys: NDArray[np.float64],
-) -> None:
-    """Push the new pages of a visit and bring the changed ones up to date."""
-    push_new(pages, sites, ready, delayed, totals, first, page_sites, tiers, keys)
-    rekey_pages(pages, sites, ready, delayed, totals, changed, keys)
+    place_site(pages, sites, heap, totals, site)
 
 
 @njit(cache=True)
 def note_visit(
     pages: Records,
     sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
+    heap: Entries,
     totals: Records,
     page: int,
 ) -> bool:
     """Note that a page was visited, which then waits no more; return whether it was before."""
     if pages[page].state == WAITING:
-        remove(pages, sites, ready, delayed, totals, page, DONE)
+        remove(pages, sites, heap, totals, page, DONE)
     before = pages[page].observed
     pages[page].observed = 1
     return bool(before)
-
-
-@njit(cache=True)
-def rekey_all(
-    pages: Records,
-    sites: Records,
-    ready: NDArray[np.int32],
-    delayed: NDArray[np.int32],
-    totals: Records,
-    n_pages: int,
-    n_sites: int,
-    keys: NDArray[np.float64],
-) -> None:
-    """Rebuild every heap with the keys given, keys by page id. O(pages + sites log sites).
-
-    Waiting pages below `n_pages` that have no key there, being added since, keep theirs.
-    """
-    for site in range(n_sites):
-        sites[site].head = NONE
-    for page in range(n_pages):
-        if pages[page].state == WAITING:
-            if page < len(keys):
-                pages[page].key = keys[page]
-            stand_alone(pages, page)
-            site = pages[page].site
-            sites[site].head = meld(pages, sites[site].head, page)
-    for site in range(n_sites):
-        place_site(pages, sites, ready, delayed, totals, site)

@@ -3,7 +3,8 @@
 It knows pages only: larger tier first, then larger key, then smaller id (the order of discovery).
 
 Source: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of self-adjusting heap,
-Algorithmica 1, 1986 (two-pass variant).
+Algorithmica 1, 1986 (two-pass variant). Departure: pages that are added are melded with each other
+by rank, as in a binomial queue; ranks steer that alone, and need not be true of what is below.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from numba import njit
 
 from crawlprio.frontier.records import NONE, Records
+
+LARGEST_RANK = 31
 
 
 @njit(cache=True, inline="always")
@@ -39,6 +42,38 @@ def meld(pages: Records, a: int, b: int) -> int:
     pages[b].prev = a
     pages[a].child = b
     return a
+
+
+@njit(cache=True)
+def add(pages: Records, root: int, page: int) -> int:
+    """Meld a page, with what is below it, into a heap; return the root.
+
+    Then the first two children of the root are melded while their ranks are equal, as a counter
+    carries. So pages added one after another leave the root O(log n) children, not n, and the first
+    pop after them costs what any other does. Each carry spares that pop a link.
+    """
+    if root == NONE:
+        return page
+    root = meld(pages, root, page)
+    child = pages[root].child
+    second = pages[child].next
+    while (
+        second != NONE
+        and pages[second].rank == pages[child].rank
+        and pages[child].rank < LARGEST_RANK
+    ):
+        rest = pages[second].next
+        pages[child].next = NONE
+        pages[second].next = NONE
+        child = meld(pages, child, second)
+        pages[child].rank += 1
+        pages[child].prev = root
+        pages[child].next = rest
+        pages[root].child = child
+        if rest != NONE:
+            pages[rest].prev = child
+        second = rest
+    return root
 
 
 @njit(cache=True)
@@ -98,3 +133,4 @@ def stand_alone(pages: Records, page: int) -> None:
     pages[page].child = NONE
     pages[page].next = NONE
     pages[page].prev = NONE
+    pages[page].rank = 0

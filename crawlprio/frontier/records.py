@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
-NOWHERE, IN_READY, IN_DELAYED = 0, 1, 2
+READY, DELAYED = 0, -1
+NOWHERE = 2**31 - 1
+ON_VISIT = 2**32
 BY_BEST_PAGE, BY_WAITING_PAGES, BY_CALL = 0, 1, 2
 NONE = -1
 
@@ -25,10 +27,12 @@ PAGE = np.dtype(
         ("site", np.int32),
         ("state", np.uint8),
         ("observed", np.uint8),
+        ("rank", np.uint8),
     ],
     align=True,
 )
-"""One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child."""
+"""One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child; `rank`
+tells how many equals were melded into it when the page was a child of the root."""
 
 SITE = np.dtype(
     [
@@ -42,11 +46,18 @@ SITE = np.dtype(
         ("limit", np.int32),
         ("position", np.int32),
         ("n_visited", np.int32),
-        ("place", np.uint8),
     ],
     align=True,
 )
-"""One site. `delay` is w in seconds; `limit`: leases it may have; `n_visited`: in this visit."""
+"""One site, 56 bytes. `delay` is w in seconds; `limit`: leases it may have; `n_visited`: in this
+visit; `position`: row of its entry, or `NOWHERE`. `tier` and `key` are kept while it has one."""
+
+TIER, KEY, TIE, SITE_ID = 0, 1, 2, 3
+"""Columns of the heaps of sites, a row of four float64 for each: larger tier first, then larger
+key, then smaller tie.
+
+The tier of a ready site has `ON_VISIT` added during a visit, and its tie is its first page. Of a
+delayed one the tier is 0, the key minus the time at which it is ready, the tie its number."""
 
 TOTALS = np.dtype(
     [
@@ -62,3 +73,4 @@ TOTALS = np.dtype(
 )
 
 Records = NDArray[Any]
+Entries = NDArray[np.float64]

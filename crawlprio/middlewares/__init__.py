@@ -2,6 +2,7 @@
 
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
+from crawlprio.middlewares.referer import RedirectReferer
 from crawlprio.middlewares.refusals import (
     BoundedCompression,
     BoundedRobotParser,
@@ -13,5 +14,6 @@ __all__ = [
     "BoundedRobotParser",
     "LinksMiddleware",
     "PolitenessMiddleware",
+    "RedirectReferer",
     "RefusalMiddleware",
 ]

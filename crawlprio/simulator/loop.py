@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.frontier import heaps
-from crawlprio.frontier.records import LEASED, WAITING, Records
+from crawlprio.frontier.records import LEASED, WAITING, Entries, Records
 from crawlprio.orderings import kernels
 from crawlprio.pages import PageIds
 
@@ -53,8 +53,7 @@ def take_links(
     n_ranked: int,
     pages: Records,
     sites: Records,
-    ready: PageIds,
-    delayed: PageIds,
+    heap: Entries,
     totals: Records,
     graph_page: int,
     page: int,
@@ -85,8 +84,7 @@ def take_links(
                     heaps.rekey(
                         pages,
                         sites,
-                        ready,
-                        delayed,
+                        heap,
                         totals,
                         target,
                         0,
@@ -107,8 +105,7 @@ def take_links(
         heaps.push(
             pages,
             sites,
-            ready,
-            delayed,
+            heap,
             totals,
             target,
             page_sites[graph_target],
@@ -132,8 +129,7 @@ def fetch_pages(
     progress: Records,
     pages: Records,
     sites: Records,
-    ready: PageIds,
-    delayed: PageIds,
+    heap: Entries,
     totals: Records,
     until: int,
     while_ranked_wait: bool,
@@ -161,7 +157,7 @@ def fetch_pages(
         the ordering: one `RULES` row, and its values for `RANDOM_OF_TABLE`.
     progress
         one `PROGRESS` row, brought up to date.
-    pages, sites, ready, delayed, totals
+    pages, sites, heap, totals
         the queue of `heaps`, pages by local id.
     until
         fetches in all after which to stop.
@@ -174,7 +170,7 @@ def fetch_pages(
     n_known = progress[0].n_known
     n_links_seen = progress[0].n_links
     while n_fetched < until and not (while_ranked_wait and n_ranked_waiting == 0):
-        page = heaps.pop(pages, sites, ready, delayed, totals, 0.0)
+        page = heaps.pop(pages, sites, heap, totals, 0.0)
         if page < 0:
             break
         graph_page = graph_of[page]
@@ -195,15 +191,14 @@ def fetch_pages(
             n_ranked,
             pages,
             sites,
-            ready,
-            delayed,
+            heap,
             totals,
             graph_page,
             page,
             n_fetched,
             n_known,
         )
-        heaps.release(pages, sites, ready, delayed, totals, page)
+        heaps.release(pages, sites, heap, totals, page)
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
     progress[0].n_links = n_links_seen

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.frontier import Frontier, heaps, records
+from crawlprio.frontier import Frontier, bulk, records, site_heaps
 from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
@@ -208,14 +208,15 @@ class CompiledCrawl:
         n_sites = graph.n_sites if by_site else 1
         site_rows = np.zeros(n_sites, dtype=records.SITE)
         site_rows["head"] = records.NONE
+        site_rows["position"] = records.NOWHERE
         site_rows["limit"] = 1
         site_rows["ready_at"] = -math.inf
         totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
-        ready, delayed = np.zeros(n_sites, np.int32), np.zeros(n_sites, np.int32)
-        self._queue = (page_rows, site_rows, ready, delayed, totals)
+        heap = site_heaps.no_entries(n_sites)
+        self._queue = (page_rows, site_rows, heap, totals)
         self._pages = pages
 
         ordering.open(pages, truth_of(pages, truth))
@@ -223,7 +224,7 @@ class CompiledCrawl:
         self._scores = np.empty(0) if scores is None else scores
         found = pages.discover(seeds)
         ordering.learn(Visit(NO_PAGE, found), len(pages))
-        heaps.push_new(
+        bulk.push_new(
             *self._queue,
             0,
             self._sites_of[seeds],
@@ -260,7 +261,7 @@ class CompiledCrawl:
             int(progress["n_links"][0]),
         )
         keys = self._ordering.compute_keys(rows, n_fetched)
-        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
+        bulk.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
         progress["n_ranked"] = n_known
         progress["n_ranked_waiting"] = n_known - n_fetched
         return keys

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from crawlprio.frontier import heaps
+from crawlprio.frontier import heaps, site_heaps
 from crawlprio.frontier.records import LEASED, Records
 from crawlprio.pages import PageIds
 from crawlprio.simulator import transfers
@@ -126,7 +126,7 @@ def run_events(
         return too as soon as no page below `n_ranked` is unobserved.
     """
     indptr, indices, page_sites, scores, local_of, graph_of = graph
-    pages, sites, ready, delayed, totals = queue
+    pages, sites, heap, totals = queue
     sizes, latencies, speeds = costs
     order, started, visits = written
     robots = len(flight[1])
@@ -143,7 +143,7 @@ def run_events(
             site = page_sites[graph_page]
             elapsed = now - started[fetch]
             seconds = pause(polite[0], polite[1], polite[2], site, elapsed, n_pages_of[site])
-            heaps.end_fetch(pages, sites, ready, delayed, totals, site, now + seconds, False)
+            heaps.end_fetch(pages, sites, heap, totals, site, now + seconds, False)
             visits[progress[0].n_fetched] = graph_page
             progress[0].n_fetched += 1
             progress[0].n_links += indptr[graph_page + 1] - indptr[graph_page]
@@ -162,8 +162,7 @@ def run_events(
                 n_ranked,
                 pages,
                 sites,
-                ready,
-                delayed,
+                heap,
                 totals,
                 graph_page,
                 page,
@@ -171,7 +170,7 @@ def run_events(
                 n_known,
             )
             count_new_pages(page_sites, graph_of, n_pages_of, n_known, progress[0].n_known)
-            heaps.release(pages, sites, ready, delayed, totals, page)
+            heaps.release(pages, sites, heap, totals, page)
             if progress[0].n_fetched >= pause_at or (
                 while_ranked_wait and progress[0].n_ranked_waiting == 0
             ):
@@ -184,7 +183,7 @@ def run_events(
             transfers.begin(*flight, fetch, now, n_bytes, speeds[page_sites[order[fetch]]])
         starting = True
         while starting and clock[0].n_started < until and flight[0][0].n_active < robots:
-            page = heaps.pop(pages, sites, ready, delayed, totals, now)
+            page = heaps.pop(pages, sites, heap, totals, now)
             starting = page >= 0
             if starting:
                 fetch = clock[0].n_started
@@ -199,7 +198,7 @@ def run_events(
         transfers.share_out(*flight, now)
         soonest = transfers.next_time(*flight)
         if not starting and totals[0].n_delayed > 0:
-            soonest = min(soonest, sites[delayed[0]].ready_at)
+            soonest = min(soonest, site_heaps.soonest(heap))
         if soonest == np.inf:
             return True
         clock[0].now = soonest
