@@ -16,6 +16,7 @@ from crawlprio.frontier import Frontier
 from crawlprio.hashtable import HashTable
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.pieces import SMALL, pieces
 
 PATIENCE_SECONDS = 1.0
 
@@ -47,6 +48,7 @@ def compile_frontier(*, with_ranks: bool) -> None:
     with_ranks
         PageRank too, for orderings that compute it.
     """
+    pieces(b"<p>" * SMALL)
     table = HashTable()
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))

@@ -43,8 +43,12 @@ class HashTable:
 
     def find_all(self, hashes: Iterable[int]) -> list[int]:
         """Return the number of each hash, or -1; one compiled call for all of them."""
-        wanted = np.array(list(hashes), dtype=np.int64)
-        numbers: list[int] = _find_all(self._hashes, self._values, wanted).tolist()
+        wanted = np.fromiter(hashes, dtype=np.int64)
+        if self._n:
+            _find_all(self._hashes, self._values, wanted)
+        else:
+            wanted.fill(EMPTY)
+        numbers: list[int] = wanted.tolist()
         return numbers
 
     def add(self, hashed: int, value: int) -> bool:
@@ -97,11 +101,10 @@ def _find(hashes: Hashes, values: Values, hashed: int) -> int:
 
 
 @njit(cache=True)
-def _find_all(hashes: Hashes, values: Values, wanted: Hashes) -> Values:
-    found = np.empty(len(wanted), dtype=np.int32)
+def _find_all(hashes: Hashes, values: Values, wanted: Hashes) -> None:
+    """Put the numbers of hashes in their place: an array to return would cost more than they do."""
     for at in range(len(wanted)):
-        found[at] = values[_slot(hashes, values, wanted[at])]
-    return found
+        wanted[at] = values[_slot(hashes, values, wanted[at])]
 
 
 @njit(cache=True)

@@ -323,10 +323,16 @@ class Job:
         A link to a site that has had all the pages it may have is `NO_PAGE`.
         """
         urls = list(urls)
-        find, identity = self.pages.find, self.identities.of_url
-        found = self.pages.find_all(urls)
+        pages = self.pages
+        found = pages.find_all(urls)
         if NO_PAGE not in found:
             return found
+        identity, site_of, take, add = (
+            self.identities.of_url,
+            pages.site,
+            self._budgets.take,
+            pages.add,
+        )
         added: dict[str, int] = {}
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE:
@@ -334,15 +340,15 @@ class Job:
             known_as = identity(url)
             page = added.get(known_as, NO_PAGE)
             if page == NO_PAGE and known_as != url:
-                page = find(known_as)
+                page = pages.find(known_as)
             if page == NO_PAGE:
                 host = host_of(url)
-                site = self._site(host)
-                refusal = self._budgets.take(site, host, url)
+                site = site_of(host)
+                refusal = take(site, host, url)
                 if refusal:
                     self._note_refusal(refusal)
                 else:
-                    page = added[known_as] = self.pages.add(known_as, url, site, depth)
+                    page = added[known_as] = add(known_as, url, site, depth)
             found[at] = page
         return found
 

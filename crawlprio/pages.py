@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,27 @@ MAX_DEPTH = 32_767
 
 PageIds = NDArray[np.int32]
 
-PageRow = tuple[int, str, str | None, int, int]
-"""Id, URL, identity (None where it is the URL), site and depth of a page."""
-
 NO_PAGES: PageIds = np.empty(0, dtype=np.int32)
+
+
+class NewPages(NamedTuple):
+    """What was added to a page table and a store does not have yet.
+
+    Parameters
+    ----------
+    urls, sites, depths
+        of each page, in order.
+    keys
+        identity of each page where it is not the URL, by position in `urls`.
+    aliases
+        `(identity, page)` of each alias, in order.
+    """
+
+    urls: list[str]
+    sites: list[int]
+    depths: list[int]
+    keys: dict[int, str]
+    aliases: list[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +174,10 @@ class PageTable:
     def host(self, site: int) -> str:
         return self._hosts[site]
 
-    def rows_from(
-        self, n_pages: int, n_identities: int
-    ) -> tuple[list[PageRow], list[tuple[str, int]]]:
-        """Return what was added beyond so many pages and identities, as a store keeps it.
-
-        Returns
-        -------
-        tuple
-            `(id, URL, identity, site, depth)` of each page, in order, the identity None where it is
-            the URL; and `(identity, page)` of each alias, in order. O(what is new).
-        """
-        ids = range(n_pages, self._n_pages)
+    def new_since(self, n_pages: int, n_identities: int) -> NewPages:
+        """Return what was added beyond so many pages and identities. O(what is new)."""
         urls = self._urls[n_pages:]
-        keys: list[str | None] = [None] * len(urls)
+        keys: dict[int, str] = {}
         aliases: list[tuple[str, int]] = []
         found = n_pages
         # A table never forgets an identity, so the new ones are the last of its dictionary; the
@@ -183,7 +191,7 @@ class PageTable:
             else:
                 aliases.append((key, page))
         sites, depths = self.sites[n_pages:].tolist(), self.depths[n_pages:].tolist()
-        return list(zip(ids, urls, keys, sites, depths, strict=True)), aliases
+        return NewPages(urls, sites, depths, keys, aliases)
 
     def note_stored(self) -> None:
         """Note that a store has all that the table holds."""

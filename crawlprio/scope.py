@@ -6,7 +6,7 @@ Nothing here knows Scrapy, pages that were fetched or the order in which they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +50,7 @@ _MADE_ON_DEMAND = """
 DYNAMIC = frozenset(_MADE_ON_DEMAND.split())
 """Extensions of pages that are made on demand; so is every URL with a question mark."""
 
+_TELLING = NEVER_HTML | DYNAMIC
 _CGI_BIN = "/cgi-bin/"
 _MAX_HOSTS_CACHED = 100_000
 
@@ -150,28 +151,56 @@ class Scope:
         return not self.refuses(url, depth)
 
     def refuses(self, url: str, depth: int) -> str:
-        """Return why a page is not followed, in a word, or nothing if it is.
+        """Return why a page is not followed, in a word, or nothing if it is; see `refuse_all`."""
+        return self.refuse_all((url,), depth)[0]
+
+    def refuse_all(self, urls: Sequence[str], depth: int) -> list[str]:
+        """Return for each page why it is not followed, in a word, or nothing if it is.
 
         The reasons are `out-of-scope` (host, `allow` or `deny`), `private-address`, `not-html`,
         `too-deep`, `cgi-bin`, and those of `Traps.refuses`.
 
         Parameters
         ----------
-        url
-            Its URL, as `normalise_url` writes it.
+        urls
+            Their URLs, as `normalise_url` writes them.
         depth
-            Links followed from a seed to this page: 1 for the links of a seed.
+            Links followed from a seed to these pages: 1 for the links of a seed.
 
         Notes
         -----
-        Cost: 0.4 to 0.9 µs, and 2.5 µs once for each host under `follow="domain"`.
+        Cost: 0.3 to 1 µs a page, and 2.5 µs once for each host under `follow="domain"`.
         """
-        host = host_of(url)
-        refusal = self._judged.get(host)
-        if refusal is None:
-            refusal = self._judge(host)
-        if refusal:
-            return refusal
+        judged = self._judged
+        is_strict = (
+            self._allow is not None
+            or self._deny is not None
+            or (self._max_static is not None and depth > self._max_static)
+        )
+        n_few = 2 + self._traps.n_free_segments
+        joined = "".join(urls)
+        has_odd = "?" in joined or ";" in joined or _CGI_BIN in joined
+        refusals = []
+        for url in urls:
+            site = url.split("/", 3)[2]
+            refusal = judged.get(site)
+            if refusal is None:
+                refusal = self._judge(site)
+            if not refusal:
+                # Most pages show nothing that any rule asks about, and are let pass here.
+                if (
+                    is_strict
+                    or url.rpartition(".")[2].lower() in _TELLING
+                    or (has_odd and ("?" in url or ";" in url or _CGI_BIN in url))
+                ):
+                    refusal = self._refuses_page(url, depth)
+                elif url.count("/") > n_few:
+                    refusal = self._traps.refuses(url)
+            refusals.append(refusal)
+        return refusals
+
+    def _refuses_page(self, url: str, depth: int) -> str:
+        """Say why a page of a host that is followed is not, if it is not."""
         path, question, _ = url.partition("?")
         name = path[path.rindex("/") + 1 :]
         dynamic = bool(question)
@@ -191,8 +220,9 @@ class Scope:
             return "out-of-scope"
         return self._traps.refuses(url)
 
-    def _judge(self, host: str) -> str:
-        """Say why pages of a host are not followed, if they are not, and remember it."""
+    def _judge(self, site: str) -> str:
+        """Say why pages of a host, with its port, are not followed, if so, and remember it."""
+        host = host_of(f"//{site}")
         refusal = ""
         is_given = self._hosts is None or host in self._hosts
         if not is_given or not (self.follow == "web" or self._home(host) in self._homes):
@@ -202,7 +232,7 @@ class Scope:
             return "private-address"
         if len(self._judged) >= _MAX_HOSTS_CACHED:
             self._judged.clear()
-        self._judged[host] = refusal
+        self._judged[site] = refusal
         return refusal
 
     def _home(self, host: str) -> str:

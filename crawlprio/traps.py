@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 
 _PATH_SESSION = re.compile(r";jsessionid=[^/?;]*|/\([A-Z]\([a-z0-9]{24}\)\)(?=/)", re.IGNORECASE)
 _QUERY_SESSION = re.compile(
@@ -39,21 +41,28 @@ class Traps:
     max_segments: int | None = 20
     max_parameters: int | None = 16
 
+    @cached_property
+    def n_free_segments(self) -> float:
+        """Greatest number of segments of a path that without a query is never refused."""
+        return min(inf if most is None else most for most in (self.max_repeats, self.max_segments))
+
     def refuses(self, url: str) -> str:
         """Return why a URL looks like a trap: a reason of one word, or nothing.
 
-        The reasons are `repeated-segments`, `long-path` and `parameters`. Cost: 0.2 µs.
+        The reasons are `repeated-segments`, `long-path` and `parameters`. Cost: 0.4 µs.
         """
-        path, _, query = url.partition("?")
+        path, query = url, ""
+        if "?" in url:
+            path, _, query = url.partition("?")
         n_segments = path.count("/") - 2
         if self.max_segments is not None and n_segments > self.max_segments:
             return "long-path"
         if self.max_repeats is not None and n_segments > self.max_repeats:
-            segments = path.split("/")
             # Three of the pieces are the scheme, nothing and the host.
+            pieces = path.split("/")
             if (
-                len(segments) - len(set(segments)) >= self.max_repeats
-                and max(Counter(segments[3:]).values()) > self.max_repeats
+                len(pieces) - len(set(pieces)) >= self.max_repeats
+                and max(Counter(pieces[3:]).values()) > self.max_repeats
             ):
                 return "repeated-segments"
         if query and self.max_parameters is not None:
@@ -69,11 +78,16 @@ def without_session(url: str) -> str:
     These are `;jsessionid=` and ASP.NET's `/(S(...))/` in the path, and of the parameters CFID,
     CFTOKEN, JSESSIONID, PHPSESSID, ASPSESSIONID..., osCsid and zenid, whatever their value, and
     sid, sess, session, sessionid and session_id with 20 or more letters and digits. Cost: 0.1 µs
-    without parameters, 0.4 µs with them.
+    without parameters, 0.3 µs with them, and 1.5 µs where one may be a session.
     """
     if ";" in url or "(" in url:
         url = _PATH_SESSION.sub("", url)
     if "?" not in url:
+        return url
+    lower = url.lower()
+    # What every name of a session has in it; the expression below takes 1 µs to find none.
+    may_have = "sess" in lower or "sid" in lower or "zenid" in lower or "cf" in lower
+    if not may_have and url.isascii():
         return url
     stripped = _QUERY_SESSION.sub("", url)
     return url if stripped == url else stripped.rstrip("?&;")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+from html import escape
 
+import can_ada
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -46,6 +48,11 @@ def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
         Link("http://other.example/d", "D", False),
         Link("http://example.org/dir/page.html?q=2", "E", False),
     ]
+
+
+def test_areas_are_links_also_where_all_others_have_an_href() -> None:
+    body = "<a href=1>1</a><map><area href=2 alt=2><area alt=no></map><a href=3>3</a>"
+    assert [link.anchor for link in links(body)] == ["1", "2", "3"]
 
 
 def test_a_url_is_listed_once_with_its_first_anchor_that_says_something() -> None:
@@ -159,9 +166,10 @@ def test_urls_that_are_too_long_are_dropped_and_counted() -> None:
     fits = "x" * (MAX_URL_LENGTH - len("http://example.org/"))
     far = "z" * 10**6
     hrefs = [f"/{fits}", f"/{fits}y", "/" + "é" * 500, far, f"HTTP://h/{far}", f"javascript:{far}"]
+    hrefs += [f"http://example.org/{fits}", f"http://example.org/{fits}y"]
     page = parse_page("".join(f"<a href='{href}'></a>" for href in hrefs).encode(), PAGE)
     assert [len(link.url) for link in page.links] == [MAX_URL_LENGTH]
-    assert page.n_dropped == 4
+    assert page.n_dropped == 5
 
 
 @pytest.mark.parametrize(
@@ -253,6 +261,48 @@ def test_text_is_what_one_sees_and_only_on_request() -> None:
 
 def test_links_in_the_xlink_namespace_are_links() -> None:
     assert urls("<svg><a xlink:href='x'>x</a></svg>") == ["http://example.org/dir/x"]
+
+
+def test_an_xlink_is_no_link_outside_svg_and_mathml() -> None:
+    body = """<a xlink:href=1>1</a><svg><a XLINK:HREF=2>2</a><a href xlink:href=3>3</a></svg>
+              <a name=x xlink:href=4>4</a><math><a xlink:href=5>5</a></math><a href=6>6</a>"""
+    assert [link.anchor for link in links(body)] == ["2", "3", "5", "6"]
+    assert urls("<a href=x></a><base xlink:href=/no/>") == ["http://example.org/dir/x"]
+    assert urls("<a href=x></a><svg><base xlink:href=/b/></svg>") == ["http://example.org/dir/x"]
+    assert urls("<svg><base xlink:href=/b/></svg><base href=/c/><a href=x></a>") == [
+        "http://example.org/dir/x"
+    ]
+
+
+def test_links_are_the_columns_of_a_page_row_by_row() -> None:
+    page = parse_page(b"<a href=1>one</a><a href=2 rel=nofollow>two</a>", PAGE)
+    assert page.urls == ["http://example.org/dir/1", "http://example.org/dir/2"]
+    assert (page.anchors, page.nofollows) == (["one", "two"], [False, True])
+    assert page.links == list(map(Link, page.urls, page.anchors, page.nofollows))
+
+
+@pytest.mark.parametrize(
+    ("inside", "anchor"),
+    [
+        ("a \u00a6 b", "a \u00a6 b"),
+        ("\u00a6", "\u00a6"),
+        ("a\u2028b\u00a0 c", "a b c"),
+        ("a\u202eb\x07c", "a b c"),
+        ("a  b", "a b"),
+        (" a", "a"),
+        ("a ", "a"),
+        (600 * " " + "a", "a"),
+        (MAX_ANCHOR_LENGTH * "a" + " b", MAX_ANCHOR_LENGTH * "a"),
+        ((MAX_ANCHOR_LENGTH - 1) * "a" + " b", (MAX_ANCHOR_LENGTH - 1) * "a"),
+    ],
+)
+@pytest.mark.parametrize("n_others", [0, 1, 100])
+def test_an_anchor_has_single_spaces_and_nothing_that_is_not_printable(
+    inside: str, anchor: str, n_others: int
+) -> None:
+    others = "".join(f"<a href=o{i}>other</a>" for i in range(n_others))
+    found = links(f"<meta charset=utf-8><a href=x>{inside}</a>{others}")
+    assert [link.anchor for link in found] == [anchor, *(n_others * ["other"])]
 
 
 @pytest.mark.parametrize("page", ["", "nonsense", "about:blank", "file:///x", "http://[", "\udc80"])
@@ -360,6 +410,77 @@ def test_any_bytes_are_a_page_whose_links_have_the_normal_form(
         " ".join(text.split()) for text in (parsed.title, parsed.text)
     ]
     assert parse_page(body, page, content_type=content_type).links == parsed.links
+
+
+def resolved(href: str, page: str) -> str | None:
+    """What an ASCII `href` leads to, step by step."""
+    try:
+        return normalise_url((can_ada.parse(page) + href.partition("#")[0]).href)
+    except ValueError:
+        return None
+
+
+PIECES = st.sampled_from(
+    [
+        *("a", "x.html", "A-b_c~d", "1", "index.php", "..a", "a..b", ".", "..", "...", "x."),
+        *("/", "/", "/", "//", "///", "\\", "?", "?a=1&b=%2e", "??", "&", "=", ";", ",", "%2e"),
+        *("%", "@", "u:p@", ":", "|", "[", "`", "'", '"', "<", " ", "*", "!", "$", "(", "+", "#"),
+        *("http:", "https:", "http://", "https://", "HTTP://", "ftp://", "mailto:", "x:"),
+    ]
+)
+HOSTS = st.one_of(
+    st.sampled_from(
+        [
+            *("h.example", "H.example", "h.example.", "h..example", ".example", "-.example", "h_"),
+            *("1", "1.2.3", "127.0.0.1", "256.256.256.256", "4294967296", "0x7f.1", "a.0x", "a.1"),
+            *("a.09", "a.1.", "0.0.0.08", "xn--a", "xn--", "xn--bcher-kva.example", "a.xn--zz.b"),
+            *("a--b", "ab--c", "a" * 64, ".".join(130 * ["a"]), "", ".", "..", "h:", "h:80"),
+            *("h:443", "h:8080", "h:08080", "h:0", "h:65536", "h:99999999999", "h:80:80", "[::1]"),
+        ]
+    ),
+    st.text("abx01.-:_", max_size=12),
+)
+PAGES = st.sampled_from(
+    [
+        PAGE,
+        "https://u:p@h.example:81/a[b]/c|d?e#f",
+        "http://[::1]/x",
+        "http://h.example",
+        "http://h.example/a/b/../c//d",
+        "http://h.example/a@b/?/x/",
+        "ftp://h.example/a/b",
+        "file:///c:/a/b",
+        "about:blank",
+        "http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b",
+    ]
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    href=st.one_of(
+        st.lists(PIECES, max_size=8).map("".join),
+        st.builds(
+            "{}{}{}".format,
+            st.sampled_from(["http://", "https://", "//"]),
+            HOSTS,
+            st.lists(PIECES, max_size=5).map(lambda pieces: "".join(["/", *pieces])),
+        ),
+        st.text("ab/.?~_-%:", max_size=12),
+    ),
+    page=PAGES,
+)
+@example(href="a" * 13, page="http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b")
+@example(href="a" * 14, page="http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b")
+@example(href="http://1.2.3/x", page=PAGE)
+@example(href="http://h:80/x", page=PAGE)
+@example(href="?x", page=PAGE)
+@example(href="/?x", page=PAGE)
+@example(href="a?", page=PAGE)
+def test_a_link_leads_where_the_parser_of_urls_says(href: str, page: str) -> None:
+    expected = resolved(href, page)
+    body = f'<a href="{escape(href)}">x</a>'
+    assert urls(body, page) == ([] if expected in (None, normalise_url(page)) else [expected])
 
 
 URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[]|\\`^{}:@ .;'\""))

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawlprio.errors import ConfigError
 from crawlprio.extraction import MAX_URL_LENGTH
-from crawlprio.scope import Scope, read_seeds
+from crawlprio.scope import DYNAMIC, NEVER_HTML, Scope, read_seeds
+from crawlprio.traps import Traps
 
 SEED = "http://www.example.co.uk/start"
 
@@ -66,6 +69,8 @@ def test_allow_and_deny_search_the_url_and_deny_wins() -> None:
     urls = [f"http://a.org/{path}" for path in ("wiki/A", "wiki/Talk:B", "x", "wiki/C?edit")]
     scope = Scope(["http://a.org/"], allow=r"/wiki/", deny=r"Talk:|\?edit$")
     assert followed(scope, urls) == ["http://a.org/wiki/A"]
+    assert followed(Scope(["http://a.org/"], allow="/wiki/"), urls) == [urls[0], urls[1], urls[3]]
+    assert followed(Scope(["http://a.org/"], deny="/wiki/"), urls) == [urls[2]]
     assert followed(Scope(["http://a.org/"], allow="", deny=""), urls) == urls
 
 
@@ -102,6 +107,53 @@ def test_files_that_are_no_html_are_never_followed() -> None:
     ]
     scope = Scope(["http://a.org/"], heuristics=False)
     assert followed(scope, files + pages) == pages
+
+
+def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> str:
+    """Why the scope of a.org leaves a page out, rule by rule in the order in which they count."""
+    host, _, rest = url.removeprefix("http://").partition("/")
+    path, question, _ = rest.partition("?")
+    name = path.split("/")[-1]
+    extension = name.split(";")[0].split(".")[-1].lower() if "." in name else ""
+    bound = 5 if question or extension in DYNAMIC else 15
+    rules = {
+        "out-of-scope": host not in ("a.org", "www.a.org:81"),
+        "not-html": extension in NEVER_HTML,
+        "too-deep": depth > bound,
+        "cgi-bin": "/cgi-bin/" in url,
+        "out-of-scope ": deny is not None and deny in url,
+    }
+    traps = Traps(max_repeats=max_repeats, max_segments=6, max_parameters=2)
+    return next((reason.strip() for reason, holds in rules.items() if holds), traps.refuses(url))
+
+
+@given(
+    paths=st.lists(
+        st.lists(
+            st.sampled_from(
+                [
+                    *("a", "b", "x.html", "y.pdf", "z.PHP", "v1.2", ".", "jpg", "exe;x.y"),
+                    *("/", "/", "/", "/", "?", "&", ";", "cgi-bin", "?f=x.pdf", "/a" * 4),
+                ]
+            ),
+            max_size=9,
+        ).map("".join),
+        max_size=5,
+    ),
+    hosts=st.lists(st.sampled_from(["a.org", "www.a.org:81", "b.org"]), min_size=5, max_size=5),
+    depth=st.sampled_from([1, 5, 6, 15, 16]),
+    max_repeats=st.sampled_from([None, 0, 1, 3]),
+    deny=st.sampled_from([None, "b"]),
+)
+def test_the_links_of_a_page_are_refused_as_each_of_them_alone(
+    paths: list[str], hosts: list[str], depth: int, max_repeats: int | None, deny: str | None
+) -> None:
+    traps = Traps(max_repeats=max_repeats, max_segments=6, max_parameters=2)
+    scope = Scope(["http://a.org/"], traps=traps, deny=deny)
+    urls = [f"http://{host}/{path}" for host, path in zip(hosts, paths, strict=False)]
+    expected = [refusal(url, depth, max_repeats, deny) for url in urls]
+    assert scope.refuse_all(urls, depth) == expected
+    assert [scope.refuses(url, depth) for url in urls] == expected
 
 
 @pytest.mark.parametrize(

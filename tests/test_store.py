@@ -131,6 +131,69 @@ class TestRecording:
             assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
             assert [one.page for one in store.visits()] == [2, 0, 1]
 
+    def test_visits_are_numbered_on_after_a_store_was_closed(self, path: Path) -> None:
+        for seq in (1, 2, 3):
+            with Store.create(path) if seq == 1 else Store.open(path) as store:
+                assert store.record(visit(0), letters(2)) == seq
+
+    @pytest.mark.parametrize(
+        "new",
+        [
+            [("http://site0.example/a", 1), ("http://site1.example/b", 1)],
+            [("http://site0.example/a", 1), ("http://site1.example/b", 2)],
+            [('http://site0.example/"a"', 1), ("http://site0.example/b", 1)],
+            [("http://site0.example/a\\u0041", 1), ("http://site0.example/{b,c}:3", 1)],
+            [("http://site0.example/\x1f\x7f\n", 1), ("http://site0.example/ä\u2028", 1)],
+            [("", 1), ("http://site0.example/b", 1)],
+            [("http://new.example/a", 70_000), ("http://new.example/b", 70_000)],
+            [(f"http://site{n % 3}.example/new/{n}", 4) for n in range(3_000)],
+        ],
+    )
+    def test_pages_that_a_visit_discovers_come_back_whatever_their_urls(
+        self, path: Path, new: list[tuple[str, int]]
+    ) -> None:
+        with Store.create(path) as store:
+            store.record(visit(0, 1, 2), letters(3))
+        with Store.open(path) as store:
+            pages = store.stored_pages()
+            for url, depth in new:
+                pages.add(url, url, pages.site(url.partition("//")[2].split("/")[0]), depth)
+            ids = list(range(3, 3 + len(new)))
+            store.record(visit(1, *ids), pages)
+            expected = (pages.urls(range(len(pages))), pages.sites.tolist(), pages.depths.tolist())
+            for back in (store.load_pages(), store.stored_pages()):
+                assert (back.urls(range(len(back))), back.sites.tolist(), back.depths.tolist()) == (
+                    expected
+                )
+            assert [one.targets.tolist() for one in store.visits()] == [[1, 2], ids]
+            assert store.stored_pages().find_all([url for url, _ in new]) == ids
+
+    def test_nothing_is_recorded_inside_a_snapshot(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            store.record(visit(0, 1), pages)
+            with store.snapshot(), pytest.raises(StoreError, match="within a transaction"):
+                store.record(visit(1, 0), pages)
+            assert [one.page for one in store.visits()] == [0]
+            assert store.record(visit(1), pages) == 2
+
+    def test_a_visit_and_its_pages_are_one_transaction(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            store.record(visit(0, 1), pages)
+            pages.add("http://site0.example/2", "http://site0.example/2", 0)
+            change(
+                path,
+                "CREATE TRIGGER full BEFORE INSERT ON visits WHEN NEW.page = 1"
+                " BEGIN SELECT RAISE(ABORT, 'no room'); END",
+            )
+            with pytest.raises(StoreError, match="no room"):
+                store.record(visit(1, 2), pages)
+            assert query(path, "SELECT count(*) FROM pages") == [(2,)]
+            change(path, "DROP TRIGGER full")
+            assert store.record(visit(1, 2), pages) == 2
+            assert store.load_pages().urls(range(3)) == pages.urls(range(3))
+
     def test_numpy_numbers_are_as_good_as_python_ones(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(
@@ -342,10 +405,24 @@ class TestViews:
             store.record(visit(0, 2, 1), letters(3))
         assert query(path, "SELECT source, target FROM links") == [(0, 1), (0, 2), (0, 1)]
 
-    def test_the_links_of_one_page_are_found_by_the_index(self, path: Path) -> None:
-        Store.create(path).close()
-        plan = query(path, "EXPLAIN QUERY PLAN SELECT target FROM links WHERE source = 7")
-        assert "visits_page" in str(plan)
+    def test_the_links_of_one_page_are_found_by_an_index_once_the_crawl_has_ended(
+        self, path: Path
+    ) -> None:
+        plan = "EXPLAIN QUERY PLAN SELECT target FROM links WHERE source = 7"
+        links = "SELECT target FROM links WHERE source = 0"
+        found = []
+        for seq in (1, 2):
+            with Store.create(path) if seq == 1 else Store.open(path) as store:
+                assert store.record(visit(0, seq), letters(3)) == seq
+                found.append(("visits_page" in str(query(path, plan)), query(path, links)))
+                store.note_end(1.7e9)
+            found.append(("visits_page" in str(query(path, plan)), query(path, links)))
+        assert found == [
+            (False, [(1,)]),
+            (True, [(1,)]),
+            (False, [(1,), (2,)]),
+            (True, [(1,), (2,)]),
+        ]
 
     def test_link_urls_names_the_pages(self, path: Path) -> None:
         with Store.create(path) as store:

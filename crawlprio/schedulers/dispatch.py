@@ -8,6 +8,7 @@ frontier's.
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 from collections import deque
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class Dispatcher(FetchObserver):
     With one fetch in flight (CONCURRENT_REQUESTS=1) a page stays leased until its callback is done
     and the requests it yielded are scheduled, so that the next choice knows its links. With more, a
     site waits at most `PATIENCE` seconds for a callback after the fetch, and not at all while
-    callbacks are slower than that.
+    callbacks are slower than that; nor is more handed out meanwhile than may be in flight.
 
     Parameters
     ----------
@@ -71,7 +72,8 @@ class Dispatcher(FetchObserver):
         self._crawler = crawler
         self._job = job
         self._frontier = job.frontier
-        self._one_at_a_time = job.config.concurrency == 1
+        self._concurrency = job.config.concurrency or math.inf
+        self._one_at_a_time = self._concurrency == 1
         # One at a time, the page that was handed out is the first to be handed out again.
         self._marks_leases = (
             not self._one_at_a_time and job.config.resumes and job.store is not None
@@ -148,6 +150,9 @@ class Dispatcher(FetchObserver):
             return None
         now = monotonic()
         self._let_go(now)
+        if self._in_callback and len(self._leases) >= self._concurrency:
+            self._alarm.set((self._in_callback[0].ended_at or now) + PATIENCE)
+            return None
         page = self._frontier.next_page(now)
         if page == NO_PAGE:
             wake_at = self._frontier.ready_at()

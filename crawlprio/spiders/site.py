@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from scrapy import Request, Spider, signals
@@ -214,31 +214,36 @@ class SiteSpider(Spider):
             self._count("refused/long-url", page.n_dropped)
         if nofollow or 0 < self._depth_limit < depth:
             pairs.outside = [
-                (link.url, link.anchor) for link in page.links if link.url != pairs.source
+                (url, anchor)
+                for url, anchor in zip(page.urls, page.anchors, strict=True)
+                if url != pairs.source
             ]
             return
-        refuses, strips = self.scope.refuses, self._strips_sessions
-        refusals: Counter[str] = Counter()
-        source, targets, anchors, outside = (
-            pairs.source,
-            pairs.targets,
-            pairs.anchors,
-            pairs.outside,
-        )
-        for url, anchor, link_nofollow in page.links:
-            if strips and ("?" in url or ";" in url or "(" in url):
-                url = without_session(url)
-            if url == source:
-                continue
-            refusal = "nofollow" if link_nofollow else refuses(url, depth)
-            if refusal:
-                refusals[refusal] += 1
-                outside.append((url, anchor))
-            else:
-                targets.append(url)
-                anchors.append(anchor)
-        for refusal, n_links in refusals.items():
-            self._count(f"refused/{refusal}", n_links)
+        urls, anchors = page.urls, page.anchors
+        if self._strips_sessions:
+            joined = "".join(urls)
+            if "?" in joined or ";" in joined or "(" in joined:
+                urls = list(map(without_session, urls))
+        refusals = self.scope.refuse_all(urls, depth)
+        if True in page.nofollows:
+            refusals = [
+                "nofollow" if link_nofollow else refusal
+                for link_nofollow, refusal in zip(page.nofollows, refusals, strict=True)
+            ]
+        if pairs.source in urls:
+            others = [url != pairs.source for url in urls]
+            urls, anchors, refusals = (
+                list(compress(column, others)) for column in (urls, anchors, refusals)
+            )
+        if not any(refusals):
+            pairs.targets, pairs.anchors = urls, anchors
+            return
+        followed = [not refusal for refusal in refusals]
+        pairs.targets = list(compress(urls, followed))
+        pairs.anchors = list(compress(anchors, followed))
+        pairs.outside = list(compress(zip(urls, anchors, strict=True), refusals))
+        for refusal in filter(None, dict.fromkeys(refusals)):
+            self._count(f"refused/{refusal}", refusals.count(refusal))
 
     def _opened(self) -> None:
         self._stats = self.crawler.stats

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from crawlprio.pages import PageTable
-from crawlprio.store.rows import storable
+from crawlprio.pages import NewPages, PageTable
+from crawlprio.store.rows import means_itself, storable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 
 _CHUNK = 10_000
@@ -74,26 +74,38 @@ def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
     return rows
 
 
-def insert_pages(
-    cursor: sqlite3.Cursor, pages: PageTable, n_pages: int, n_sites: int, n_identities: int
-) -> None:
-    """Insert what the table holds beyond so many pages, sites and identities. O(what is new)."""
-    if pages.n_identities == n_identities:
-        return
-    if pages.n_sites > n_sites:
-        new = range(n_sites, pages.n_sites)
-        rows = [(site, storable(pages.host(site))) for site in new]
-        cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
-    new_pages, aliases = pages.rows_from(n_pages, n_identities)
-    urls = "".join([row[1] for row in new_pages])
-    if "\0" in urls or not urls.isascii() or any(row[2] is not None for row in new_pages):
-        new_pages = [
-            (page, storable(url), None if key is None else storable(key), site, depth)
-            for page, url, key, site, depth in new_pages
-        ]
-    cursor.executemany("INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)", new_pages)
-    if aliases:
-        cursor.executemany(
-            "INSERT INTO aliases(key, page) VALUES(?, ?)",
-            [(storable(key), page) for key, page in aliases],
-        )
+def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None:
+    """Insert the sites beyond so many."""
+    rows = [(site, storable(pages.host(site))) for site in range(n_sites, pages.n_sites)]
+    cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
+
+
+def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
+    """Insert pages, the first of which has this id, and aliases. O(what is new)."""
+    cursor.executemany(
+        "INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)",
+        [
+            (first + at, storable(url), storable(new.keys[at]) if at in new.keys else None, *place)
+            for at, (url, *place) in enumerate(zip(new.urls, new.sites, new.depths, strict=True))
+        ],
+    )
+    cursor.executemany(
+        "INSERT INTO aliases(key, page) VALUES(?, ?)",
+        [(storable(key), page) for key, page in new.aliases],
+    )
+
+
+def plain_pages(new: NewPages) -> str | None:
+    """New pages as a JSON object, site by URL; None if that cannot say all of them.
+
+    It can if their URLs are all there is to say, in characters that mean themselves in JSON, and
+    all have one depth, as the pages have that a visit discovers.
+    """
+    urls, sites, depths, keys, aliases = new
+    if keys or aliases:
+        return None
+    if not urls:
+        return "{}"
+    if depths.count(depths[0]) < len(depths) or not means_itself("".join(urls)):
+        return None
+    return "{" + ",".join([f'"{url}":{site}' for url, site in zip(urls, sites, strict=True)]) + "}"

@@ -35,7 +35,7 @@ class StoreReader:
         self._db = db
         self._writes = writes
         self._n_pages = self._n_sites = self._n_identities = self._n_visits = 0
-        self._n_requests = 0
+        self._n_requests = self._last_seq = 0
         self._is_open = True
 
     @property
@@ -247,7 +247,9 @@ class StoreReader:
         one = self._db.execute(
             "SELECT (SELECT ifnull(max(id) + 1, 0) FROM pages),"
             " (SELECT ifnull(max(id) + 1, 0) FROM sites), (SELECT count(*) FROM aliases),"
-            " (SELECT count(*) FROM visits WHERE page >= 0), (SELECT count(*) FROM requests)"
+            " (SELECT count(*) FROM visits WHERE page >= 0), (SELECT count(*) FROM requests),"
+            " (SELECT ifnull(max(seq), 0) FROM visits)"
         ).fetchone()
-        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._n_requests = one
+        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._n_requests = one[:5]
+        self._last_seq = one[5]
         self._n_identities = self._n_pages + n_aliases

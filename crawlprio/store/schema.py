@@ -38,7 +38,6 @@ CREATE TABLE leased(page INTEGER PRIMARY KEY);
 CREATE TABLE site_states(
     host TEXT PRIMARY KEY, crawl_delay REAL, refusals INTEGER NOT NULL, pause REAL NOT NULL,
     paused_until REAL NOT NULL);
-CREATE INDEX visits_page ON visits(page);
 CREATE INDEX requests_page ON requests(page);
 CREATE VIEW links(source, target, anchor) AS
     SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
@@ -50,6 +49,11 @@ CREATE VIEW outside_links(source, url, anchor) AS
     SELECT v.page, json_extract(o.value, '$[0]'), json_extract(o.value, '$[1]')
     FROM visits v, json_each(v.outside) o WHERE +v.page >= 0;
 """
+
+ADD_INDEX = "CREATE INDEX IF NOT EXISTS visits_page ON visits(page)"
+DROP_INDEX = "DROP INDEX IF EXISTS visits_page"
+"""The visits of a page, for those who ask a store whose crawl has ended. While it runs nobody does,
+and every visit would rewrite one more page of the file, anywhere in it."""
 
 
 def create_schema(db: sqlite3.Connection) -> None:

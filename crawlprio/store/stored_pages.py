@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 
 from crawlprio.hashtable import HashTable
-from crawlprio.pages import MAX_DEPTH, NO_PAGE, PageRow, PageTable
+from crawlprio.pages import MAX_DEPTH, NO_PAGE, NewPages, PageTable
 from crawlprio.store.rows import storable
 
 REMEMBERED = 20_000
@@ -55,21 +56,29 @@ class StoredPages(PageTable):
         self._table = HashTable()
         # Aliases, and identities whose hash means another page.
         self._exact: dict[str, int] = {}
-        self._n_identities = 0
-        # Pages met lately, by identity and by id, in two generations; the younger one has all that
-        # is not recorded.
+        self._n_aliases = 0
+        # Pages met lately, in two generations: by identity, URLs of those that were new then, in
+        # order from the first on, and URLs of the others. What is not recorded, or not in the hash
+        # table, is in the younger one.
         self._young: dict[str, int] = {}
         self._old: dict[str, int] = {}
-        self._young_urls: dict[int, str] = {}
-        self._old_urls: dict[int, str] = {}
-        self._new_rows: list[PageRow] = []
+        self._new_urls: list[str] = []
+        self._old_new_urls: list[str] = []
+        self._first_new = 0
+        self._first_old = 0
+        self._met_urls: dict[int, str] = {}
+        self._old_met_urls: dict[int, str] = {}
+        # Identities of new pages that are not their URLs: of those stored, and of the others.
+        self._new_keys: dict[int, str] = {}
+        self._unstored_keys: dict[int, str] = {}
+        self._n_stored = 0
         self._new_aliases: list[tuple[str, int]] = []
         self._ahead: list[str] = []
         self._first_ahead = 0
 
     @property
     def n_identities(self) -> int:
-        return self._n_identities
+        return self._n_pages + self._n_aliases
 
     def find(self, identity: str) -> int:
         """Return the page with this identity, or `NO_PAGE`."""
@@ -79,28 +88,27 @@ class StoredPages(PageTable):
     def find_all(self, identities: Iterable[str]) -> list[int]:
         """Return the page with each identity, or `NO_PAGE`; faster than one by one."""
         identities = list(identities)
-        get = self._young.get
-        found = [get(identity, NO_PAGE) for identity in identities]
+        found = list(map(self._young.get, identities, repeat(NO_PAGE)))
         if NO_PAGE in found:
-            missing = [at for at, page in enumerate(found) if page == NO_PAGE]
-            pages = self._find_all([identities[at] for at in missing])
-            for at, page in zip(missing, pages, strict=True):
-                found[at] = page
+            pairs = zip(identities, found, strict=True)
+            met = self._find_all([identity for identity, page in pairs if page == NO_PAGE])
+            if max(met) != NO_PAGE:
+                pages = iter(met)
+                found = [next(pages) if page == NO_PAGE else page for page in found]
         return found
 
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
         """Give a new page the next id; the identity must not be known yet."""
         page = self._place(site, depth)
         self._young[identity] = page
-        self._young_urls[page] = url
-        key = None if identity == url else identity
-        self._new_rows.append((page, url, key, site, min(depth, MAX_DEPTH)))
-        self._n_identities += 1
+        self._new_urls.append(url)
+        if identity is not url and identity != url:
+            self._unstored_keys[page] = identity
         return page
 
     def alias(self, identity: str, page: int) -> None:
         """Let a second identity mean `page`. Aliases stay in memory."""
-        self._n_identities += identity not in self._exact
+        self._n_aliases += identity not in self._exact
         self._exact[identity] = page
         self._young[identity] = page
         self._new_aliases.append((identity, page))
@@ -110,51 +118,62 @@ class StoredPages(PageTable):
 
         Pages asked for in order of discovery are read many at once.
         """
-        url = self._young_urls.get(page)
-        if url is None:
-            url = self._old_urls.get(page)
+        url = self._remembered(page)
         if url is None:
             at = page - self._first_ahead
             if not 0 <= at < len(self._ahead):
                 n_ahead = READ_AHEAD if at == len(self._ahead) else 1
-                n_stored = self._n_pages - len(self._new_rows)
-                rows = self._read(range(page, max(min(page + n_ahead, n_stored), page + 1)))
-                self._ahead, self._first_ahead, at = [url for url, _ in rows], page, 0
+                last = max(min(page + n_ahead, self._n_stored), page + 1)
+                self._ahead = [url for url, _ in self._read(range(page, last))]
+                self._first_ahead, at = page, 0
             url = self._ahead[at]
         return url
 
     def urls(self, pages: Iterable[int]) -> list[str]:
         """Return the URLs of pages, those that were not met lately from the store."""
         pages = list(pages)
-        young, old = self._young_urls.get, self._old_urls.get
-        found = [young(page, old(page)) for page in pages]
+        found = list(map(self._remembered, pages))
         if None in found:
             unmet = [page for page, url in zip(pages, found, strict=True) if url is None]
             rows = iter(self._read(unmet))
             return [next(rows)[0] if url is None else url for url in found]
         return [url for url in found if url is not None]
 
-    def rows_from(
-        self, n_pages: int, n_identities: int
-    ) -> tuple[list[PageRow], list[tuple[str, int]]]:
+    def new_since(self, n_pages: int, n_identities: int) -> NewPages:
         """Return what is not stored yet; the store that reads this table is the one to ask."""
-        if n_pages != self._n_pages - len(self._new_rows):
+        first, last, keys = self._n_stored, self._n_pages, self._unstored_keys
+        if n_pages != first:
             raise ValueError(f"The table's own store has more or less than {n_pages} pages.")
-        return self._new_rows, self._new_aliases
+        return NewPages(
+            self._new_urls[first - self._first_new :],
+            self._sites[first:last].tolist(),
+            self._depths[first:last].tolist(),
+            {page - first: key for page, key in keys.items()} if keys else keys,
+            self._new_aliases,
+        )
 
     def note_stored(self) -> None:
         """Note that the store has all that the table holds: it need not stay in memory."""
-        rows = self._new_rows
-        if rows:
-            identities = [row[1] if row[2] is None else row[2] for row in rows]
-            first = self._n_pages - len(rows)
-            self._enter(identities, first)
-            self._new_rows = []
+        self._n_stored = self._n_pages
         if self._new_aliases:
             self._new_aliases = []
+        if self._unstored_keys:
+            self._new_keys |= self._unstored_keys
+            self._unstored_keys = {}
         if len(self._young) > REMEMBERED:
-            self._old, self._old_urls = self._young, self._young_urls
-            self._young, self._young_urls = {}, {}
+            self._grow_old()
+
+    def _grow_old(self) -> None:
+        """Enter the pages of the younger generation, all stored, in the hash table; begin anew."""
+        identities = self._new_urls.copy()
+        for page, key in self._new_keys.items():
+            identities[page - self._first_new] = key
+        self._enter(identities, self._first_new)
+        self._new_keys = {}
+        self._old, self._young = self._young, {}
+        self._old_met_urls, self._met_urls = self._met_urls, {}
+        self._old_new_urls, self._new_urls = self._new_urls, []
+        self._first_old, self._first_new = self._first_new, self._n_pages
 
     def load(
         self,
@@ -198,7 +217,7 @@ class StoredPages(PageTable):
                 str(url if key is None else key) for url, key in zip(urls, keys, strict=True)
             ]
             self._enter(identities, first)
-        self._n_identities = self._n_pages
+        self._n_stored = self._first_new = self._first_old = self._n_pages
         counts = np.bincount(self.sites, minlength=len(hosts))
         self._site_sizes = array("i", counts.tolist())
         for identity, page in aliases:
@@ -210,22 +229,37 @@ class StoredPages(PageTable):
         for at in self._table.add_run(list(map(self._hash_of, identities)), first):
             self._exact[identities[at]] = first + at
 
+    def _remembered(self, page: int) -> str | None:
+        """The URL of a page that was met lately."""
+        if page >= self._first_new:
+            return self._new_urls[page - self._first_new]
+        if page >= self._first_old:
+            return self._old_new_urls[page - self._first_old]
+        url = self._met_urls.get(page)
+        return self._old_met_urls.get(page) if url is None else url
+
     def _find_all(self, identities: list[str]) -> list[int]:
         """Find pages that the younger generation does not have, and note that they were met."""
         found = self._table.find_all(map(self._hash_of, identities))
-        for at, identity in enumerate(identities):
+        if not self._exact and max(found) == NO_PAGE:
+            return found
+        for at, hashed_as in enumerate(found):
+            # Of what the older generation or the exact table has, only aliases have no hash.
+            if hashed_as == NO_PAGE and not self._exact:
+                continue
+            identity = identities[at]
             page = self._old.get(identity, NO_PAGE)
-            url = self._old_urls.get(page) if page != NO_PAGE else None
-            if page == NO_PAGE and self._exact:
+            if page == NO_PAGE:
                 page = self._exact.get(identity, NO_PAGE)
-            if page == NO_PAGE and found[at] != NO_PAGE:
-                ((url, key),) = self._read((found[at],))
-                stored = url if key is None else key
-                if stored in (identity, storable(identity)):
-                    page = found[at]
+            if page != NO_PAGE:
+                url = self._remembered(page)
+            elif hashed_as != NO_PAGE:
+                ((url, key),) = self._read((hashed_as,))
+                if (url if key is None else key) in (identity, storable(identity)):
+                    page = hashed_as
             found[at] = page
             if page != NO_PAGE:
                 self._young[identity] = page
-                if url is not None:
-                    self._young_urls[page] = url
+                if url is not None and page < self._first_new:
+                    self._met_urls[page] = url
         return found

@@ -1,0 +1,214 @@
+"""No page of 10 MB takes a parser more than linear memory and time, and others are left alone."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from crawlprio.extraction import parse_page
+from crawlprio.pieces import (
+    _FORMATTING_NAMES,
+    _SENTINEL,
+    MAX_ATTRIBUTES,
+    MAX_TAGS,
+    SMALL,
+    _scan,
+    _tag_end,
+    _weight_of_distinct,
+    pieces,
+)
+
+ATTRIBUTES = ["".join(name) for name in product("abcdefghijklmnopqrstuvwxyz", repeat=4)]
+DENSE = "/".join(ATTRIBUTES[:600]).encode()
+ALL = "/".join(ATTRIBUTES).encode()
+DISTINCT = b"".join(b"<b %s>" % name.encode() for name in ATTRIBUTES[:50])
+OPENINGS = (b"<a ", b"<b ", b"<font ", b"<nobr ")
+LONG = b'<p><a href="/' + b"y" * 300_000 + b'">'
+
+ATTACKS: dict[str, tuple[bytes, bytes]] = {
+    "a long a": (LONG, b"<p>x"),
+    "a long a, end tags": (LONG, b"</p>x"),
+    "long a again and again": (b"", b'<p><a href="' + b"y" * 10_000 + b'">' + 18 * b"<p>x"),
+    "an a of attributes": (b"<p><a/" + DENSE[:3_000] + b">", b"<p>x"),
+    "a of attributes again and again": (b"", b"<p><a/" + DENSE + b">" + 600 * b"<p>x"),
+    "font": (b"<p><font/" + DENSE + b">", b"<p>x"),
+    "formatting that differs": (b"<p>" + 20 * DISTINCT, b"<p>x"),
+    "formatting that differs in rows": (b"", b"<p>" + DISTINCT + 100 * b"<p>x"),
+    "foster parenting": (b"<table>" + DISTINCT, b"<tr>x"),
+    "cells": (b"<table>", b"<tr><td><a/" + DENSE + b"><td>x"),
+    "adoption": (DISTINCT + 3_000 * b"<div>", b"</b>"),
+    "markers": (b"", b"<object><a " + DENSE[:200] + b">x"),
+    "select": (b"<p>" + DISTINCT, b"<select><option>x</select><p>"),
+    "nobr": (b"<nobr/" + DENSE + b">", b"<nobr>x<p>"),
+    "attributes": (b"", b"<x/" + DENSE + b">"),
+    "attributes of an end tag": (b"</x/" + ALL + b">", b" "),
+    "attributes behind a quote": (b"<!-- <x y=' --><x/" + ALL + b"><!-- ' -->", b" "),
+    "attributes in a style of svg": (b"<svg><style><x/" + ALL + b">", b" "),
+    "html": (
+        b"".join(
+            b"<html/" + "/".join(ATTRIBUTES[at : at + 900]).encode() + b">"
+            for at in range(0, 400_000, 900)
+        ),
+        b" ",
+    ),
+    "body": (b"".join(b"<body/%s>" % name.encode() for name in ATTRIBUTES[:90_000]), b" "),
+    "nesting": (b"", b"<div>"),
+    "svg": (b"<svg>", b"<g>"),
+    "svg links": (b"<svg>", b"<a href=/x>"),
+    "tags in tags": (b"", b"<a x=\"<b y='"),
+    "nulls": (b"<a href='", b"\0"),
+    "references that grow": (b"", b"&nGt;"),
+    "references that grow, in a link": (b"<a href='", b"&nLt;"),
+}  # fmt: skip
+
+CHILD = """
+import os, resource, sys
+sys.path.insert(0, sys.argv[1])
+from test_pieces import ATTACKS, attack
+from crawlprio.extraction import parse_page
+
+sizes = [int(size) for size in sys.argv[2:]]
+parse_page(200 * b"<p><b>x<a href=x>" + 5_000 * b" ", "http://a.test/", want_text=True)
+for name in ATTACKS:
+    for size in sizes:
+        page = attack(name, size)
+        child = os.fork()
+        if child == 0:
+            with open("/proc/self/statm") as statm:
+                now = int(statm.read().split()[0]) * resource.getpagesize()
+            most = now + 100_000_000 + 20 * len(page)
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            try:
+                parse_page(page, "http://a.test/", want_text=True)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            print(name, size, flush=True)
+"""
+
+
+def attack(name: str, size: int) -> bytes:
+    """Return the page of an attack, cut at a size."""
+    head, unit = ATTACKS[name]
+    return (head + unit * (max(0, size - len(head)) // len(unit) + 1))[:size]
+
+
+def scan(html: bytes) -> tuple[int, int, int]:
+    """Return the number of `<`, and the weights of formatting elements and of the heaviest `a`."""
+    page = np.frombuffer(html + _SENTINEL, np.uint8)
+    end, n_tags, weight, link_weight, *_ = _scan(page, 0, 0, 1 << 62, 1 << 62, 1 << 62, False)
+    assert end == len(html)
+    return int(n_tags), int(weight), int(link_weight)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, limits the address space")
+@pytest.mark.parametrize("size", [SMALL, 12_288, 65_536, 600_000, 10_000_000])
+def test_no_page_takes_more_than_100_mb_and_20_times_its_size(size: int) -> None:
+    """And none takes half a minute of the processor: what is quadratic would take hours."""
+    run = subprocess.run(
+        [sys.executable, "-c", CHILD, __file__.rpartition("/")[0], str(size)],
+        capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    assert run.stdout == ""
+
+
+def test_what_the_parser_repeats_is_bounded_by_tags_times_formatting_elements() -> None:
+    """By the rule of `pieces`: per `<` one `a` and three of each other that differs."""
+    names = {*_FORMATTING_NAMES.split(), "a"}
+    tokens = [
+        *(b"<%s %s=%d>" % (name.encode(), kind, value)
+          for name in ("a", "b", "font", "nobr") for kind in (b"x", b"y") for value in (1, 2)),
+        *(b"</%s>" % name.encode() for name in ("a", "b", "font", "nobr", "p", "div", "td")),
+        *(b"<p>x", b"<p>", b"<div>", b"x", b"<table>", b"<td>", b"<tr>x", b"</table>", b"<object>"),
+        *(b"</object>", b"<select>", b"<option>x", b"</select>", b"<button>", b"<li>x", b"<svg>"),
+    ]  # fmt: skip
+    source = random.Random(4)
+    n_copied = 0
+    for _ in range(300):
+        some = source.sample(tokens, 8)
+        html = b"".join(source.choices(some, k=300))
+        n_tags, weight, link_weight = scan(html)
+        assert _weight_of_distinct(html) <= 3 * weight
+        root = LexborHTMLParser(html, options=1).root
+        assert root is not None
+        copies = [node for node in root.traverse() if node.tag in names]
+        heavy = sum(265 + 150 * len(node.attributes) for node in copies)
+        assert heavy <= n_tags * (min(weight, _weight_of_distinct(html)) + link_weight)
+        n_copied += len(copies) > sum(map(html.count, OPENINGS))
+    assert n_copied > 20
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text("ab=>\"'/< \n\r\t\fé\v", max_size=40))
+def test_a_tag_ends_where_it_ends_for_the_parser(inside: str) -> None:
+    html = b"<x " + inside.encode() + b"'\">|"
+    end, n_attributes = _tag_end(np.frombuffer(html + _SENTINEL, np.uint8), 2, len(html), 10**6)
+    shown = LexborHTMLParser(html[:end] + b"|", options=1)
+    found = shown.tags("x")
+    assert len(found) == (html[end - 1 : end] == b">")
+    if found:
+        assert found[0].text() == "|"
+        assert len(found[0].attributes) <= n_attributes
+        assert not LexborHTMLParser(html[: end - 1], options=1).tags("x")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"<a href=1>", b"<b>", b"<p>x", b"<script>", b"</script>", b"<!--", b"-->", b"<style>",
+             b"<font a=1 b=2>", b"<html a b>", b"<a x='", b"'>", b"</x y>", b"<", b"text "]
+        ),
+        min_size=1, max_size=12,
+    ),
+    st.integers(400, 4_000),
+)  # fmt: skip
+def test_pieces_are_the_page_in_order(units: list[bytes], n_times: int) -> None:
+    html = b"".join(units) * n_times
+    parts, cut = pieces(html)
+    whole = b"".join(part for part in parts if isinstance(part, bytes))
+    assert html.startswith(whole)
+    assert len(whole) == len(html) or cut in ("tags", "attributes")
+
+
+def test_a_long_link_does_not_hide_the_links_after_it() -> None:
+    links = b"".join(b"<p><a href=/%d>%d</a>x" % (n, n) for n in range(3_000))
+    found = parse_page(LONG + links, "http://a.test/")
+    assert found.urls == [f"http://a.test/{n}" for n in range(3_000)]
+    assert found.anchors == [str(n) for n in range(3_000)]
+    assert (found.cut, found.n_dropped) == ("", 1)
+
+
+def test_words_in_a_script_that_look_like_a_tag_of_many_attributes_are_none() -> None:
+    script = b"<script>for(i=0;i<n ;i++)" + 20_000 * b"a / b " + b"</script>"
+    found = parse_page(b"<a href=1>x</a>" + script + b"<a href=2>y</a>", "http://a.test/")
+    assert (found.anchors, found.cut) == (["x", "y"], "")
+
+
+def test_pages_with_what_exceeds_a_bound_say_so() -> None:
+    attributes = b"<x/" + "/".join(ATTRIBUTES[: MAX_ATTRIBUTES + 1]).encode() + b">"
+    assert parse_page(4 * attributes, "http://a.test/").cut == "attributes"
+    assert parse_page((MAX_TAGS + 1_000) * b"<p>", "http://a.test/").cut == "tags"
+
+
+def test_many_tags_that_format_are_no_reason_to_cut_where_they_are_written_alike() -> None:
+    html = 1_500 * b"<p><font size=2><b>x</b></font>"
+    assert pieces(html) == ([html], "")
+
+
+def test_references_that_the_parser_has_no_room_for_keep_their_meaning() -> None:
+    html = b"<a href='?&nGt;'>" + 5_000 * b"&nLt;" + b"</a>"
+    found = parse_page(html, "http://a.test/")
+    assert found.urls == ["http://a.test/?%E2%89%AB%E2%83%92"]
+    assert found.anchors[0].startswith(3 * "\u226a\u20d2")
