@@ -13,6 +13,8 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
+from crawlprio.engine import is_listened_to
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -65,25 +67,24 @@ class Downloader(StockDownloader):
     async def _fetch(self, request: Request) -> Response:
         """Have the handler fetch a page, and tell who wants to know."""
         request.meta[self.DOWNLOAD_SLOT] = self.get_slot_key(request)
-        send, spider = self.signals.send_catch_log, self.crawler.spider
-        send(signal=signals.request_reached_downloader, request=request, spider=spider)
+        self._send(signals.request_reached_downloader, request=request)
         for observer in self.observers:
             observer.fetch_started(request)
         try:
             response = await self.handlers.download_request_async(request)
-            send(
-                signal=signals.response_downloaded,
-                response=response,
-                request=request,
-                spider=spider,
-            )
+            self._send(signals.response_downloaded, response=response, request=request)
             for observer in self.observers:
                 observer.fetch_answered(request, response)
             return response
         finally:
             for observer in self.observers:
                 observer.fetch_ended(request)
-            send(signal=signals.request_left_downloader, request=request, spider=spider)
+            self._send(signals.request_left_downloader, request=request)
+
+    def _send(self, signal: object, **arguments: object) -> None:
+        """Send a signal to those who listen."""
+        if is_listened_to(self.crawler, signal):
+            self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **arguments)
 
 
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:

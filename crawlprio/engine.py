@@ -1,8 +1,8 @@
 """All that crawlprio needs of Scrapy's engine beyond its public interface, in one place.
 
-Scrapy has no public way to wake the engine, to see which requests it is still busy with or who
-takes its items, to switch off the delays of its downloader, or to make the process exit with an
-error. A test fails first if one of these private names changes.
+Scrapy has no public way to wake the engine, to see which requests it is still busy with, who takes
+its items or listens to its signals, to switch off the delays of its downloader, or to make the
+process exit with an error. A test fails first if one of these private names changes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pydispatch.dispatcher import (  # type: ignore[import-untyped]
-    getAllReceivers,
-    liveReceivers,
-)
+from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
@@ -36,6 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crawlprio")
 
 _refused: WeakSet[Crawler] = WeakSet()
+
+_NOBODY: dict[object, list[object]] = {}
 
 
 class EngineAlarm:
@@ -91,12 +90,27 @@ def items_are_taken(crawler: Crawler, but_by: type) -> bool:
     That is another pipeline, who listens to `item_scraped` (feeds do), or a log line for each.
     """
     processor = crawler.engine.scraper.itemproc
-    listeners = liveReceivers(getAllReceivers(crawler, signals.item_scraped))
+    listeners = dispatcher.liveReceivers(dispatcher.getAllReceivers(crawler, signals.item_scraped))
     return (
         type(processor) is not ItemPipelineManager
         or any(not isinstance(pipeline, but_by) for pipeline in processor.middlewares)
         or any(not isinstance(getattr(own, "__self__", None), CoreStats) for own in listeners)
         or not isinstance(crawler.logformatter, QuietLogFormatter)
+    )
+
+
+def is_listened_to(crawler: Crawler, signal: object) -> bool:
+    """Return whether anything is connected to a signal of a crawler; false for certain if not.
+
+    Sending a signal that nobody listens to costs 5 µs, asking 1 µs.
+    """
+    of_crawler = dispatcher.connections.get(id(crawler), _NOBODY)
+    of_all = dispatcher.connections.get(id(dispatcher.Any), _NOBODY)
+    return bool(
+        of_crawler.get(signal)
+        or of_crawler.get(dispatcher.Any)
+        or of_all.get(signal)
+        or of_all.get(dispatcher.Any)
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
+from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.http import Response
@@ -151,6 +152,39 @@ def test_items_are_taken_by_pipelines_listeners_and_log_lines(
     with Site({"/": page()}) as site:
         run_spider(Looking, {**ADDON, **quiet, **settings}, site=site, keeps_items=False)
     assert found == [taken, True]
+
+
+def test_a_signal_is_listened_to_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
+    found: list[bool] = []
+
+    class Looking(Starter):
+        def parse(self, response: Response) -> Iterator[Any]:
+            one, other = object(), object()
+
+            def look() -> None:
+                found.append(engine.is_listened_to(self.crawler, one))
+
+            def listen() -> None:
+                pass
+
+            look()
+            for signal, sender in (
+                (other, self.crawler),
+                (one, object()),
+                (one, self.crawler),
+                (dispatcher.Any, self.crawler),
+                (one, dispatcher.Any),
+                (dispatcher.Any, dispatcher.Any),
+            ):
+                dispatcher.connect(listen, signal, sender)
+                look()
+                dispatcher.disconnect(listen, signal, sender)
+            look()
+            yield {}
+
+    with Site({"/": page()}) as site:
+        run_spider(Looking, ADDON, site=site)
+    assert found == [False, False, False, True, True, True, True, False]
 
 
 class Passing:

@@ -117,8 +117,8 @@ class PolitenessMiddleware(FetchGate):
         self._started_at[site] = now
         if self._frontier.site_limit(site) > 1:
             self._frontier.delay_site(site, self._next_start(site))
-        elif site in self._ended_at:
-            self._smallest_gap = min(self._smallest_gap, now - self._ended_at[site])
+        elif now - self._ended_at.get(site, -math.inf) < self._smallest_gap:
+            self._smallest_gap = now - self._ended_at[site]
             self._crawler.stats.set_value("crawlprio/smallest_gap_seconds", self._smallest_gap)
 
     async def _wait(self, site: int) -> None:

@@ -141,7 +141,8 @@ class RefusalMiddleware(FetchObserver):
 
     def fetch_started(self, request: Request) -> None:
         if self._resolver is not None and not request.meta.get("proxy"):
-            self._resolver = CheckingResolver.installed(self._resolver)
+            if not self._resolver.is_installed:
+                self._resolver = CheckingResolver.installed(self._resolver)
             self._resolver.check(self._private, urlparse_cached(request).hostname or "")
 
     def fetch_ended(self, request: Request) -> None:

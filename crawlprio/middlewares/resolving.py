@@ -49,19 +49,27 @@ class CheckingResolver:
         running.installNameResolver(resolver)
         return resolver
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether it still stands before the reactor's own."""
+        return self._reactor.nameResolver is self
+
     def uninstall_if_unused(self) -> None:
         """Give the reactor its own resolver back once no crawl needs this one."""
-        if self.n_users == 0 and self._reactor.nameResolver is self:
+        if self.n_users == 0 and self.is_installed:
             self._reactor.installNameResolver(self._inner)
 
     def check(self, private: PrivateAddresses, host: str, n_fetches: int = 1) -> None:
         """Let a host be checked while fetches from it are under way."""
-        checks = self._checks.setdefault(normal_host(host), Counter())
+        host = normal_host(host)
+        checks = self._checks.get(host)
+        if checks is None:
+            checks = self._checks[host] = Counter()
         checks[private] += n_fetches
         if checks[private] <= 0:
             del checks[private]
             if not checks:
-                del self._checks[normal_host(host)]
+                del self._checks[host]
 
     def has_refused(self, private: PrivateAddresses, host: str) -> bool:
         """Return whether a host has been resolved to private addresses alone, the last time."""
