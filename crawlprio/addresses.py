@@ -47,8 +47,12 @@ def normal_host(host: str) -> str:
 
 def address_of(host: str) -> Address | None:
     """Return the address that a host is, however it is written; None for a name."""
+    host = normal_host(host)
+    # The URL standard lets no name end in a number.
+    if ":" not in host and not host[-1:].isdigit():
+        return None
     try:
-        return _parse(normal_host(host))
+        return _parse(host)
     except ValueError:
         return None
 

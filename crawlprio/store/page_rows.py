@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from crawlprio.pages import NewPages, PageTable
-from crawlprio.store.rows import means_itself, storable
+from crawlprio.store.rows import json_texts, means_itself, storable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 
 _CHUNK = 10_000
@@ -78,6 +78,13 @@ def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None
     """Insert the sites beyond so many."""
     rows = [(site, storable(pages.host(site))) for site in range(n_sites, pages.n_sites)]
     cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
+
+
+def new_hosts(pages: PageTable, n_sites: int) -> str | None:
+    """The hosts of the sites beyond so many as a JSON array; None if there are none."""
+    if pages.n_sites == n_sites:
+        return None
+    return json_texts([pages.host(site) for site in range(n_sites, pages.n_sites)])
 
 
 def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:

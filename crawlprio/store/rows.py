@@ -40,7 +40,7 @@ def visit_row(visit: Visit, targets: list[int]) -> tuple[Any, ...]:
         int(visit.n_bytes),
         int(visit.content_hash),
         str(targets).replace(" ", ""),
-        _json_texts(visit.anchors) if any(visit.anchors) else None,
+        json_texts(visit.anchors) if any(visit.anchors) else None,
         _json_pairs(visit.outside) if visit.outside else None,
         storable(visit.title) if visit.title else "",
         zlib.compress(text, 1) if text else None,
@@ -98,7 +98,7 @@ def means_itself(text: str) -> bool:
     return text.isprintable() and '"' not in text and "\\" not in text
 
 
-def _json_texts(texts: Sequence[str]) -> str:
+def json_texts(texts: Sequence[str]) -> str:
     """A JSON array of texts that SQLite can store and take apart again."""
     if means_itself("".join(texts)):
         return '["' + '","'.join(texts) + '"]'

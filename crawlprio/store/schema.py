@@ -22,7 +22,7 @@ OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "en
 # The + keeps the index on page for queries that name a page: the rest read visits in order.
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE sites(id INTEGER PRIMARY KEY, host TEXT NOT NULL UNIQUE);
+CREATE TABLE sites(id INTEGER PRIMARY KEY, host TEXT NOT NULL);
 CREATE TABLE pages(
     id INTEGER PRIMARY KEY, url TEXT NOT NULL, key TEXT, site INTEGER NOT NULL,
     depth INTEGER NOT NULL, seed INTEGER NOT NULL DEFAULT 0);

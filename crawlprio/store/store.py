@@ -31,6 +31,7 @@ from crawlprio.store.page_rows import (
     insert_pages,
     insert_sites,
     load_stored_pages,
+    new_hosts,
     plain_pages,
 )
 from crawlprio.store.reader import StoreReader
@@ -46,11 +47,12 @@ from crawlprio.store.site_states import SiteState, put_site_state
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
 
-# Nearly every visit is one statement, with the pages that it discovers and the marks of those that
-# are being fetched; so it is a transaction without further statements that begin and end it.
+# Nearly every visit is one statement, with the sites and pages that it discovers and the marks of
+# those that are being fetched; so it is a transaction without further statements around it.
 _ONE_STATEMENT = f"""
 CREATE TEMP VIEW recorded AS
-    SELECT {VISIT_COLUMNS}, 0 AS first_page, 0 AS depth, '{{}}' AS sites_of_urls, '[]' AS leased
+    SELECT {VISIT_COLUMNS}, 0 AS first_page, 0 AS depth, '{{}}' AS sites_of_urls, '[]' AS leased,
+        0 AS first_site, '[]' AS hosts
     FROM visits;
 CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recorded BEGIN
     INSERT INTO pages(id, url, site, depth)
@@ -58,12 +60,15 @@ CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recorded BEGIN
     INSERT INTO visits({VISIT_COLUMNS})
         VALUES({", ".join("NEW." + column for column in VISIT_COLUMNS.split(", "))});
 END;
+CREATE TEMP TRIGGER add_sites INSTEAD OF INSERT ON recorded WHEN NEW.hosts IS NOT NULL BEGIN
+    INSERT INTO sites SELECT NEW.first_site + rowid, value FROM json_each(NEW.hosts);
+END;
 CREATE TEMP TRIGGER mark INSTEAD OF INSERT ON recorded WHEN NEW.leased IS NOT NULL BEGIN
     DELETE FROM leased WHERE page = NEW.page;
     INSERT OR IGNORE INTO leased SELECT value FROM json_each(NEW.leased);
 END;
 """
-_RECORD = "INSERT INTO recorded VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_RECORD = "INSERT INTO recorded VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = (SELECT min(id) FROM requests WHERE page = ?)"
 
 
@@ -219,7 +224,9 @@ class Store(StoreReader):
         plain = plain_pages(new)
         depth = new.depths[0] if new.depths else 0
         leased = self._leased_besides(page)
-        row = (*visit_row(visit, targets), self._n_pages, depth, plain or "{}", leased)
+        hosts = new_hosts(pages, self._n_sites)
+        new_rows = (self._n_pages, depth, plain or "{}", leased, self._n_sites, hosts)
+        row = (*visit_row(visit, targets), *new_rows)
         ends_request = ends_request and self._n_requests > 0
         n_done = 0
         if (
@@ -227,7 +234,6 @@ class Store(StoreReader):
             or requests
             or ends_request
             or page == NO_PAGE
-            or pages.n_sites > self._n_sites
             or self._unfiltered
             or self._checkpoints is None
             or self._db.in_transaction
@@ -235,7 +241,6 @@ class Store(StoreReader):
             with self._transaction():
                 if plain is None:
                     insert_pages(self._cursor, new, self._n_pages)
-                insert_sites(self._cursor, pages, self._n_sites)
                 self._cursor.execute(_RECORD, row)
                 if page == NO_PAGE:
                     self._mark_seeds(targets)
