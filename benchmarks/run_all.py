@@ -33,7 +33,7 @@ GRAPH, SEED, WARC, LARGE = (
 
 COMMANDS = (
     "engine.py --sites 100",
-    "engine.py --sites 50000 --rounds 2",
+    "engine.py --sites 50000 --pages 6000 --rounds 2",
     "loopback.py --rounds 2",
     "sites.py --seconds 5",
     "memory.py",
