@@ -4,8 +4,8 @@
 
 Both crawl the same endless made-up web, with a download handler that opens no connection. Stock is
 Scrapy's own scheduler, queues and `LinkExtractor`, one request a link; crawlprio is the bundled
-project with OPIC and the crawl store on, and with uvloop where it is installed. With many sites take
-many pages too: a crawl that knows few of them shows little of what they cost.
+project with OPIC and the crawl store on, and with uvloop where it is installed. With many sites
+take many pages too: a crawl that knows few of them shows little of what they cost.
 
 What it does not show: sockets, DNS, TLS, servers that are slow, and pages as messy as real ones.
 """

@@ -23,7 +23,10 @@ from time import monotonic
 from typing import TextIO
 
 FOLDER = Path(__file__).resolve().parent
-PACKAGES = ("crawlprio", "Scrapy", "Twisted", "numpy", "numba", "selectolax", "can_ada", "lxml")
+PACKAGES = (
+    *("crawlprio", "Scrapy", "Twisted", "uvloop", "numpy", "numba"),
+    *("selectolax", "can_ada", "lxml"),
+)
 GRAPH, SEED, WARC, LARGE = (
     "uci-ics.npz",
     "http://www.ics.uci.edu/",

@@ -5,7 +5,6 @@ It holds the page table, the frontier and the crawl store, and turns URLs into p
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -437,7 +436,7 @@ class Job:
 
     def timed(self, visit: Visit, fetched_at: float, elapsed: float) -> Visit:
         """Return the visit with the time of its fetch."""
-        return dataclasses.replace(visit, fetched_at=fetched_at, elapsed=elapsed)
+        return visit._replace(fetched_at=fetched_at, elapsed=elapsed)
 
     def site_pages(self, site: int) -> int:
         """Return how many pages of a site are known."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -45,8 +44,7 @@ class NewPages(NamedTuple):
     aliases: list[tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """What one fetched page says: all the evidence that an ordering ever gets.
 
     Parameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 import os
@@ -363,7 +362,7 @@ def test_a_store_is_crawled_with_the_sizes_and_times_that_it_recorded(folder: Pa
     with Store.create(folder / "crawl.sqlite") as store:
         store.record_pages(pages, pages.seeds([9, 4]).targets.tolist())
         for page in range(40):
-            said = dataclasses.replace(pages.visit(page), n_bytes=500 * page, elapsed=0.1 * page)
+            said = pages.visit(page)._replace(n_bytes=500 * page, elapsed=0.1 * page)
             store.record(said, pages)
     recorded = [
         argument

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +42,7 @@ def visit(page: int, *targets: int, **more: object) -> Visit:
 
 def plain(one: Visit) -> dict[str, object]:
     """The fields of a visit as Python values that compare with ==."""
-    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    values = one._asdict()
     values["targets"] = one.targets.tolist()
     values["anchors"] = list(one.anchors)
     values["outside"] = [tuple(pair) for pair in one.outside]

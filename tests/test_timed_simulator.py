@@ -651,9 +651,7 @@ def test_a_store_gives_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> N
             (2, 300, 1.5, 404),
             (3, 0, 30.0, 0),
         ):
-            visit = dataclasses.replace(
-                pages.visit(page), n_bytes=n_bytes, elapsed=elapsed, status=status
-            )
+            visit = pages.visit(page)._replace(n_bytes=n_bytes, elapsed=elapsed, status=status)
             store.record(visit, pages)
     network = Network.from_store(tmp_path / "crawl.sqlite", robots=3, bandwidth=1e6)
     assert (network.robots, network.bandwidth) == (3, 1e6)

@@ -423,6 +423,8 @@ class Dispatcher(FetchObserver):
         if not self._leases:
             return
         in_progress = engine.requests_in_progress(self._crawler)
+        if self._leases.requests <= in_progress:
+            return
         for lease in self._leases:
             if lease.request in in_progress:
                 continue

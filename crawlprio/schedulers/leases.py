@@ -5,7 +5,7 @@ Nothing here decides an order, reads a clock or knows the frontier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, KeysView
 from dataclasses import dataclass, field
 
 from scrapy import Request
@@ -80,6 +80,10 @@ class Leases:
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(list(self._leases.values()))
+
+    @property
+    def requests(self) -> KeysView[Request]:
+        return self._leases.keys()
 
     def of(self, request: Request) -> Lease | None:
         """Return the lease of a request that is handed out."""

@@ -5,7 +5,6 @@ Local ids count from 0 in order of discovery, as in a live crawl; nothing here k
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,7 +116,7 @@ class RecordedVisits:
             for visit in store.visits():
                 if visit.page < 0:
                     continue
-                visits[visit.page] = dataclasses.replace(visit, text="", outside=())
+                visits[visit.page] = visit._replace(text="", outside=())
                 if self._with_texts:
                     self._texts[visit.page] = zlib.compress(visit.text.encode(), 1)
         self._visits = visits
@@ -137,7 +136,7 @@ class RecordedVisits:
             of_target = dict(zip(visit.targets.tolist(), anchors, strict=False))
             anchors = [of_target.get(target, "") for target in row.tolist()]
         text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
-        return dataclasses.replace(visit, page=page, targets=targets, anchors=anchors, text=text)
+        return visit._replace(page=page, targets=targets, anchors=anchors, text=text)
 
 
 @njit(cache=True)
