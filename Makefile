@@ -18,7 +18,7 @@ lint: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All benchmarks, for some twelve minutes; needs the link graphs and the WARC in $(DATA).
+# All benchmarks, for 12 to 30 minutes; needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
 
