@@ -68,25 +68,11 @@ class Budgets:
 
     def take(self, site: int, host: str, url: str) -> str:
         """Count a page if there is room for it; else return which budget has none."""
-        # What `_refusal` and `_count` say, in one: it is asked for every new page.
-        if self._per_site is not None and self._pages_of(site) >= self._per_site:
-            return "site-budget"
-        domain, n_domain = "", 0
-        if self._per_domain is not None:
-            domain = self._domains.get(site) or self._domain(site, host)
-            n_domain = self._domain_pages.get(domain, 0)
-            if n_domain >= self._per_domain:
-                return "domain-budget"
-        if self._per_pattern:
-            slot = _slot(url)
-            if slot != NO_SLOT:
-                n_pattern = self._pattern_pages[slot]
-                if n_pattern >= self._per_pattern:
-                    return "pattern-budget"
-                self._pattern_pages[slot] = n_pattern + 1
-        if self._per_domain is not None:
-            self._domain_pages[domain] = n_domain + 1
-        return ""
+        slot = _slot(url) if self._per_pattern else NO_SLOT
+        refusal = self._refusal(site, host, slot)
+        if not refusal:
+            self._count(site, host, slot)
+        return refusal
 
     def add(self, site: int, host: str, url: str) -> None:
         """Count a page, whether there is room or not."""

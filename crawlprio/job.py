@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import load_object
 
 from crawlprio.budgets import Budgets
 from crawlprio.config import CrawlConfig
@@ -494,3 +495,9 @@ def failure_of(crawler: Crawler) -> CrawlprioError | None:
     except CrawlprioError as error:
         return error
     return None
+
+
+def reads_visits(crawler: Crawler) -> bool:
+    """Return whether `LinksMiddleware` is in use, which records what callbacks yield."""
+    middleware = load_object("crawlprio.middlewares.LinksMiddleware")
+    return crawler.get_spider_middleware(middleware) is not None

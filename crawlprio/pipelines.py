@@ -6,16 +6,13 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.utils.misc import load_object
 
 from crawlprio.items import LinkPairs
-from crawlprio.job import Job, failure_of
+from crawlprio.job import Job, failure_of, reads_visits
 from crawlprio.pages import NO_PAGE
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-_LINKS_MIDDLEWARE = "crawlprio.middlewares.LinksMiddleware"
 
 
 class LinkPairPipeline:
@@ -44,7 +41,4 @@ class LinkPairPipeline:
         return item
 
     def _is_recorded_before(self) -> bool:
-        return (
-            failure_of(self._crawler) is not None
-            or self._crawler.get_spider_middleware(load_object(_LINKS_MIDDLEWARE)) is not None
-        )
+        return failure_of(self._crawler) is not None or reads_visits(self._crawler)

@@ -19,7 +19,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from crawlprio import engine, garbage
 from crawlprio.compiling import compile_frontier, saying_that_it_compiles
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.job import Job, failure_of
+from crawlprio.job import Job, failure_of, reads_visits
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.pagerank import PartialPageRank
 from crawlprio.pages import NO_PAGE
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LINKS_MIDDLEWARE = "crawlprio.middlewares.LinksMiddleware"
 _STOCK_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 
 
@@ -194,9 +193,7 @@ class Scheduler(BaseScheduler):
 
     def _spider_opened(self) -> None:
         failure = failure_of(self._crawler) or self._failure
-        if failure is None and not self._crawler.get_spider_middleware(
-            load_object(_LINKS_MIDDLEWARE)
-        ):
+        if failure is None and not reads_visits(self._crawler):
             failure = ConfigError(
                 "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
                 "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
