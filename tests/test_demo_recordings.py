@@ -152,6 +152,7 @@ def test_a_warc_cut_short_is_served_up_to_the_cut_with_a_warning(
         (gzip.compress(b"hello\n" * 100), "is not a WARC file"),
         (b"", "has no record of a response"),
     ],
+    ids=["text", "gzipped text", "empty"],
 )
 def test_a_file_that_is_no_warc_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "x.warc.gz"
