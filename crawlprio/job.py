@@ -178,14 +178,14 @@ class Job:
         if self.store is None:
             return
         try:
-            is_behind = self._unsaved or len(self.pages) > self.store.n_pages
-            if is_behind and not self._store_failed:
-                self.store.record_pages(self.pages, requests=self._take_unsaved())
-            if not self._store_failed:
+            with self.store:
+                if self._store_failed:
+                    return
+                if self._unsaved or len(self.pages) > self.store.n_pages:
+                    self.store.record_pages(self.pages, requests=self._take_unsaved())
                 self.store.note_end(time())
         except StoreError as error:
             logger.error("%s", error)
-        self.store.close()
 
     def start_ordering(self) -> None:
         """Let visits be evidence from now on, those of the crawl that is gone on with included.
@@ -394,22 +394,35 @@ class Job:
         if self.orders:
             self.frontier.observe(Visit(NO_PAGE, np.array(pages, dtype=np.int32)))
 
-    def observe(self, visit: Visit, *, ends_request: bool = True) -> None:
-        """Record a visit in the store, then let the ordering learn from it.
+    def observe(self, visit: Visit, *, ends_request: bool = True, commits: bool = True) -> None:
+        """Record a visit in the store, and let the ordering learn from it.
 
-        `ends_request`: whether a request that was saved for its page is done with it.
+        Parameters
+        ----------
+        ends_request
+            whether a request that was saved for its page is done with it.
+        commits
+            False leaves it in memory until `commit`.
         """
         if self.store is not None:
-            try:
-                self.store.record(
-                    visit, self.pages, self._take_unsaved(), ends_request=ends_request
-                )
-            except StoreError:
-                self._store_failed = True
-                raise
+            self.store.record(
+                visit, self.pages, self._take_unsaved(), ends_request=ends_request, commits=False
+            )
+            if commits:
+                self.commit()
         self._count(visit)
         if self.orders:
             self.frontier.observe(visit)
+
+    def commit(self) -> None:
+        """Let all visits that were observed be on disk; StoreError if they cannot be."""
+        if self.store is None:
+            return
+        try:
+            self.store.commit()
+        except StoreError:
+            self._store_failed = True
+            raise
 
     def _count(self, visit: Visit) -> None:
         """Note a visit for the figures of the crawl."""

@@ -182,7 +182,7 @@ def test_the_log_starts_over_after_a_checkpoint(path: Path) -> None:
     with Store.create(path) as store:
         pages = PageTable()
         pages.add("seed", "seed", pages.site("a.example"))
-        checkpoints = store._checkpoints = Checkpoints(path, store._db, commits=40)
+        checkpoints = store._checkpoints = Checkpoints(path, store._db, visits=40)
         sizes = []
         for _ in range(5):
             while checkpoints._thread is None:

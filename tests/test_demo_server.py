@@ -256,15 +256,22 @@ def test_the_child_is_gone_after_stop() -> None:
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
     started = subprocess.Popen(
-        command("--pages", "10", "--sites", "1"), stdout=subprocess.PIPE, text=True
+        command("--pages", "10", "--sites", "1"),
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell lets what it starts in the background ignore SIGINT, these tests too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with started as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(
-            "serving 10 pages of 1 sites at http://127.0.0.1:"
-        )
-        process.send_signal(sent)
-        assert process.wait(30) == 0
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(
+                "serving 10 pages of 1 sites at http://127.0.0.1:"
+            )
+            process.send_signal(sent)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 @linux

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scrapy import cmdline
+from scrapy.settings import Settings
 
 from crawlprio.commands.simulate import Command
 from crawlprio.errors import CrawlprioError, GraphError
@@ -512,7 +513,7 @@ def test_a_command_that_reads_a_damaged_graph_says_the_line_and_exits_2(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"simulate": Command()})
         with pytest.raises(SystemExit) as ended:
-            cmdline.execute(["scrapy", "simulate", str(path)])
+            cmdline.execute(["scrapy", "simulate", str(path)], settings=Settings())
     assert ended.value.code == 2
     printed = capsys.readouterr().err
     assert printed.startswith(f"{path}:{line}: ")

@@ -13,6 +13,7 @@ import networkx
 import numpy as np
 import pytest
 from scrapy import cmdline
+from scrapy.settings import Settings
 
 from crawlprio.commands.links import Command
 from crawlprio.errors import StoreError
@@ -59,7 +60,7 @@ def scrapy_links(*args: str) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"links": Command()})
         with pytest.raises(SystemExit) as ended:
-            cmdline.execute(["scrapy", "links", *args])
+            cmdline.execute(["scrapy", "links", *args], settings=Settings())
     assert isinstance(ended.value.code, int)
     return ended.value.code
 

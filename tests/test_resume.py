@@ -326,6 +326,29 @@ def test_what_is_in_flight_is_noted_while_many_are_fetched_at_once(tmp_path: Pat
         assert store.leased() == []
 
 
+def test_never_are_more_fetches_unrecorded_than_may_be_in_flight(tmp_path: Path) -> None:
+    """A kill at any moment costs those, whichever share a transaction."""
+    n, at_once = 120, 4
+    web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page("/") for k in range(n)}}
+    unrecorded: list[int] = []
+
+    def answer(host: str, path: str) -> Answer | None:
+        with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
+            ((n_recorded,),) = db.execute("SELECT count(*) FROM visits WHERE page >= 0").fetchall()
+        unrecorded.append(len(unrecorded) + 1 - n_recorded)
+        return None
+
+    with Site(web, answer) as site:
+        run_links(
+            tmp_path,
+            site,
+            CONCURRENT_REQUESTS=at_once,
+            CONCURRENT_REQUESTS_PER_DOMAIN=at_once,
+        )
+    assert len(unrecorded) == len(site.fetches) > 2 * n
+    assert max(unrecorded) <= at_once
+
+
 def test_a_spiders_state_comes_back(tmp_path: Path) -> None:
     with Site(CHAIN) as site:
         first = run_links(tmp_path, site, CLOSESPIDER_PAGECOUNT=3)

@@ -193,6 +193,65 @@ class TestRecording:
             assert store.record(visit(1, 2), pages) == 2
             assert store.load_pages().urls(range(3)) == pages.urls(range(3))
 
+    def test_visits_left_for_later_are_on_disk_all_at_once(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            assert store.record(visit(0, 1), pages, commits=False) == 1
+            new = pages.add("http://new.example/", "http://new.example/", pages.site("new"), 3)
+            assert store.record(visit(1, new), pages, commits=False) == 2
+            assert query(path, "SELECT count(*) FROM pages") == [(0,)]
+            assert query(path, "SELECT count(*) FROM visits") == [(0,)]
+            store.commit()
+            assert [one.page for one in store.visits()] == [0, 1]
+            assert store.load_pages().urls(range(3)) == pages.urls(range(3))
+            store.commit()
+            assert store.record(visit(new), pages) == 3
+
+    def test_visits_left_for_later_come_before_all_else_that_is_recorded(self, path: Path) -> None:
+        pages = letters(4)
+        with Store.create(path) as store:
+            store.record(visit(0), pages, commits=False)
+            store.record_pages(pages)
+            assert query(path, "SELECT page FROM visits") == [(0,)]
+            store.record(visit(1), pages, commits=False)
+            store.record(visit(2), pages)
+            assert query(path, "SELECT page FROM visits") == [(0,), (1,), (2,)]
+            store.record(visit(3), pages, commits=False)
+            store.note_end(5.0)
+            assert query(path, "SELECT count(*) FROM visits") == [(4,)]
+            store.record(visit(0), pages, commits=False)
+        assert query(path, "SELECT page FROM visits ORDER BY seq")[-1] == (0,)
+
+    def test_if_one_of_several_visits_is_refused_none_is_kept(self, path: Path) -> None:
+        pages = letters(2)
+        with Store.create(path) as store:
+            store.record(visit(0, 1), pages)
+            pages.add("http://site0.example/2", "http://site0.example/2", 0)
+            store.record(visit(1, 2), pages, commits=False)
+            store.record(visit(2, content_hash=2**63), pages, commits=False)
+            with pytest.raises(OverflowError):
+                store.commit()
+            assert query(path, "SELECT count(*) FROM pages") == [(2,)]
+            assert store.record(visit(1, 2), pages) == 2
+            assert store.load_pages().urls(range(3)) == pages.urls(range(3))
+
+    def test_requests_and_marks_recorded_together_hold_in_their_order(self, path: Path) -> None:
+        pages = letters(4)
+        with Store.create(path) as store:
+            store.record_pages(pages, requests=[(1, b"first")])
+            for page in (1, 2, 3):
+                store.mark_leased(page)
+            store.record(visit(1), pages, commits=False)
+            store.record(visit(2), pages, [(1, b"again"), (0, b"new")], commits=False)
+            store.mark_leased(1)
+            store.record(visit(0), pages)
+            assert list(store.requests()) == [(1, b"again")]
+            assert query(path, "SELECT page FROM leased ORDER BY page") == [(1,), (3,)]
+        with Store.open(path) as store:
+            assert store.leased() == [1, 3]
+            store.record(visit(3), pages)
+            assert query(path, "SELECT page FROM leased") == [(1,)]
+
     def test_numpy_numbers_are_as_good_as_python_ones(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(

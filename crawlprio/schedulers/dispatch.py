@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scrapy import Request
 from scrapy.http import Response
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
@@ -35,6 +36,7 @@ from crawlprio.schedulers.requests import WaitingRequests
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class Dispatcher(FetchObserver):
         self._in_callback: deque[Lease] = deque()
         self._patient = True
         self._alarm = engine.EngineAlarm(crawler)
+        self._commits_soon: CallLaterResult | None = None
         self._closed = False
         self.n_links_enqueued = 0
         job.start_ordering()
@@ -107,6 +110,7 @@ class Dispatcher(FetchObserver):
 
     def close(self) -> None:
         self._closed = True
+        self._commit()
         self._computations.close()
         self._alarm.cancel()
 
@@ -144,8 +148,9 @@ class Dispatcher(FetchObserver):
             return None
 
     def _next_request(self) -> Request | None:
-        """As `next_request`, for an ordering that does not fail."""
+        """As `next_request`, for an ordering and a store that do not fail."""
         self._settle()
+        self._job.commit()
         if self._one_at_a_time and (self._leases or self._computations.under_way):
             return None
         now = monotonic()
@@ -222,11 +227,20 @@ class Dispatcher(FetchObserver):
         n_waiting = len(self._frontier) + self._frontier.n_taken_out
         try:
             timed = self._job.timed(visit, lease.fetched_at or time(), lease.elapsed)
-            self._job.observe(timed, ends_request=not lease.is_link)
+            self._job.observe(timed, ends_request=not lease.is_link, commits=False)
+            self._commits_soon = self._commits_soon or call_later(0, self._commit)
         except CrawlprioError as error:
             engine.stop_crawl(self._crawler, error)
         n_waiting = len(self._frontier) + self._frontier.n_taken_out - n_waiting
         self.n_links_enqueued += max(n_waiting, 0)
+
+    def _commit(self) -> None:
+        """Let the visits observed in this turn of the event loop be on disk, all at once."""
+        self._commits_soon = None
+        try:
+            self._job.commit()
+        except CrawlprioError as error:
+            engine.stop_crawl(self._crawler, error)
 
     def conclude(self, lease: Lease, visit: Callable[[], Visit]) -> None:
         """End a lease whose callback is done, once all requests that it yielded are scheduled.

@@ -1,4 +1,4 @@
-"""The crawl store: pages, visits and links in one SQLite file, one transaction per visit.
+"""The crawl store: pages, visits and links in one SQLite file, each visit whole or not at all.
 
 It must not know Scrapy, nor what an ordering makes of a visit.
 """

@@ -10,8 +10,8 @@ import sqlite3
 from pathlib import Path
 from threading import Thread
 
-COMMITS = 2_000
-"""Commits from one checkpoint to the next."""
+VISITS = 2_000
+"""Visits recorded from one checkpoint to the next."""
 
 
 class Checkpoints:
@@ -27,21 +27,21 @@ class Checkpoints:
         the store.
     db
         the writer's connection; its own checkpoints are turned off.
-    commits
-        commits from one checkpoint to the next.
+    visits
+        visits from one checkpoint to the next.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection, commits: int = COMMITS) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, visits: int = VISITS) -> None:
         self._path = path
         self._db = db
-        self._commits = commits
-        self._n_left = commits
+        self._visits = visits
+        self._n_left = visits
         self._thread: Thread | None = None
         db.execute("PRAGMA wal_autocheckpoint = 0")
 
-    def note_commit(self) -> None:
-        """Count a commit; call it after each, outside a transaction."""
-        self._n_left -= 1
+    def note_commit(self, n_visits: int) -> None:
+        """Count the visits of a commit, any other as one; call it after each."""
+        self._n_left -= n_visits
         if self._n_left > 0:
             return
         if self._thread is None:
@@ -50,7 +50,7 @@ class Checkpoints:
         elif not self._thread.is_alive():
             self._thread = None
             _move(self._db)
-            self._n_left = self._commits
+            self._n_left = self._visits
 
     def stop(self) -> None:
         """Wait for what is under way."""

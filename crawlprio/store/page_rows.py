@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from crawlprio.pages import NewPages, PageTable
-from crawlprio.store.rows import json_texts, means_itself, storable
+from crawlprio.store.rows import storable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 
 _CHUNK = 10_000
@@ -80,39 +80,20 @@ def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None
     cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
 
 
-def new_hosts(pages: PageTable, n_sites: int) -> str | None:
-    """The hosts of the sites beyond so many as a JSON array; None if there are none."""
-    if pages.n_sites == n_sites:
-        return None
-    return json_texts([pages.host(site) for site in range(n_sites, pages.n_sites)])
-
-
 def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
     """Insert pages, the first of which has this id, and aliases. O(what is new)."""
+    urls, keys = map(storable, new.urls), new.keys
     cursor.executemany(
-        "INSERT INTO pages(id, url, key, site, depth) VALUES(?,?,?,?,?)",
-        [
-            (first + at, storable(url), storable(new.keys[at]) if at in new.keys else None, *place)
-            for at, (url, *place) in enumerate(zip(new.urls, new.sites, new.depths, strict=True))
-        ],
+        "INSERT INTO pages(id, url, site, depth) VALUES(?, ?, ?, ?)",
+        zip(range(first, first + len(new.urls)), urls, new.sites, new.depths, strict=True),
     )
-    cursor.executemany(
-        "INSERT INTO aliases(key, page) VALUES(?, ?)",
-        [(storable(key), page) for key, page in new.aliases],
-    )
-
-
-def plain_pages(new: NewPages) -> str | None:
-    """New pages as a JSON object, site by URL; None if that cannot say all of them.
-
-    It can if their URLs are all there is to say, in characters that mean themselves in JSON, and
-    all have one depth, as the pages have that a visit discovers.
-    """
-    urls, sites, depths, keys, aliases = new
-    if keys or aliases:
-        return None
-    if not urls:
-        return "{}"
-    if depths.count(depths[0]) < len(depths) or not means_itself("".join(urls)):
-        return None
-    return "{" + ",".join([f'"{url}":{site}' for url, site in zip(urls, sites, strict=True)]) + "}"
+    if keys:
+        cursor.executemany(
+            "UPDATE pages SET key = ? WHERE id = ?",
+            [(storable(key), first + at) for at, key in keys.items()],
+        )
+    if new.aliases:
+        cursor.executemany(
+            "INSERT INTO aliases(key, page) VALUES(?, ?)",
+            [(storable(key), page) for key, page in new.aliases],
+        )

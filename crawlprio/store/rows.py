@@ -29,8 +29,8 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def visit_row(visit: Visit, targets: list[int]) -> tuple[Any, ...]:
-    """The values of `VISIT_COLUMNS`; `targets` are those of the visit."""
+def visit_row(visit: Visit) -> tuple[Any, ...]:
+    """The values of `VISIT_COLUMNS`."""
     text = storable(visit.text[:MAX_TEXT]).encode() if visit.text else b""
     return (
         int(visit.page),
@@ -39,8 +39,8 @@ def visit_row(visit: Visit, targets: list[int]) -> tuple[Any, ...]:
         float(visit.elapsed),
         int(visit.n_bytes),
         int(visit.content_hash),
-        str(targets).replace(" ", ""),
-        json_texts(visit.anchors) if any(visit.anchors) else None,
+        str(visit.targets.tolist()).replace(" ", ""),
+        _json_texts(visit.anchors) if any(visit.anchors) else None,
         _json_pairs(visit.outside) if visit.outside else None,
         storable(visit.title) if visit.title else "",
         zlib.compress(text, 1) if text else None,
@@ -92,15 +92,11 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def means_itself(text: str) -> bool:
-    """Whether a text needs no escapes in JSON, and SQLite can store it as it is."""
-    # No NUL, no other control character and no surrogate is printable.
-    return text.isprintable() and '"' not in text and "\\" not in text
-
-
-def json_texts(texts: Sequence[str]) -> str:
+def _json_texts(texts: Sequence[str]) -> str:
     """A JSON array of texts that SQLite can store and take apart again."""
-    if means_itself("".join(texts)):
+    joined = "".join(texts)
+    # No NUL, no other control character and no surrogate is printable.
+    if joined.isprintable() and '"' not in joined and "\\" not in joined:
         return '["' + '","'.join(texts) + '"]'
     # Four times as fast as an encoder that has to find out that these are texts.
     encoded = "[" + ",".join(map(encode_basestring, texts)) + "]"

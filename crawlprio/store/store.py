@@ -12,9 +12,10 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from crawlprio.errors import StoreError
-from crawlprio.pages import NO_PAGE, NewPages, PageTable, Visit
+from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.files import (
     NameTaken,
@@ -25,14 +26,11 @@ from crawlprio.store.files import (
     remove,
     reserve,
     sentences,
-    unopened,
 )
 from crawlprio.store.page_rows import (
     insert_pages,
     insert_sites,
     load_stored_pages,
-    new_hosts,
-    plain_pages,
 )
 from crawlprio.store.reader import StoreReader
 from crawlprio.store.rows import VISIT_COLUMNS, storable, visit_row
@@ -47,29 +45,17 @@ from crawlprio.store.site_states import SiteState, put_site_state
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
 
-# Nearly every visit is one statement, with the sites and pages that it discovers and the marks of
-# those that are being fetched; so it is a transaction without further statements around it.
-_ONE_STATEMENT = f"""
-CREATE TEMP VIEW recorded AS
-    SELECT {VISIT_COLUMNS}, 0 AS first_page, 0 AS depth, '{{}}' AS sites_of_urls, '[]' AS leased,
-        0 AS first_site, '[]' AS hosts
-    FROM visits;
-CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recorded BEGIN
-    INSERT INTO pages(id, url, site, depth)
-        SELECT NEW.first_page + rowid, key, value, NEW.depth FROM json_each(NEW.sites_of_urls);
-    INSERT INTO visits({VISIT_COLUMNS})
-        VALUES({", ".join("NEW." + column for column in VISIT_COLUMNS.split(", "))});
-END;
-CREATE TEMP TRIGGER add_sites INSTEAD OF INSERT ON recorded WHEN NEW.hosts IS NOT NULL BEGIN
-    INSERT INTO sites SELECT NEW.first_site + rowid, value FROM json_each(NEW.hosts);
-END;
-CREATE TEMP TRIGGER mark INSTEAD OF INSERT ON recorded WHEN NEW.leased IS NOT NULL BEGIN
-    DELETE FROM leased WHERE page = NEW.page;
-    INSERT OR IGNORE INTO leased SELECT value FROM json_each(NEW.leased);
-END;
-"""
-_RECORD = "INSERT INTO recorded VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
+_INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({_VALUES})"
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = (SELECT min(id) FROM requests WHERE page = ?)"
+
+
+class _Recorded(NamedTuple):
+    """A visit that is to be committed, with what was recorded beside it."""
+
+    visit: Visit
+    requests: Sequence[tuple[int, bytes]]
+    ends_request: bool
 
 
 class Store(StoreReader):
@@ -88,8 +74,10 @@ class Store(StoreReader):
         super().__init__(path, db, writes=lock is not None)
         self._cursor = db.cursor()
         self._lock = lock
+        self._recorded: list[_Recorded] = []
+        self._table = PageTable()
         self._leased: set[int] = set()
-        self._newly_leased: set[int] = set()
+        self._leased_on_disk: set[int] = set()
         self._unfiltered: dict[int, bool] = {}
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
@@ -160,16 +148,20 @@ class Store(StoreReader):
         return store
 
     def close(self) -> None:
-        """Fold the log into the store and let the next writer in; a second call does nothing.
+        """Commit, fold the log into the store and let the next writer in.
 
-        The table of `stored_pages` reads on.
+        A second call does nothing. The table of `stored_pages` reads on.
         """
-        self._is_open = False
-        if self._checkpoints is not None:
-            self._checkpoints.stop()
-        self._db.close()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            if self._is_open:
+                self.commit()
+        finally:
+            self._is_open = False
+            if self._checkpoints is not None:
+                self._checkpoints.stop()
+            self._db.close()
+            if self._lock is not None:
+                self._lock.release()
 
     def __enter__(self) -> Store:
         return self
@@ -189,6 +181,7 @@ class Store(StoreReader):
         requests: Sequence[tuple[int, bytes]] = (),
         *,
         ends_request: bool = True,
+        commits: bool = True,
     ) -> int:
         """A visit is on disk, with all pages discovered since the last call, or neither is.
 
@@ -204,6 +197,8 @@ class Store(StoreReader):
             link, in whatever form the caller will read back.
         ends_request
             Whether the first request stored for its page, if there is one, is gone with the visit.
+        commits
+            False leaves the visit in memory until `commit`, which costs far less for several.
 
         Returns
         -------
@@ -219,47 +214,35 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        page, targets = visit.page, visit.targets.tolist()
-        new = self._new_pages(pages)
-        plain = plain_pages(new)
-        depth = new.depths[0] if new.depths else 0
-        leased = self._leased_besides(page)
-        hosts = new_hosts(pages, self._n_sites)
-        new_rows = (self._n_pages, depth, plain or "{}", leased, self._n_sites, hosts)
-        row = (*visit_row(visit, targets), *new_rows)
-        ends_request = ends_request and self._n_requests > 0
-        n_done = 0
-        if (
-            plain is None
-            or requests
-            or ends_request
-            or page == NO_PAGE
-            or self._unfiltered
-            or self._checkpoints is None
-            or self._db.in_transaction
-        ):
-            with self._transaction():
-                if plain is None:
-                    insert_pages(self._cursor, new, self._n_pages)
-                self._cursor.execute(_RECORD, row)
-                if page == NO_PAGE:
-                    self._mark_seeds(targets)
-                if ends_request:
-                    n_done = self._cursor.execute(_DELETE_REQUEST, (page,)).rowcount
-                self._add_requests(requests)
-                self._add_unfiltered()
-        else:
-            try:
-                self._cursor.execute(_RECORD, row)
-            except sqlite3.DatabaseError as error:
-                raise unopened(self.path, error) from None
-            self._checkpoints.note_commit()
+        self._recorded.append(_Recorded(visit, requests, ends_request))
+        self._table = pages
+        self._leased.discard(visit.page)
+        seq = self._last_seq + len(self._recorded)
+        if commits:
+            self.commit()
+        return seq
+
+    def commit(self) -> None:
+        """All visits recorded are on disk, in one transaction; if it fails, none of them is."""
+        if not self._recorded:
+            return
+        recorded, self._recorded = self._recorded, []
+        pages, n_done = self._table, 0
+        rows = [visit_row(visit) for visit, _, _ in recorded]
+        with self._transaction(n_visits=len(recorded)):
+            self._add_pages(pages)
+            self._cursor.executemany(_INSERT_VISIT, rows)
+            for visit, requests, ends_request in recorded:
+                if visit.page == NO_PAGE:
+                    self._mark_seeds(visit.targets.tolist())
+                if ends_request and self._n_requests:
+                    n_done += self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
+                if requests:
+                    self._add_requests(requests)
         self._note(pages)
-        self._leased.discard(page)
-        self._last_seq += 1
-        self._n_visits += page != NO_PAGE
-        self._n_requests += len(requests) - n_done
-        return self._last_seq
+        self._last_seq += len(recorded)
+        self._n_visits += sum(visit.page != NO_PAGE for visit, _, _ in recorded)
+        self._n_requests += sum(len(requests) for _, requests, _ in recorded) - n_done
 
     def record_pages(
         self,
@@ -268,23 +251,17 @@ class Store(StoreReader):
         requests: Sequence[tuple[int, bytes]] = (),
     ) -> None:
         """The pages of the table are on disk, nothing visited; `seeds` among them are marked."""
-        new = self._new_pages(pages)
+        self.commit()
         with self._transaction():
-            insert_sites(self._cursor, pages, self._n_sites)
-            insert_pages(self._cursor, new, self._n_pages)
+            self._add_pages(pages)
             self._mark_seeds([int(page) for page in seeds])
             self._add_requests(requests)
-            self._add_unfiltered()
-            self._cursor.executemany(
-                "INSERT OR IGNORE INTO leased VALUES(?)", [(page,) for page in self._newly_leased]
-            )
         self._note(pages)
         self._n_requests += len(requests)
 
     def mark_leased(self, page: int) -> None:
         """A page is handed out: on disk with what is recorded next, until its visit is."""
-        if page not in self._leased:
-            self._newly_leased.add(page)
+        self._leased.add(page)
 
     def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
         """A page that was asked for with `dont_filter` is new to requests without, or no more.
@@ -296,6 +273,7 @@ class Store(StoreReader):
     def leased(self) -> list[int]:
         """The pages that were handed out when the process that wrote the store was killed."""
         pages = self._marked("leased")
+        self._leased_on_disk.update(pages)
         self._leased.update(pages)
         return pages
 
@@ -311,6 +289,7 @@ class Store(StoreReader):
         `ended_at`; None there means that the last one was killed. Then the visits of a page are
         found by an index, until somebody writes again. O(visits), 0.4 s for 200,000.
         """
+        self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM leased")
             self._put_meta("ended_at", repr(ended_at))
@@ -341,11 +320,11 @@ class Store(StoreReader):
         with self._transaction():
             self._put_meta(storable(key), storable(value))
 
-    def _transaction(self) -> Transaction:
+    def _transaction(self, n_visits: int = 1) -> Transaction:
         """All that is written inside is committed at the end, or nothing is."""
         if self._lock is None:
             raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
-        return Transaction(self.path, self._cursor, self._checkpoints)
+        return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
 
     def _put_meta(self, key: str, value: str) -> None:
         """Insert or replace one row of `meta`, inside a transaction."""
@@ -355,7 +334,6 @@ class Store(StoreReader):
         """Set what SQLite keeps per connection, and say which process writes."""
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA temp_store = MEMORY")
-        self._db.executescript(_ONE_STATEMENT)
         self._checkpoints = Checkpoints(self.path, self._db)
         with self._transaction():
             self._put_meta("writer_pid", str(os.getpid()))
@@ -364,36 +342,33 @@ class Store(StoreReader):
             self._cursor.execute(DROP_INDEX)
         return self
 
-    def _new_pages(self, pages: PageTable) -> NewPages:
-        """What the table has that is not stored yet."""
+    def _add_pages(self, pages: PageTable) -> None:
+        """Insert what the table has that is not stored yet, and marks, inside a transaction."""
         if len(pages) < self._n_pages:
             raise ValueError(
                 f"The table has {len(pages)} pages and the store {self._n_pages}; "
                 "record with the table that load_pages returned."
             )
-        return pages.new_since(self._n_pages, self._n_identities)
+        cursor = self._cursor
+        if pages.n_sites > self._n_sites:
+            insert_sites(cursor, pages, self._n_sites)
+        if pages.n_identities > self._n_identities:
+            new = pages.new_since(self._n_pages, self._n_identities)
+            insert_pages(cursor, new, self._n_pages)
+        if self._leased != self._leased_on_disk:
+            ended = [(page,) for page in self._leased_on_disk - self._leased]
+            begun = [(page,) for page in self._leased - self._leased_on_disk]
+            cursor.executemany("DELETE FROM leased WHERE page = ?", ended)
+            cursor.executemany("INSERT INTO leased VALUES(?)", begun)
+        for page, unfiltered in self._unfiltered.items():
+            if unfiltered:
+                cursor.execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
+            else:
+                cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
 
     def _add_requests(self, requests: Sequence[tuple[int, bytes]]) -> None:
         """Insert requests, inside a transaction."""
-        if requests:
-            self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
-
-    def _leased_besides(self, visited: int) -> str | None:
-        """The pages newly marked as handed out, as JSON; None if no mark comes or goes."""
-        if visited not in self._leased:
-            self._newly_leased.discard(visited)
-            if not self._newly_leased:
-                return None
-        return str(list(self._newly_leased))
-
-    def _add_unfiltered(self) -> None:
-        """Insert and delete such marks made since the last call, inside a transaction."""
-        execute = self._cursor.execute
-        for page, unfiltered in self._unfiltered.items():
-            if unfiltered:
-                execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
-            else:
-                execute("DELETE FROM unfiltered WHERE page = ?", (page,))
+        self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
@@ -404,9 +379,7 @@ class Store(StoreReader):
         self._n_pages, self._n_sites = len(pages), pages.n_sites
         self._n_identities = pages.n_identities
         pages.note_stored()
-        if self._newly_leased:
-            self._leased |= self._newly_leased
-            self._newly_leased.clear()
+        self._leased_on_disk = self._leased.copy()
         self._unfiltered.clear()
 
 

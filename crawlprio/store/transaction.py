@@ -20,12 +20,19 @@ class Transaction:
     What SQLite raises becomes a `StoreError` of one sentence.
     """
 
-    __slots__ = ("_checkpoints", "_cursor", "_path")
+    __slots__ = ("_checkpoints", "_cursor", "_n_visits", "_path")
 
-    def __init__(self, path: Path, cursor: sqlite3.Cursor, checkpoints: Checkpoints | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        cursor: sqlite3.Cursor,
+        checkpoints: Checkpoints | None,
+        n_visits: int = 1,
+    ) -> None:
         self._path = path
         self._cursor = cursor
         self._checkpoints = checkpoints
+        self._n_visits = n_visits
 
     def __enter__(self) -> None:
         try:
@@ -45,7 +52,7 @@ class Transaction:
             try:
                 self._cursor.execute("COMMIT")
                 if self._checkpoints is not None:
-                    self._checkpoints.note_commit()
+                    self._checkpoints.note_commit(self._n_visits)
                 return
             except sqlite3.Error as failure:
                 error = failure
