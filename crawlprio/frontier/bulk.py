@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from crawlprio.frontier.heaps import place_site, push, rekey
+from crawlprio.frontier.heaps import note_visit, place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
 from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records
 
@@ -74,8 +74,11 @@ def update(
     tiers: NDArray[np.int32],
     changed: NDArray[np.int32],
     keys: NDArray[np.float64],
+    visited: int,
 ) -> None:
-    """Push the new pages of a visit and bring the changed ones up to date."""
+    """Note the visit of a page, if any; push what is new and bring what changed up to date."""
+    if visited >= 0:
+        note_visit(pages, sites, heap, totals, visited)
     push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)
     rekey_pages(pages, sites, heap, totals, changed, keys)
 

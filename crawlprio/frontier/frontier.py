@@ -105,6 +105,7 @@ class Frontier:
         elif self._by_call:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
+        self._observed = self._pages["observed"]
         self._sites = self._new_sites(64)
         self._heap = site_heaps.no_entries(64)
         self._n_pages = 0
@@ -156,23 +157,24 @@ class Frontier:
         first = self.ordering.n_pages
         if n_pages > self._n_pages or self.pages.n_sites > self._n_sites:
             self._grow()
-        again = visit.page >= 0 and heaps.note_visit(*self._arrays, visit.page)
+        again = visit.page >= 0 and bool(self._observed[visit.page])
         changed = guard.learn(self.ordering, visit, n_pages, again=again)
         if self.hot_queue:
             tiers = self.hot_queue.sort_in(visit, first, n_pages, self.pages)
         else:
-            tiers = np.zeros(n_pages - first, dtype=np.int32)
+            tiers = np.zeros(n_pages - first, dtype=np.int32) if n_pages > first else NO_PAGES
         sites, keys = self.pages.sites[:n_pages], self.ordering.keys
-        if changed is ALL_PAGES:
-            bulk.push_new(*self._arrays, first, sites, tiers, keys)
+        is_all = changed is ALL_PAGES
+        changed_ids = NO_PAGES if is_all else np.asarray(changed, dtype=np.int32)
+        bulk.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
+        if is_all:
             self._take(changed)
-        else:
-            changed = np.asarray(changed, dtype=np.int32)
-            bulk.update(*self._arrays, first, sites, tiers, changed, keys)
-        if self._by_call and changed is not ALL_PAGES:
+        elif self._by_call:
             new = np.arange(first, n_pages, dtype=np.int32)
             own = [visit.page] if visit.page >= 0 else []
-            self._ask_site_keys(np.concatenate([visit.targets, changed, new, own]).astype(np.int64))
+            self._ask_site_keys(
+                np.concatenate([visit.targets, changed_ids, new, own]).astype(np.int64)
+            )
         if self._buffer is not None:
             self._keep_within(self._buffer, visit, first, n_pages)
         self._recompute_if_due()
@@ -363,6 +365,7 @@ class Frontier:
             room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=records.PAGE)
             room[: len(self._pages)] = self._pages
             self._pages = room
+            self._observed = room["observed"]
         if n_sites > len(self._sites):
             sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
             sites[: len(self._sites)] = self._sites

@@ -251,10 +251,8 @@ def note_visit(
     heap: Entries,
     totals: Records,
     page: int,
-) -> bool:
-    """Note that a page was visited, which then waits no more; return whether it was before."""
+) -> None:
+    """Note that a page was visited, which then waits no more."""
     if pages[page].state == WAITING:
         remove(pages, sites, heap, totals, page, DONE)
-    before = pages[page].observed
     pages[page].observed = 1
-    return bool(before)

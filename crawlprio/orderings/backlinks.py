@@ -80,7 +80,8 @@ class Opic(CompiledOrdering):
         self._total_spent = 0.0
 
     def observe(self, visit: Visit) -> Changed:
-        if self.runs_in_loop or visit.page < 0 or len(visit.targets) == 0:
+        is_plain = self._threshold is None and not self._keeps_history
+        if is_plain or visit.page < 0 or len(visit.targets) == 0:
             return super().observe(visit)
         self.n_visits += 1
         if self._threshold is None:
