@@ -110,7 +110,6 @@ class Dispatcher(FetchObserver):
 
     def close(self) -> None:
         self._closed = True
-        self._commit()
         self._computations.close()
         self._alarm.cancel()
 
@@ -227,8 +226,8 @@ class Dispatcher(FetchObserver):
         n_waiting = len(self._frontier) + self._frontier.n_taken_out
         try:
             timed = self._job.timed(visit, lease.fetched_at or time(), lease.elapsed)
-            self._job.observe(timed, ends_request=not lease.is_link, commits=False)
             self._commits_soon = self._commits_soon or call_later(0, self._commit)
+            self._job.observe(timed, ends_request=not lease.is_link, commits=False)
         except CrawlprioError as error:
             engine.stop_crawl(self._crawler, error)
         n_waiting = len(self._frontier) + self._frontier.n_taken_out - n_waiting

@@ -1,4 +1,4 @@
-"""The store object: it records visits, each in a transaction, and gives them back.
+"""The store object: it records visits, each whole or not at all, and gives them back.
 
 It must not know Scrapy, nor what an ordering makes of a visit.
 """
