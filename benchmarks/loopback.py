@@ -1,10 +1,12 @@
 """Pages per second over HTTP on loopback: Scrapy as it comes, and crawlprio, in turn.
 
-    python benchmarks/loopback.py [--pages 2500] [--rounds 3]
+    python benchmarks/loopback.py [--web made-up|demo] [--pages 2500] [--rounds 3]
 
-The demo web (20,000 pages, 200 sites, redirects, errors and slow pages included) is served by one
-process of its own. Both contenders fetch through the same download handler, which sends requests
-for all hosts to it; 16 in flight, no delay, robots.txt not asked for.
+`made-up`, the default, is the web of `engine.py` on 100 sites: the difference is the network.
+`demo` is the demo web (20,000 pages, 200 sites), which has redirects, errors and slow pages, and
+fewer links a page, so that Scrapy has less to do. Either is served by one process of its own. Both
+contenders fetch through the same download handler, which sends requests for all hosts to it; 16 in
+flight, no delay, robots.txt not asked for.
 
 What it does not show: TLS, DNS, connections to many hosts, bandwidth. The server shares the
 machine's cores with the crawl.
@@ -12,18 +14,26 @@ machine's cores with the crawl.
 
 from __future__ import annotations
 
+import http.client
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness import Crawl, common_settings, options, run_in_turn, show
-from madeup_web import Clock
+from madeup_server import serving
+from madeup_web import SEED_PAGE, Clock, page_url
 
 from crawlprio.demo.handler import LoopbackHandler
 from crawlprio.demo.process import LoopbackServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy import Request
     from scrapy.http import Response
+
+
+N_SITES = 100
 
 
 class TimedHandler(LoopbackHandler):
@@ -35,36 +45,51 @@ class TimedHandler(LoopbackHandler):
         return response
 
 
-def serving_rate(server: LoopbackServer, n_pages: int = 500) -> float:
+def serving_rate(address: str, url: str, n_pages: int = 500) -> float:
     """Return the pages per second that the server alone gives one plain client."""
-    import http.client
-
-    client = http.client.HTTPConnection("127.0.0.1", server.port)
+    client = http.client.HTTPConnection(address)
     started = time.perf_counter()
     for _ in range(n_pages):
-        client.request("GET", server.seeds[0])
+        client.request("GET", url)
         client.getresponse().read()
     client.close()
     return n_pages / (time.perf_counter() - started)
 
 
+@contextmanager
+def served(web: str) -> Iterator[tuple[str, list[str]]]:
+    """Serve a web; give the server's address and the seeds."""
+    if web == "demo":
+        with LoopbackServer() as server:
+            yield server.address, server.seeds
+    else:
+        with serving(N_SITES) as address:
+            yield address, [page_url(SEED_PAGE, N_SITES)]
+
+
 def main() -> None:
-    given = options(__doc__, n_pages=2500).parse_args()
-    with LoopbackServer() as server:
+    parser = options(__doc__, n_pages=2500)
+    parser.add_argument("--web", choices=["made-up", "demo"], default="made-up")
+    given = parser.parse_args()
+    with served(given.web) as (address, seeds):
         print(
-            f"{given.pages:,} of {server.n_pages:,} pages on {len(server.hosts)} sites, in turn, "
-            f"{given.rounds} rounds; one plain client fetches the largest page "
-            f"{serving_rate(server):,.0f} times a second"
+            f"{given.pages:,} pages of the {given.web} web, in turn, {given.rounds} rounds; one "
+            f"plain client fetches a page {serving_rate(address, seeds[0]):,.0f} times a second"
         )
         settings: dict[str, Any] = {
             **common_settings(0),
             "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https"), "loopback.TimedHandler"),
-            "CRAWLPRIO_LOOPBACK": server.address,
+            "CRAWLPRIO_LOOPBACK": address,
         }
-        seeds = {"seeds": ",".join(server.seeds)}
-        stock = Crawl("stock", "madeup_web.FollowSpider", given.pages, settings, seeds)
+        arguments = {"seeds": ",".join(seeds)}
+        stock = Crawl("stock", "madeup_web.FollowSpider", given.pages, settings, arguments)
         ours = Crawl(
-            "crawlprio", "site", given.pages, settings, {**seeds, "follow": "web"}, is_bundled=True
+            "crawlprio",
+            "site",
+            given.pages,
+            settings,
+            {**arguments, "follow": "web"},
+            is_bundled=True,
         )
         show(run_in_turn([stock, ours], given.rounds))
 

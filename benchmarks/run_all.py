@@ -38,6 +38,7 @@ COMMANDS = (
     "engine.py --sites 100",
     "engine.py --sites 50000 --pages 6000 --rounds 2",
     "loopback.py --rounds 2",
+    "loopback.py --rounds 2 --web demo",
     "sites.py --seconds 5",
     "memory.py",
     f"extraction.py {WARC} --pages 1500 --examples 0",
