@@ -137,3 +137,26 @@ def test_what_is_kept_for_a_restart_is_checked_before_it_is_used(
     assert damaged(path, table, column, value, one_row=True)
     with Store.open(path) as store, pytest.raises(StoreError, match="damaged"):
         read(store)
+
+
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [
+        pytest.param("aliases", {**dict.fromkeys(range(-9, 6), 255), 9: 153}, id="a huge length"),
+        pytest.param("pages", dict.fromkeys(range(-9, 0), 255), id="no text"),
+    ],
+)
+def test_a_damaged_schema_is_named_as_such(
+    tmp_path: Path, table: str, damage: dict[int, int]
+) -> None:
+    """SQLite may say of the one that memory is short, of the other what Python cannot decode."""
+    path = tmp_path / "crawl.sqlite"
+    make_store(path)
+    whole = bytearray(path.read_bytes())
+    at = whole.index(f"table{table}".encode())
+    for offset, byte in damage.items():
+        whole[at + offset] = byte
+    path.write_bytes(whole)
+    with pytest.raises(StoreError, match=r"crawl\.sqlite: the file is damaged; "):
+        Store.open(path, readonly=True)
+    assert path.read_bytes() == whole

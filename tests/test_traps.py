@@ -70,6 +70,11 @@ def test_a_path_with_few_segments_is_free(
         ("http://a.org/?side=1&obsess=2&cfo=3", "http://a.org/?side=1&obsess=2&cfo=3"),
         ("http://a.org/phpsessid=1", "http://a.org/phpsessid=1"),
         ("http://a.org/?", "http://a.org/?"),
+        ("http://a.org/?;jsessionid=1", "http://a.org/"),
+        ("http://a.org/b/..;jsessionid=1", "http://a.org/b/..;jsessionid=1"),
+        ("http://a.org/%2E;jsessionid=1/x", "http://a.org/%2E;jsessionid=1/x"),
+        ("http://;jsessionid=/x", "http://;jsessionid=/x"),
+        ("http://a;jsessionid=1.org/x;jsessionid=2", "http://a;jsessionid=1.org/x"),
     ],
 )
 def test_a_url_loses_the_session_in_it(url: str, without: str) -> None:

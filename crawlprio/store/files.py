@@ -232,6 +232,10 @@ def sentences(path: Path) -> Iterator[None]:
         raise unopened(path, error) from None
     except (ValueError, TypeError, OverflowError, IndexError, zlib.error) as error:
         raise StoreError(f"{path}: the file is damaged ({error}); restore a copy.") from None
+    except MemoryError:
+        raise StoreError(
+            f"{path}: there is too little memory, or the file is damaged; restore a copy."
+        ) from None
 
 
 def primary_code(error: BaseException) -> int:
@@ -248,6 +252,12 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     except sqlite3.Error:
         db.close()
         raise
+    except (MemoryError, UnicodeDecodeError):
+        # A damaged length asks for more than there is; a message quotes bytes that are no text.
+        db.close()
+        error = sqlite3.DatabaseError("the schema is damaged")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error from None
     return db
 
 

@@ -59,12 +59,15 @@ class StoreReader:
             return
         with sentences(self.path):
             self._db.execute("BEGIN")
-            if not self._writes:
-                self._count()
         try:
+            if not self._writes:
+                with sentences(self.path):
+                    self._count()
             yield
         finally:
-            self._db.execute("COMMIT")
+            # Nothing was written; of a damaged file SQLite may refuse even to end it.
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
 
     def load_pages(self) -> PageTable:
         """The page table of the crawl comes back: ids, identities, sites and depths as they were.

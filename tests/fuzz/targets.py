@@ -123,10 +123,7 @@ def robots(data: bytes) -> None:
 
 
 def store(data: bytes) -> None:
-    """A store whose bytes were changed is read, or refused with an error of ours or of SQLite.
-
-    (SQLite quotes the damaged bytes in a message of its own, which Python may fail to decode.)
-    """
+    """A store whose bytes were changed is read, or refused with an error of ours."""
     whole = bytearray(_stored())
     if len(data) >= 4:
         at = int.from_bytes(data[:4], "big") % len(whole)
@@ -140,7 +137,7 @@ def store(data: bytes) -> None:
                 for _ in opened.visits():
                     pass
                 list(opened.seeds())
-        except (CrawlprioError, sqlite3.DatabaseError, UnicodeDecodeError):
+        except CrawlprioError:
             pass
 
 
