@@ -47,20 +47,22 @@ class Command(BaseRunSpiderCommand):
             "-s CLOSESPIDER_PAGECOUNT=N when to stop."
         )
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Refuse what is no recording before Scrapy makes an event loop that nothing closes."""
+        super().process_options(args, opts)
         if len(args) != 1:
             raise UsageError("scrapy replay takes one recording, a WARC file or a crawl store.")
-        recording = Path(args[0])
-        if not recording.is_file():
-            print(f"{recording}: no such file; give a WARC file or a crawl store.", file=sys.stderr)
-            self.exitcode = 2
-            return
+        if not Path(args[0]).is_file():
+            print(f"{args[0]}: no such file; give a WARC file or a crawl store.", file=sys.stderr)
+            sys.exit(2)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.spiders.site import SiteSpider
 
         assert self.settings is not None
         assert self.crawler_process is not None
         crawler = self._create_crawler(SiteSpider)
-        crawler.settings.set("CRAWLPRIO_REPLAY", str(recording), "cmdline")
+        crawler.settings.set("CRAWLPRIO_REPLAY", args[0], "cmdline")
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
         if self.crawler_process.bootstrap_failed:
