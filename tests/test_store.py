@@ -248,6 +248,15 @@ class TestRecording:
             assert list(store.requests()) == [(1, b"again")]
             assert query(path, "SELECT page FROM leased ORDER BY page") == [(1,), (3,)]
         with Store.open(path) as store:
+            store.record(visit(1), pages)
+            assert list(store.requests()) == []
+            store.record(visit(2), pages, [(0, b"new")], commits=False)
+            store.record(visit(0), pages)
+            assert list(store.requests()) == []
+            store.mark_leased(1)
+            store.mark_leased(3)
+            store.record(visit(0), pages)
+        with Store.open(path) as store:
             assert store.leased() == [1, 3]
             store.record(visit(3), pages)
             assert query(path, "SELECT page FROM leased") == [(1,)]

@@ -227,7 +227,7 @@ class Store(StoreReader):
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
-        pages, n_done = self._table, 0
+        pages, n_requests = self._table, self._n_requests
         rows = [visit_row(visit) for visit, _, _ in recorded]
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
@@ -235,14 +235,15 @@ class Store(StoreReader):
             for visit, requests, ends_request in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
-                if ends_request and self._n_requests:
-                    n_done += self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
+                if ends_request and n_requests:
+                    n_requests -= self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
                 if requests:
                     self._add_requests(requests)
+                    n_requests += len(requests)
         self._note(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(visit.page != NO_PAGE for visit, _, _ in recorded)
-        self._n_requests += sum(len(requests) for _, requests, _ in recorded) - n_done
+        self._n_requests = n_requests
 
     def record_pages(
         self,
@@ -359,7 +360,7 @@ class Store(StoreReader):
             ended = [(page,) for page in self._leased_on_disk - self._leased]
             begun = [(page,) for page in self._leased - self._leased_on_disk]
             cursor.executemany("DELETE FROM leased WHERE page = ?", ended)
-            cursor.executemany("INSERT INTO leased VALUES(?)", begun)
+            cursor.executemany("INSERT OR IGNORE INTO leased VALUES(?)", begun)
         for page, unfiltered in self._unfiltered.items():
             if unfiltered:
                 cursor.execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
