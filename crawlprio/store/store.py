@@ -54,6 +54,7 @@ class _Recorded(NamedTuple):
     """A visit that is to be committed, with what was recorded beside it."""
 
     visit: Visit
+    pages: PageTable
     requests: Sequence[tuple[int, bytes]]
     ends_request: bool
 
@@ -75,7 +76,6 @@ class Store(StoreReader):
         self._cursor = db.cursor()
         self._lock = lock
         self._recorded: list[_Recorded] = []
-        self._table = PageTable()
         self._leased: set[int] = set()
         self._leased_on_disk: set[int] = set()
         self._unfiltered: dict[int, bool] = {}
@@ -214,8 +214,7 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        self._recorded.append(_Recorded(visit, requests, ends_request))
-        self._table = pages
+        self._recorded.append(_Recorded(visit, pages, requests, ends_request))
         self._leased.discard(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
@@ -227,12 +226,12 @@ class Store(StoreReader):
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
-        pages, n_requests = self._table, self._n_requests
-        rows = [visit_row(visit) for visit, _, _ in recorded]
+        pages, n_requests = recorded[-1].pages, self._n_requests
+        rows = [visit_row(each.visit) for each in recorded]
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            for visit, requests, ends_request in recorded:
+            for visit, _, requests, ends_request in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
                 if ends_request and n_requests:
@@ -242,7 +241,7 @@ class Store(StoreReader):
                     n_requests += len(requests)
         self._note(pages)
         self._last_seq += len(recorded)
-        self._n_visits += sum(visit.page != NO_PAGE for visit, _, _ in recorded)
+        self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
         self._n_requests = n_requests
 
     def record_pages(
