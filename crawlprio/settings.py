@@ -90,6 +90,6 @@ CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its d
 LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
-WARN_ON_GENERATOR_RETURN_VALUE = False  # nor asked of the callback at each page
+WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
 TELNETCONSOLE_ENABLED = False
 RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the end table counts what failed
