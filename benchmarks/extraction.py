@@ -27,7 +27,8 @@ from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlprio.extraction import MAX_URL_LENGTH, normalise_url, parse_page
+from crawlprio.web.html import parse_page
+from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url
 
 
 class Page(NamedTuple):

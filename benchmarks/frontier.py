@@ -21,12 +21,12 @@ from time import perf_counter
 
 import numpy as np
 
-from crawlprio.extraction import host_of
 from crawlprio.frontier import Frontier
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
+from crawlprio.web.urls import host_of
 
 
 def crawl(

@@ -68,7 +68,7 @@ def job_of(folder: Path, with_store: bool) -> Any:
     """Make the job of a crawl in a job directory, and bring it to where it was."""
     from scrapy.utils.test import get_crawler
 
-    from crawlprio.job import Job
+    from crawlprio.live.job import Job
 
     settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}
     if with_store:

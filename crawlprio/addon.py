@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from scrapy.settings import BaseSettings, default_settings
 
 from crawlprio.config import bad_stock_number
-from crawlprio.job import refuse
+from crawlprio.live.job import refuse
+from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
     BoundedRobotParser,
     LinksMiddleware,
@@ -15,7 +16,6 @@ from crawlprio.middlewares import (
     RefusalMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.report import CrawlReport
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -40,8 +40,8 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
-        settings.set("DOWNLOADER", "crawlprio.downloader.Downloader", "addon")
-        settings.set("STATS_CLASS", "crawlprio.stats.StatsCollector", "addon")
+        settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
+        settings.set("STATS_CLASS", "crawlprio.live.stats.StatsCollector", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")

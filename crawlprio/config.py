@@ -14,11 +14,11 @@ from typing import Any
 from scrapy.settings import BaseSettings
 from scrapy.utils.job import job_dir
 
-from crawlprio.addresses import PRIVATE_ADDRESSES
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.topic import HotQueue, Topic
+from crawlprio.web.addresses import PRIVATE_ADDRESSES
 
 
 @dataclass(frozen=True)

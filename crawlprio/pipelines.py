@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from crawlprio.items import LinkPairs
-from crawlprio.job import Job, failure_of, reads_visits
+from crawlprio.live.job import Job, failure_of, reads_visits
 from crawlprio.pages import NO_PAGE
 
 if TYPE_CHECKING:

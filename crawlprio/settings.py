@@ -84,10 +84,10 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "crawlprio.middlewares.BoundedCompression": 590,  # the same, and counts what it refuses
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "crawlprio.stats.FetchStats": 850,  # the same without the bytes of requests
+    "crawlprio.live.stats.FetchStats": 850,  # the same without the bytes of requests
 }
 CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its default is 100
-LOG_FORMATTER = "crawlprio.logformatter.QuietLogFormatter"  # no line for each page and item
+LOG_FORMATTER = "crawlprio.live.logformatter.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page

@@ -22,12 +22,13 @@ from webs import Web
 
 from crawlprio.demo.recordings import WarcWeb
 from crawlprio.evaluation import ModelCurve, reachable
-from crawlprio.extraction import host_of, normalise_url, parse_page
 from crawlprio.importance import importance_of
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.simulator import RecordedVisits
 from crawlprio.store import Store
 from crawlprio.topic import HotQueue, Topic
+from crawlprio.web.html import parse_page
+from crawlprio.web.urls import host_of, normalise_url
 
 TOPICS = ("computer", "admission")
 """The paper's topics."""

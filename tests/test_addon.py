@@ -20,10 +20,10 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.items import LinkPairs
+from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware, RefusalMiddleware
 from crawlprio.pages import Visit
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.report import CrawlReport
 from crawlprio.schedulers import Scheduler
 from crawlprio.store import Store
 
@@ -170,8 +170,8 @@ def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
         run = run_spider(Plain, ADDON, site=site)
     settings, crawler = run.crawler.settings, run.crawler
     assert settings["SCHEDULER"] == "crawlprio.schedulers.Scheduler"
-    assert settings["DOWNLOADER"] == "crawlprio.downloader.Downloader"
-    assert settings["STATS_CLASS"] == "crawlprio.stats.StatsCollector"
+    assert settings["DOWNLOADER"] == "crawlprio.live.downloader.Downloader"
+    assert settings["STATS_CLASS"] == "crawlprio.live.stats.StatsCollector"
     assert settings.getint("REDIRECT_PRIORITY_ADJUST") == 0
     assert settings.getint("RETRY_PRIORITY_ADJUST") == 0
     assert crawler.get_spider_middleware(LinksMiddleware) is not None

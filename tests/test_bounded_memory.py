@@ -20,14 +20,14 @@ from scrapy.utils.test import get_crawler
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.records import UNKNOWN, WAITING
-from crawlprio.hashtable import HashTable
-from crawlprio.job import Job
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.job import Job
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Changed, Ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.schedulers.dispatch import Dispatcher
 from crawlprio.store import Store, StoredPages, stored_pages
 from crawlprio.store.checkpoints import Checkpoints
+from crawlprio.store.hashtable import HashTable
 
 
 def visit(source: int, *targets: int) -> Visit:

@@ -23,7 +23,7 @@ from crawlprio.evaluation import (
     pagerank_seen,
     top_threshold,
 )
-from crawlprio.evaluation.buffer import crawl_into_buffers
+from crawlprio.evaluation.limited_buffer import crawl_into_buffers
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 

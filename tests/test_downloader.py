@@ -12,10 +12,10 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from crawlprio.downloader import Downloader
+from crawlprio.live.downloader import Downloader
 
 STOCK = "scrapy.core.downloader.Downloader"
-OURS = "crawlprio.downloader.Downloader"
+OURS = "crawlprio.live.downloader.Downloader"
 PAGES = {
     "/": page("/a", "/moved", "/gone", "/broken"),
     "/a": page("/b"),

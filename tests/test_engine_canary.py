@@ -1,6 +1,6 @@
-"""The private names of Scrapy that `crawlprio.engine` uses: they exist and do what it expects.
+"""The private names of Scrapy that `live.engine` uses exist and do what it expects.
 
-If one of these tests fails after an update of Scrapy, only `crawlprio/engine.py` has to change.
+If one of these tests fails after an update of Scrapy, change `crawlprio/live/engine.py` alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.http import Response
 
-from crawlprio import engine
 from crawlprio.errors import ConfigError
+from crawlprio.live import engine
 from crawlprio.pipelines import LinkPairPipeline
 
 
@@ -148,7 +148,7 @@ def test_items_are_taken_by_pipelines_listeners_and_log_lines(
         def listen(self, item: Any) -> None:
             pass
 
-    quiet = {"LOG_FORMATTER": "crawlprio.logformatter.QuietLogFormatter"}
+    quiet = {"LOG_FORMATTER": "crawlprio.live.logformatter.QuietLogFormatter"}
     with Site({"/": page()}) as site:
         run_spider(Looking, {**ADDON, **quiet, **settings}, site=site, keeps_items=False)
     assert found == [taken, True]

@@ -14,15 +14,8 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.utils.httpobj import urlparse_cached
 
-from crawlprio.extraction import (
-    MAX_ANCHOR_LENGTH,
-    MAX_LINKS,
-    MAX_URL_LENGTH,
-    Link,
-    host_of,
-    normalise_url,
-    parse_page,
-)
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, Link, parse_page
+from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 
 PAGE = "http://example.org/dir/page.html?q=1"
 

@@ -11,8 +11,9 @@ import pytest
 from crawls import Answer, Site, page
 from hostile import crawl, html, refused, urls_in
 
-from crawlprio.extraction import MAX_ANCHOR_LENGTH, MAX_LINKS, MAX_URL_LENGTH, parse_page
 from crawlprio.store import Store
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
+from crawlprio.web.urls import MAX_URL_LENGTH
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
 OFF = {"CRAWLPRIO_HEURISTICS": False, "CLOSESPIDER_PAGECOUNT": 300, "DOWNLOAD_TIMEOUT": 20}

@@ -16,8 +16,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 
-from crawlprio.identity import Identities, forget_inherited_slot
 from crawlprio.items import LinkPairs
+from crawlprio.live.identity import Identities, forget_inherited_slot
 from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
 
@@ -139,7 +139,7 @@ def test_pairs_that_nothing_takes_are_recorded_and_counted_all_the_same(tmp_path
             links = response.css("a::attr(href)").getall()
             yield LinkPairs(response.url, list(map(response.urljoin, links)))
 
-    quiet = "crawlprio.logformatter.QuietLogFormatter"
+    quiet = "crawlprio.live.logformatter.QuietLogFormatter"
     pages = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
     found = []
     for keeps_items in (True, False):

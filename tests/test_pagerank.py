@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from crawlprio.errors import GraphError
 from crawlprio.importance import pagerank, partial_pagerank, round_significant
-from crawlprio.importance.quotient import (
+from crawlprio.linkgraph.synthetic import synthetic_web
+from crawlprio.ranking.quotient import (
     NO_GROUP,
     lump_equal_rows,
     order_by_component,
     quotient,
     transpose,
 )
-from crawlprio.linkgraph.synthetic import synthetic_web
 
 Rows = list[list[int]]
 

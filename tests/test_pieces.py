@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlprio.extraction import parse_page
-from crawlprio.pieces import (
+from crawlprio.web.html import parse_page
+from crawlprio.web.pieces import (
     _FORMATTING_NAMES,
     _SENTINEL,
     MAX_ATTRIBUTES,
@@ -73,7 +73,7 @@ CHILD = """
 import os, resource, sys
 sys.path.insert(0, sys.argv[1])
 from test_pieces import ATTACKS, attack
-from crawlprio.extraction import parse_page
+from crawlprio.web.html import parse_page
 
 sizes = [int(size) for size in sys.argv[2:]]
 parse_page(200 * b"<p><b>x<a href=x>" + 5_000 * b" ", "http://a.test/", want_text=True)

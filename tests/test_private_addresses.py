@@ -17,7 +17,7 @@ from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
 
-from crawlprio.addresses import PrivateAddresses, address_of, is_private, normal_host
+from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 
 LITERALS = [
     *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),

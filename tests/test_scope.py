@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlprio.errors import ConfigError
-from crawlprio.extraction import MAX_URL_LENGTH
-from crawlprio.scope import DYNAMIC, NEVER_HTML, Scope, read_seeds
-from crawlprio.traps import Traps
+from crawlprio.web.scope import DYNAMIC, NEVER_HTML, Scope, read_seeds
+from crawlprio.web.traps import Traps
+from crawlprio.web.urls import MAX_URL_LENGTH
 
 SEED = "http://www.example.co.uk/start"
 

@@ -25,8 +25,8 @@ from crawlprio.evaluation import cumulative_pagerank, kendall_tau
 from crawlprio.importance import IMPORTANCES, importance_of, open_repository, round_significant
 from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
 from crawlprio.orderings import make_ordering
+from crawlprio.orderings.earlier_scores import read_scores
 from crawlprio.orderings.historical import HistoricalPageRank
-from crawlprio.orderings.scores import read_scores
 from crawlprio.simulator import crawl_order
 from crawlprio.store import Store
 

@@ -114,10 +114,10 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
-        from crawlprio.compiling import saying_that_it_compiles
         from crawlprio.importance import open_repository
-        from crawlprio.importance.reporting import plot_score, print_scores, write_csv
+        from crawlprio.importance.score_report import plot_score, print_scores, write_csv
         from crawlprio.importance.scores import score
+        from crawlprio.live.compiling import saying_that_it_compiles
 
         repository = open_repository(path)
         urls = repository.graph.urls

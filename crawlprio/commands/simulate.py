@@ -134,9 +134,9 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
-        from crawlprio.compiling import saying_that_it_compiles
+        from crawlprio.live.compiling import saying_that_it_compiles
         from crawlprio.simulator import Simulation, Source, compile_kernels
-        from crawlprio.simulator.reporting import plot_runs, print_runs
+        from crawlprio.simulator.run_report import plot_runs, print_runs
 
         progress_console = Console(stderr=True)
         with saying_that_it_compiles():

@@ -20,11 +20,11 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlprio.demo.answers import Answer, html_answer
 from crawlprio.errors import StoreError
-from crawlprio.extraction import host_of, normalise_url
 from crawlprio.pages import Visit
 from crawlprio.store import Store
 from crawlprio.store.files import open_database
-from crawlprio.store.rows import VISIT_COLUMNS, row_visit
+from crawlprio.store.visit_rows import VISIT_COLUMNS, row_visit
+from crawlprio.web.urls import host_of, normalise_url
 
 logger = logging.getLogger(__name__)
 

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from crawlprio import extraction
 from crawlprio.demo import recordings
 from crawlprio.demo.recordings import StoreWeb, WarcWeb
 from crawlprio.demo.web import DemoWeb
-from crawlprio.extraction import host_of, normalise_url, parse_page
+from crawlprio.web import html as extraction
+from crawlprio.web.html import parse_page
+from crawlprio.web.urls import host_of, normalise_url
 
 logger = logging.getLogger(__name__)
 

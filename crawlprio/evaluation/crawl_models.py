@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation.buffer import crawl_into_buffers
 from crawlprio.evaluation.crawl_order import Floats, Order, PageMask, checked_order
 from crawlprio.evaluation.estimates import Estimate
+from crawlprio.evaluation.limited_buffer import crawl_into_buffers
 
 Longs = NDArray[np.int64]
 

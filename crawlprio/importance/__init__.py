@@ -6,7 +6,7 @@ Nothing here knows orderings or the engine; `opening` alone reads files.
 from crawlprio.importance.base import Importance, PageText, Repository
 from crawlprio.importance.metrics import IMPORTANCES, importance_of, make_importance
 from crawlprio.importance.opening import open_repository
-from crawlprio.importance.pagerank import pagerank, partial_pagerank, round_significant
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 
 __all__ = [
     "IMPORTANCES",

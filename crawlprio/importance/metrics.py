@@ -15,7 +15,7 @@ import numpy as np
 from crawlprio.errors import ConfigError
 from crawlprio.importance.base import Floats, Importance, Repository
 from crawlprio.importance.centrality import Authorities, Harmonic, Hubs
-from crawlprio.importance.links import (
+from crawlprio.importance.link_counts import (
     Backlinks,
     ChoPageRank,
     ForwardLinks,

@@ -17,16 +17,16 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.httpobj import urlparse_cached
 
-from crawlprio import engine
 from crawlprio.errors import ConfigError
-from crawlprio.extraction import parse_page
 from crawlprio.items import LinkPairs
-from crawlprio.job import Job, failure_of
+from crawlprio.live import engine
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.job import Job, failure_of
+from crawlprio.live.leases import Lease
 from crawlprio.middlewares.refusals import private_addresses
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.schedulers.dispatch import Dispatcher
-from crawlprio.schedulers.leases import Lease
+from crawlprio.web.html import parse_page
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

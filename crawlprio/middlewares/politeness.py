@@ -15,13 +15,13 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from crawlprio import engine
-from crawlprio.downloader import FetchGate, observe_fetches
 from crawlprio.errors import StoreError
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES
-from crawlprio.identity import forget_inherited_slot
-from crawlprio.job import Job, failure_of
+from crawlprio.live import engine
+from crawlprio.live.downloader import FetchGate, observe_fetches
+from crawlprio.live.identity import forget_inherited_slot
+from crawlprio.live.job import Job, failure_of
 from crawlprio.middlewares.links import dispatcher_of
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
-from crawlprio.addresses import PRIVATE_ADDRESSES, PrivateAddresses
-from crawlprio.downloader import FetchObserver, observe_fetches
-from crawlprio.middlewares.resolving import CheckingResolver
-from crawlprio.virtual import VirtualWeb
+from crawlprio.live.downloader import FetchObserver, observe_fetches
+from crawlprio.live.resolving import CheckingResolver
+from crawlprio.live.virtual import VirtualWeb
+from crawlprio.web.addresses import PRIVATE_ADDRESSES, PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

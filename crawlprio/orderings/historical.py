@@ -1,6 +1,6 @@
 """Orderings by scores from outside the crawl: the true ones, and those of an earlier crawl.
 
-How scores are kept in files is known to `crawlprio.orderings.scores`; nothing here knows queues.
+How scores are kept in files is known to `orderings.earlier_scores`; nothing here knows queues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from crawlprio.errors import ConfigError
 from crawlprio.orderings import kernels
 from crawlprio.orderings.base import CompiledOrdering, Keys, Pages, checked_seed
-from crawlprio.orderings.scores import EarlierScores, read_scores
+from crawlprio.orderings.earlier_scores import EarlierScores, read_scores
 from crawlprio.pages import Visit
 
 _RULES = {

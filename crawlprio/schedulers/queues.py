@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scrapy import Request
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.job import Job
-from crawlprio.schedulers.dispatch import Dispatcher
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.job import Job
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

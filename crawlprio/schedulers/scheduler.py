@@ -16,14 +16,14 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawlprio import engine, garbage
-from crawlprio.compiling import compile_frontier, saying_that_it_compiles
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.job import Job, failure_of, reads_visits
+from crawlprio.live import engine, garbage
+from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.job import Job, failure_of, reads_visits
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.pagerank import PartialPageRank
 from crawlprio.pages import NO_PAGE
-from crawlprio.schedulers.dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from scrapy import Spider

@@ -13,11 +13,11 @@ import numpy as np
 
 from crawlprio.errors import GraphError
 from crawlprio.evaluation import reachable
-from crawlprio.extraction import normalise_url
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.reading import SQLITE_MAGIC
 from crawlprio.pages import NO_PAGE
 from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.web.urls import normalise_url
 
 CANDIDATES = 5
 """Pages that are tried as a seed when nobody names one."""

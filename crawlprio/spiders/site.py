@@ -13,12 +13,13 @@ from scrapy.http import HtmlResponse, Response
 
 from crawlprio.config import given
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.extraction import ParsedPage, host_of, normalise_url, parse_page
 from crawlprio.items import LinkPairs
+from crawlprio.live.virtual import VirtualWeb
 from crawlprio.middlewares.refusals import private_addresses
-from crawlprio.scope import Scope, read_seeds
-from crawlprio.traps import Traps, without_session
-from crawlprio.virtual import VirtualWeb
+from crawlprio.web.html import ParsedPage, parse_page
+from crawlprio.web.scope import Scope, read_seeds
+from crawlprio.web.traps import Traps, without_session
+from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,7 +49,7 @@ class SiteSpider(Spider):
     Parameters
     ----------
     seeds
-        `URL[,URL...]` or `@FILE`, as `crawlprio.scope.read_seeds` takes them; `url` is the same.
+        `URL[,URL...]` or `@FILE`, as `web.scope.read_seeds` takes them; `url` is the same.
         Without seeds the spider has `needs_demo` set, and `use_web` is to be called before `start`.
     follow
         `site` (the default), `domain` or `web` (the default after `use_web`).

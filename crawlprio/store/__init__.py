@@ -4,11 +4,11 @@ It must not know Scrapy, nor what an ordering makes of a visit.
 """
 
 from crawlprio.store.files import StoreInUse, discard_unfinished, keep_existing
-from crawlprio.store.rows import MAX_TEXT
 from crawlprio.store.schema import SCHEMA_VERSION
 from crawlprio.store.site_states import SiteState
 from crawlprio.store.store import Store
 from crawlprio.store.stored_pages import StoredPages
+from crawlprio.store.visit_rows import MAX_TEXT
 
 __all__ = [
     "MAX_TEXT",

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from crawlprio.pages import NewPages, PageTable
-from crawlprio.store.rows import storable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
+from crawlprio.store.visit_rows import storable
 
 _CHUNK = 10_000
 """Rows that are read at once."""

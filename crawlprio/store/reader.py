@@ -19,9 +19,9 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store.files import open_database, sentences
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
-from crawlprio.store.rows import VISIT_COLUMNS, row_visit, target_list
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
+from crawlprio.store.visit_rows import VISIT_COLUMNS, row_visit, target_list
 
 if TYPE_CHECKING:
     from crawlprio.linkgraph import LinkGraph

@@ -33,7 +33,6 @@ from crawlprio.store.page_rows import (
     load_stored_pages,
 )
 from crawlprio.store.reader import StoreReader
-from crawlprio.store.rows import VISIT_COLUMNS, storable, visit_row
 from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
@@ -44,6 +43,7 @@ from crawlprio.store.schema import (
 from crawlprio.store.site_states import SiteState, put_site_state
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
+from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
 
 _VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
 _INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({_VALUES})"

@@ -11,9 +11,9 @@ from itertools import repeat
 
 import numpy as np
 
-from crawlprio.hashtable import HashTable
 from crawlprio.pages import MAX_DEPTH, NO_PAGE, NewPages, PageTable
-from crawlprio.store.rows import storable
+from crawlprio.store.hashtable import HashTable
+from crawlprio.store.visit_rows import storable
 
 REMEMBERED = 20_000
 """Pages whose URLs are in memory at least, once that many are known, and at most twice as many."""

@@ -19,7 +19,7 @@ def main() -> None:
         import atheris  # type: ignore[import-not-found]
     except ImportError:
         sys.exit("atheris is not installed; nothing was fuzzed (pip install atheris).")
-    compiled = ["crawlprio.pieces", "crawlprio.hashtable", "crawlprio.frontier"]
+    compiled = ["crawlprio.web.pieces", "crawlprio.store.hashtable", "crawlprio.frontier"]
     with atheris.instrument_imports(include=["crawlprio", "protego", "w3lib"], exclude=compiled):
         from targets import TARGETS
     if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:

@@ -19,26 +19,19 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter
 
-from crawlprio.addresses import PrivateAddresses, address_of, normal_host
-from crawlprio.budgets import Budgets, pattern_of
 from crawlprio.errors import CrawlprioError
-from crawlprio.extraction import (
-    MAX_ANCHOR_LENGTH,
-    MAX_LINKS,
-    MAX_URL_LENGTH,
-    host_of,
-    normalise_url,
-    parse_page,
-    without_credentials,
-)
 from crawlprio.frontier import Politeness
-from crawlprio.identity import Identities
+from crawlprio.live.identity import Identities
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
-from crawlprio.scope import Scope, registered_domain
 from crawlprio.store import Store
-from crawlprio.traps import without_session
+from crawlprio.web.addresses import PrivateAddresses, address_of, normal_host
+from crawlprio.web.budgets import Budgets, pattern_of
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
+from crawlprio.web.scope import Scope, registered_domain
+from crawlprio.web.traps import without_session
+from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url, without_credentials
 
 
 def check_url(url: str) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from tldextract import TLDExtract
 
-from crawlprio.addresses import PrivateAddresses
 from crawlprio.errors import ConfigError
-from crawlprio.extraction import MAX_URL_LENGTH, host_of, normalise_url
-from crawlprio.traps import Traps
+from crawlprio.web.addresses import PrivateAddresses
+from crawlprio.web.traps import Traps
+from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 
 FOLLOW = ("domain", "site", "web")
 """What `follow` may be."""

@@ -1,6 +1,6 @@
 """Importance by links: counts of them, and PageRank in the forms of the crawl-ordering papers.
 
-How PageRank is solved is known to `crawlprio.importance.pagerank`; nothing here knows files.
+How PageRank is solved is known to `crawlprio.ranking.pagerank`; nothing here knows files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.importance.base import Floats, Importance, Repository, checked_option
-from crawlprio.importance.pagerank import pagerank
+from crawlprio.ranking.pagerank import pagerank
 
 
 class Backlinks(Importance):
@@ -45,7 +45,7 @@ class PageRank(Importance):
 
     Teleport is uniform and pages without links, those not fetched among them, spread their rank
     over all pages. Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
-    section 3. Cost and accuracy: `crawlprio.importance.pagerank`.
+    section 3. Cost and accuracy: `crawlprio.ranking.pagerank`.
 
     Parameters
     ----------

@@ -10,9 +10,9 @@ from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 from twisted.python.failure import Failure
 
-from crawlprio import engine
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Frontier
+from crawlprio.live import engine
 from crawlprio.orderings.base import Keys
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.importance.component import solve_component
-from crawlprio.importance.quotient import lump_equal_rows, order_by_component, quotient, transpose
+from crawlprio.ranking.component import solve_component
+from crawlprio.ranking.quotient import lump_equal_rows, order_by_component, quotient, transpose
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -18,8 +18,8 @@ from crawlprio.errors import ConfigError
 from crawlprio.evaluation.plots import plot_cumulative
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
-from crawlprio.importance.pagerank import round_significant
 from crawlprio.importance.scores import MARKS, Score
+from crawlprio.ranking.pagerank import round_significant
 
 LEAST_WIDTH = 100
 """Columns of a table at least: on a narrower terminal lines wrap, and no figure is cut."""

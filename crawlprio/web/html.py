@@ -1,4 +1,4 @@
-"""Links, title and text of one HTML page, and the one form in which crawlprio writes URLs.
+"""Links, title and text of one HTML page.
 
 Nothing here knows Scrapy, page ids or which links a crawl follows.
 """
@@ -10,19 +10,22 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
-from urllib.parse import quote, quote_from_bytes
+from urllib.parse import quote_from_bytes
 
 import can_ada
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
-from crawlprio.pieces import SMALL, pieces
-
-MAX_URL_LENGTH = 2083
-"""Characters of the longest URL that a link may have: the default of Scrapy's `URLLENGTH_LIMIT`."""
+from crawlprio.web.pieces import SMALL, pieces
+from crawlprio.web.urls import (
+    MAX_URL_LENGTH,
+    is_origin,
+    normal_form,
+    normalise_url,
+    parse_url,
+)
 
 MAX_ANCHOR_LENGTH = 500
 """Characters at which anchor texts and titles are cut."""
@@ -57,9 +60,6 @@ _PLAIN = re.compile(
     r"[A-Za-z0-9/_~-]*+(?:\.[A-Za-z0-9_~-][A-Za-z0-9/_~-]*+)*+"
     r"(?:\?[A-Za-z0-9/._~=&+%:;,-]++)?"
 ).fullmatch
-_NOT_IN_URLS = re.compile(r"[\[\]^|\\`{}]")
-_WEB = ("https://", "http://")
-_SAFE = "!\"#$%&'()*+,/:;<=>?@~"
 _SAFE_AFTER_ENCODING = "!$%&()*+,/:;=?@[\\]^`{|}~"
 
 _WEB_ENCODINGS = frozenset(
@@ -115,7 +115,7 @@ class ParsedPage:
     n_dropped
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
     cut
-        Why part of the page was not read: `attributes` or `tags` (see `crawlprio.pieces`), or
+        Why part of the page was not read: `attributes` or `tags` (see `crawlprio.web.pieces`), or
         `links` where it has more than `MAX_LINKS`; empty if all was.
     """
 
@@ -144,47 +144,6 @@ class _Selector(threading.local):
 
 
 _SELECTOR = _Selector()
-
-
-def normalise_url(url: str) -> str | None:
-    """Return an absolute http(s) URL in the form that links have, or None where it is none.
-
-    The form is the WHATWG URL serialisation, and further: no fragment, no user name or password,
-    no empty query, and characters that RFC 3986 forbids (`[ ] ^ | \\` and the like) are
-    percent-encoded. It is a fixed point of this function, and of the quoting that
-    `scrapy.Request` applies to its URL. None also where it exceeds `MAX_URL_LENGTH`.
-
-    Cost: 0.7 µs.
-    """
-    if len(url) > MAX_URL_LENGTH:
-        return None
-    try:
-        parsed = can_ada.parse(url.partition("#")[0])
-    except (ValueError, TypeError):
-        return None
-    normal = _normal_form(parsed.href)
-    return normal if normal is not None and len(normal) <= MAX_URL_LENGTH else None
-
-
-def without_credentials(url: str) -> str:
-    """Return a URL without user name and password."""
-    if "@" not in url:
-        return url
-    scheme, slashes, rest = url.partition("://")
-    at = re.search("[/?#]", rest)
-    end = len(rest) if at is None else at.start()
-    return scheme + slashes + rest[:end].rpartition("@")[2] + rest[end:]
-
-
-def host_of(url: str) -> str:
-    """Return the host name of a URL that `normalise_url` wrote, without port or brackets.
-
-    It names the site of the page, as the key of Scrapy's download slots does. Cost: 0.15 µs.
-    """
-    host = url.split("/", 3)[2]
-    if ":" in host:
-        host = host[1 : host.index("]")] if host[0] == "[" else host.partition(":")[0]
-    return host
 
 
 def parse_page(
@@ -220,14 +179,14 @@ def parse_page(
     Cost: 55 µs for a page of 4 kB with 9 links, of which the parser takes 35; 60 µs more for the
     text. Linear in the number of links, for which on pages of more than 64 links only the first 200
     nodes inside a link are read. Pages on which the parser would need quadratic time or memory are
-    parsed piece by piece (`crawlprio.pieces`).
+    parsed piece by piece (`crawlprio.web.pieces`).
     """
     page = ParsedPage()
     html, encoding = _decode(body, content_type)
     parts: Sequence[bytes | str] = (html,)
     if len(html) > SMALL:
         parts, page.cut = pieces(html)
-    base = _parse(url)
+    base = parse_url(url)
     has_base = False
     links: _Links | None = None
     texts: list[str] = []
@@ -340,7 +299,7 @@ class _Links:
                 url = (self._origin if href[0] == "/" else self._directory) + href
                 if self._directory and len(url) <= MAX_URL_LENGTH:
                     return url
-            elif len(href) <= MAX_URL_LENGTH and _is_origin(origin):
+            elif len(href) <= MAX_URL_LENGTH and is_origin(origin):
                 return href
         return self._parse(href)
 
@@ -356,7 +315,7 @@ class _Links:
             parsed = can_ada.parse(href) if self._base is None else self._base + href
         except (ValueError, TypeError):
             return None
-        url = _normal_form(parsed.href)
+        url = normal_form(parsed.href)
         if url is not None and len(url) > MAX_URL_LENGTH:
             self._n_dropped += 1
             return None
@@ -378,39 +337,9 @@ def _percent_encode(text: str, encoding: str) -> str:
     return quote_from_bytes(text.encode(encoding, "crawlprio.reference"), safe=_SAFE_AFTER_ENCODING)
 
 
-def _normal_form(url: str) -> str | None:
-    """Return the normal form of a URL as the parser writes it, without fragment, or None."""
-    if not url.startswith(_WEB):
-        return None
-    if "@" in url:
-        parsed = can_ada.parse(url)
-        parsed.username = parsed.password = ""
-        url = parsed.href
-    if url[-1] == "?" and url.index("?") == len(url) - 1:
-        url = url[:-1]
-    if _NOT_IN_URLS.search(url):
-        path = url.index("/", 8)
-        url = url[:path] + quote(url[path:], safe=_SAFE)
-    return url
-
-
-@lru_cache(maxsize=10_000)
-def _is_origin(text: str) -> bool:
-    """Say whether scheme, host and port are as they are in a normal form."""
-    return normalise_url(text + "/") == text + "/"
-
-
-def _parse(url: str) -> can_ada.URL | None:
-    """Return a URL parsed, or None where it is none."""
-    try:
-        return can_ada.parse(url)
-    except (ValueError, TypeError):
-        return None
-
-
 def _directory(base: can_ada.URL | None) -> str:
     """Return what stands before a plain relative `href` in its URL; nothing if it has none."""
-    url = None if base is None else _normal_form(base.href.partition("#")[0].partition("?")[0])
+    url = None if base is None else normal_form(base.href.partition("#")[0].partition("?")[0])
     return "" if url is None else url[: url.rindex("/") + 1]
 
 

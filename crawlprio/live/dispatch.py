@@ -23,16 +23,16 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
-from crawlprio import engine
-from crawlprio.downloader import FetchObserver, observe_fetches
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
-from crawlprio.identity import forget_inherited_slot
-from crawlprio.job import Job
+from crawlprio.live import engine
+from crawlprio.live.computations import Computations
+from crawlprio.live.downloader import FetchObserver, observe_fetches
+from crawlprio.live.identity import forget_inherited_slot
+from crawlprio.live.job import Job
+from crawlprio.live.leases import Lease, Leases
+from crawlprio.live.requests import WaitingRequests
 from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
-from crawlprio.schedulers.computations import Computations
-from crawlprio.schedulers.leases import Lease, Leases
-from crawlprio.schedulers.requests import WaitingRequests
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

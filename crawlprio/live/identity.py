@@ -10,7 +10,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import canonicalize_url
 
-from crawlprio.extraction import without_credentials
+from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

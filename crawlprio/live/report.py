@@ -16,9 +16,9 @@ from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.job import Job, failure_of
+from crawlprio.live.job import Job, failure_of
+from crawlprio.live.virtual import VirtualWeb
 from crawlprio.orderings import make_ordering
-from crawlprio.virtual import VirtualWeb
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

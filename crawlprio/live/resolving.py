@@ -17,7 +17,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from crawlprio.addresses import PrivateAddresses, normal_host
+from crawlprio.web.addresses import PrivateAddresses, normal_host
 
 
 @implementer(IHostnameResolver)

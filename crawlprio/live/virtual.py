@@ -20,8 +20,8 @@ from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
-from crawlprio.importance.pagerank import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
+from crawlprio.ranking.pagerank import pagerank, round_significant
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

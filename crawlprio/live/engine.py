@@ -23,7 +23,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.logformatter import QuietLogFormatter
+from crawlprio.live.logformatter import QuietLogFormatter
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -13,7 +13,7 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.engine import is_listened_to
+from crawlprio.live.engine import is_listened_to
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -16,16 +16,13 @@ import numpy as np
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
-from crawlprio.budgets import Budgets
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError, StoreError
-from crawlprio.extraction import host_of, without_credentials
 from crawlprio.frontier import Frontier
-from crawlprio.hashtable import HashTable
-from crawlprio.identity import Identities
 from crawlprio.items import LinkPairs
+from crawlprio.live.identity import Identities
+from crawlprio.live.virtual import VirtualWeb
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.scope import registered_domain
 from crawlprio.store import (
     SiteState,
     Store,
@@ -34,8 +31,11 @@ from crawlprio.store import (
     discard_unfinished,
     keep_existing,
 )
+from crawlprio.store.hashtable import HashTable
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.virtual import VirtualWeb
+from crawlprio.web.budgets import Budgets
+from crawlprio.web.scope import registered_domain
+from crawlprio.web.urls import host_of, without_credentials
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -13,10 +13,10 @@ from threading import Timer
 import numpy as np
 
 from crawlprio.frontier import Frontier
-from crawlprio.hashtable import HashTable
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.pieces import SMALL, pieces
+from crawlprio.store.hashtable import HashTable
+from crawlprio.web.pieces import SMALL, pieces
 
 PATIENCE_SECONDS = 1.0
 

@@ -1,0 +1,1 @@
+"""One live crawl and its parts, between Scrapy and the core."""

@@ -1,0 +1,1 @@
+"""The PageRank solver, on which orderings and importance stand."""

@@ -1,0 +1,87 @@
+"""The one form in which crawlprio writes URLs, and the host that a URL names."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import quote
+
+import can_ada
+
+MAX_URL_LENGTH = 2083
+"""Characters of the longest URL that a link may have: the default of Scrapy's `URLLENGTH_LIMIT`."""
+
+_NOT_IN_URLS = re.compile(r"[\[\]^|\\`{}]")
+_WEB = ("https://", "http://")
+_SAFE = "!\"#$%&'()*+,/:;<=>?@~"
+
+
+def normalise_url(url: str) -> str | None:
+    """Return an absolute http(s) URL in the form that links have, or None where it is none.
+
+    The form is the WHATWG URL serialisation, and further: no fragment, no user name or password,
+    no empty query, and characters that RFC 3986 forbids (`[ ] ^ | \\` and the like) are
+    percent-encoded. It is a fixed point of this function, and of the quoting that
+    `scrapy.Request` applies to its URL. None also where it exceeds `MAX_URL_LENGTH`.
+
+    Cost: 0.7 µs.
+    """
+    if len(url) > MAX_URL_LENGTH:
+        return None
+    try:
+        parsed = can_ada.parse(url.partition("#")[0])
+    except (ValueError, TypeError):
+        return None
+    normal = normal_form(parsed.href)
+    return normal if normal is not None and len(normal) <= MAX_URL_LENGTH else None
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without user name and password."""
+    if "@" not in url:
+        return url
+    scheme, slashes, rest = url.partition("://")
+    at = re.search("[/?#]", rest)
+    end = len(rest) if at is None else at.start()
+    return scheme + slashes + rest[:end].rpartition("@")[2] + rest[end:]
+
+
+def host_of(url: str) -> str:
+    """Return the host name of a URL that `normalise_url` wrote, without port or brackets.
+
+    It names the site of the page, as the key of Scrapy's download slots does. Cost: 0.15 µs.
+    """
+    host = url.split("/", 3)[2]
+    if ":" in host:
+        host = host[1 : host.index("]")] if host[0] == "[" else host.partition(":")[0]
+    return host
+
+
+def normal_form(url: str) -> str | None:
+    """Return the normal form of a URL as the parser writes it, without fragment, or None."""
+    if not url.startswith(_WEB):
+        return None
+    if "@" in url:
+        parsed = can_ada.parse(url)
+        parsed.username = parsed.password = ""
+        url = parsed.href
+    if url[-1] == "?" and url.index("?") == len(url) - 1:
+        url = url[:-1]
+    if _NOT_IN_URLS.search(url):
+        path = url.index("/", 8)
+        url = url[:path] + quote(url[path:], safe=_SAFE)
+    return url
+
+
+@lru_cache(maxsize=10_000)
+def is_origin(text: str) -> bool:
+    """Say whether scheme, host and port are as they are in a normal form."""
+    return normalise_url(text + "/") == text + "/"
+
+
+def parse_url(url: str) -> can_ada.URL | None:
+    """Return a URL parsed, or None where it is none."""
+    try:
+        return can_ada.parse(url)
+    except (ValueError, TypeError):
+        return None
