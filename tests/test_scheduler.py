@@ -18,7 +18,7 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
 
-from crawlprio.schedulers import dispatch
+from crawlprio.live import dispatch
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1}
 BREADTH_FIRST = {**ONE, "ORDERING": "breadth-first"}
