@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.settings import BaseSettings, default_settings
 
 from crawlprio.config import bad_stock_number
-from crawlprio.live.job import refuse
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
     BoundedRobotParser,
@@ -54,5 +54,5 @@ class Addon:
         bad = bad_stock_number(settings)
         if bad is not None:
             name, error = bad
-            refuse(self._crawler, error)
+            Crawl.of(self._crawler).refuse(error)
             settings.set(name, getattr(default_settings, name), "cmdline")

@@ -76,8 +76,17 @@ class CrawlConfig:
     resumes: bool
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings, ordering: str | None = None) -> CrawlConfig:
-        """Read and check all settings; `ordering` stands in for ORDERING where it is given.
+    def from_settings(
+        cls, settings: BaseSettings, ordering: str | None = None, *, records: bool = True
+    ) -> CrawlConfig:
+        """Read and check all settings.
+
+        Parameters
+        ----------
+        ordering
+            stands in for ORDERING where it is given.
+        records
+            False: nothing is recorded, whatever CRAWLPRIO_STORE says.
 
         Raises
         ------
@@ -88,7 +97,7 @@ class CrawlConfig:
         topic, topic_options = _topic(settings)
         jobdir = job_dir(settings)
         store = given(settings, "CRAWLPRIO_STORE", "crawl.sqlite")
-        path = None if store in (None, "", "None", False) else Path(str(store))
+        path = None if not records or store in (None, "", "None", False) else Path(str(store))
         if path is not None and jobdir is not None and not path.is_absolute():
             path = Path(jobdir) / path
         return cls(

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.job import Job
 from crawls import ADDON, Site, page, run_spider
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,10 +20,8 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from crawlprio.errors import ConfigError
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.frontier.records import UNKNOWN, WAITING
-from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.job import Job
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Changed, Ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
@@ -147,7 +147,7 @@ class TestStoredPages:
         n_pages, n_links = 30_000, 20
         with Store.create(path) as store:
             pages = store.stored_pages()
-            frontier = Frontier(make_ordering("opic"), pages)
+            frontier = CompiledFrontier(make_ordering("opic"), pages)
             site = pages.site("a.example")
             page = pages.add("seed", "seed", site)
             store.record(visit(NO_PAGE, 0), pages)
@@ -261,11 +261,13 @@ class SlowBuffer:
         return [n for n in self.known if n not in self.visited and n not in self.dropped]
 
 
-def crawl_within(capacity: int, seed: int, n_in_flight: int) -> tuple[Frontier, list[Visit]]:
+def crawl_within(
+    capacity: int, seed: int, n_in_flight: int
+) -> tuple[CompiledFrontier, list[Visit]]:
     """A random crawl under a limit, held against the slow twin after each visit."""
     rng = random.Random(seed)
     pages = PageTable()
-    frontier = Frontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
+    frontier = CompiledFrontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
     twin = SlowBuffer(capacity, lambda number: float(frontier.ordering.keys[number]))
 
     def add() -> int:
@@ -314,7 +316,7 @@ def test_visits_observed_anew_leave_the_same_pages_waiting(n_in_flight: int) -> 
     for seed in range(4):
         print("seed", seed)
         frontier, visits = crawl_within(20, seed, n_in_flight)
-        again = Frontier(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
+        again = CompiledFrontier(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
         n_known = 0
         for shown in visits:
             n_known = max(n_known, shown.page + 1, *(shown.targets + 1).tolist())
@@ -332,7 +334,7 @@ def test_a_dropped_page_for_which_a_request_comes_waits_and_stays() -> None:
     pages = PageTable()
     for number in range(60):
         pages.add(str(number), str(number), pages.site("s"))
-    frontier = Frontier(make_ordering("breadth-first"), pages, max_waiting=10)
+    frontier = CompiledFrontier(make_ordering("breadth-first"), pages, max_waiting=10)
     frontier.observe(visit(NO_PAGE, 0), 1)
     frontier.next_page(0.0)
     frontier.observe(visit(0, *range(1, 40)), 40)

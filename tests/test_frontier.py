@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -30,7 +30,7 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.topic import HotQueue, Topic
 
 
-def check_invariants(frontier: Frontier) -> None:
+def check_invariants(frontier: CompiledFrontier) -> None:
     """Assert what `crawlprio.frontier.heaps` says of its arrays, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
@@ -142,7 +142,9 @@ class RestlessBySize(Restless, LargerSitesFirst):
 class SlowFrontier:
     """The slow twin: everything in dicts, searched through each time it is asked for."""
 
-    def __init__(self, frontier: Frontier, limit: int, delay: float, pages_per_visit: int) -> None:
+    def __init__(
+        self, frontier: CompiledFrontier, limit: int, delay: float, pages_per_visit: int
+    ) -> None:
         self.frontier = frontier
         self.pages_per_visit = pages_per_visit
         self.now = -math.inf
@@ -257,7 +259,7 @@ class Pair:
         self.rng = random.Random(seed)
         self.pages = PageTable()
         self.topic = topic
-        self.frontier = Frontier(
+        self.frontier = CompiledFrontier(
             ordering,
             self.pages,
             limit=limit,
@@ -412,18 +414,18 @@ class Fixed(Ordering):
 
 def frontier_of(
     sites: list[int], keys: dict[int, float] | None = None, **options: object
-) -> Frontier:
+) -> CompiledFrontier:
     """Return a frontier in which one page waits for each site named, in this order."""
     pages = PageTable()
     for number, site in enumerate(sites):
         host = f"s{site}.example"
         pages.add(str(number), f"http://{host}/{number}", pages.site(host))
-    frontier = Frontier(Fixed(keys), pages, **options)  # type: ignore[arg-type]
+    frontier = CompiledFrontier(Fixed(keys), pages, **options)  # type: ignore[arg-type]
     frontier.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
     return frontier
 
 
-def leave(frontier: Frontier, now: float = 0.0) -> list[int]:
+def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
     """Lease pages at one time until none is let out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -431,7 +433,7 @@ def leave(frontier: Frontier, now: float = 0.0) -> list[int]:
     return pages
 
 
-def leave_one_by_one(frontier: Frontier, now: float = 0.0) -> list[int]:
+def leave_one_by_one(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
     """Lease and release pages at one time until none is let out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -493,7 +495,7 @@ def test_a_page_that_is_done_waits_again_when_it_is_added() -> None:
 def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change() -> None:
     pages = PageTable()
     site = pages.site("s")
-    frontier = Frontier(Restless(), pages)
+    frontier = CompiledFrontier(Restless(), pages)
     for number in range(3):
         frontier.add(pages.add(str(number), "", site))
     frontier.accept(np.empty(0))
@@ -506,7 +508,7 @@ def test_a_page_that_is_put_back_has_its_priority_and_its_present_key() -> None:
     site = pages.site("s")
     for number in range(4):
         pages.add(str(number), "", site)
-    frontier = Frontier(make_ordering("backlink-count"), pages, limit=9)
+    frontier = CompiledFrontier(make_ordering("backlink-count"), pages, limit=9)
     frontier.observe(Visit(NO_PAGE, np.array([0, 1, 2, 3], dtype=np.int32)))
     frontier.add(3, priority=1)
     assert [frontier.next_page(0.0) for _ in range(3)] == [3, 0, 1]
@@ -608,7 +610,7 @@ def test_the_larger_site_comes_first_and_of_equal_ones_that_whose_page_was_found
     pages = PageTable()
     for number, site in enumerate([0, 1, 1, 0, 1, 2]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = Frontier(make_ordering("larger-sites-first"), pages)
+    frontier = CompiledFrontier(make_ordering("larger-sites-first"), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert leave_one_by_one(frontier) == [1, 0, 2, 3, 4, 5]
 
@@ -624,7 +626,7 @@ def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
     pages = PageTable()
     for number, site in enumerate([0, 0, 0, 1, 2, 1]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = Frontier(FewestPagesFirst(), pages)
+    frontier = CompiledFrontier(FewestPagesFirst(), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert frontier.next_page(0.0) == 4
     assert frontier.next_page(0.0) == 3
@@ -637,7 +639,7 @@ def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> None:
     rng = random.Random(5)
     pages = PageTable()
-    frontier = Frontier(make_ordering("random"), pages)
+    frontier = CompiledFrontier(make_ordering("random"), pages)
     n_pages = 25_000
     for first in range(0, n_pages, 250):
         for number in range(first, first + 250):
@@ -649,7 +651,7 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
 
 def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> None:
     pages = PageTable()
-    frontier = Frontier(Fixed({number: float(number) for number in range(1000)}), pages)
+    frontier = CompiledFrontier(Fixed({number: float(number) for number in range(1000)}), pages)
     expected: list[int] = []
     for first in range(0, 1000, 100):
         for number in range(first, first + 100):
@@ -686,7 +688,7 @@ def test_the_links_of_a_page_that_is_fetched_again_count_once() -> None:
     for name in ("seed", "one", "two"):
         pages.add(name, name, site)
     ordering = make_ordering("backlink-count")
-    frontier = Frontier(ordering, pages)
+    frontier = CompiledFrontier(ordering, pages)
     frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
     for _ in range(2):
         frontier.observe(Visit(0, np.array([1], dtype=np.int32)))

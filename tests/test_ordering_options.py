@@ -12,7 +12,7 @@ from graphs import EARLIER_SCORES, earlier_and_new
 from oracles import Web, crawl, pagerank, rounded
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, PageTable, Visit
@@ -177,7 +177,7 @@ def test_what_needs_the_whole_graph_is_refused_where_nothing_knows_it(
     name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
-        Frontier(make_ordering(name, options), PageTable())
+        CompiledFrontier(make_ordering(name, options), PageTable())
 
 
 def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
@@ -331,7 +331,7 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     path = tmp_path / "scores.npz"
     np.savez(path, scores=[0.5, 0.5])
     with pytest.raises(ConfigError) as caught:
-        Frontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
+        CompiledFrontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
     assert str(caught.value) == (
         f"{path}: its scores go by page id, which only a simulation has; give it an array urls too."
     )

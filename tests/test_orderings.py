@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 from oracles import Topic, Web, true_pagerank
 from oracles.link_based import PageRank as EveryVisitPageRank
 
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, Visit
 
@@ -221,7 +221,7 @@ def test_seeds_that_come_one_by_one_are_fetched_as_if_they_came_at_once(
     expected = oracles.crawl(web, seeds, name, **options)
     truth = true_pagerank(web)
     pages = WebPages(web)
-    frontier = Frontier(
+    frontier = CompiledFrontier(
         make_ordering(name, ours(web, options)),
         pages,
         truth=lambda page: truth[pages.numbers[page]],

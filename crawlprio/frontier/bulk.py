@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from crawlprio.frontier.heaps import note_visit, place_site, push, rekey
+from crawlprio.frontier.heaps import place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
 from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records
 
@@ -78,7 +78,7 @@ def update(
 ) -> None:
     """Note the visit of a page, if any; push what is new and bring what changed up to date."""
     if visited >= 0:
-        note_visit(pages, sites, heap, totals, visited)
+        pages[visited].observed = 1
     push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)
     rekey_pages(pages, sites, heap, totals, changed, keys)
 

@@ -41,7 +41,7 @@ class SitedPages(Pages, Protocol):
     def sites(self) -> NDArray[np.int32]: ...
 
 
-class Frontier:
+class CompiledFrontier:
     """All pages that wait, handed out one by one: most important first, no site too soon.
 
     A page leaves by: larger request priority, then hot before not hot, then larger key, then order
@@ -142,9 +142,9 @@ class Frontier:
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
 
-        The visit of a page says nothing about its lease: `release` ends that. The links of a page
-        that is fetched again are no evidence twice; new ones among them wait. O(links log n) unless
-        the ordering changes all keys.
+        A visit says nothing about leases, which `release` ends, nor whether its page waits. The
+        links of a page that is fetched again are no evidence twice; new ones among them wait.
+        O(links log n) unless the ordering changes all keys.
 
         Parameters
         ----------
@@ -201,15 +201,31 @@ class Frontier:
             self._push(page, tier + hot)
 
     def put_back(self, page: int) -> None:
-        """Let a leased page wait again, at the priority it had and its present key. O(log n).
+        """End a lease of a page, which waits again. O(log n)."""
+        self.release(page)
+        self.requeue(page)
 
-        One that was dropped for want of room in the meantime does not wait.
+    def requeue(self, page: int) -> None:
+        """Queue a page at the priority it had and its present key, unless it waits. O(log n).
+
+        A page that was dropped for want of room in the meantime does not wait.
         """
         if self._buffer is not None and self._buffer.is_dropped(page):
-            self.release(page)
-            self._pages["state"][page] = UNKNOWN
-            return
-        self._push(page, int(self._pages["tier"][page]))
+            if self.state(page) == DONE:
+                self._pages["state"][page] = UNKNOWN
+        elif self.state(page) != WAITING:
+            self._push(page, int(self._pages["tier"][page]))
+
+    def finish(self, page: int) -> None:
+        """End the wait of a page that was fetched in an earlier run of the crawl. O(log n)."""
+        if self.state(page) == WAITING:
+            heaps.remove(*self._arrays, page, DONE)
+            if self._by_call:
+                self._ask_site_keys(np.array([page], dtype=np.int32))
+
+    def n_leases(self, page: int) -> int:
+        """Return how many leases of a page are under way."""
+        return int(self._pages["n_leases"][page])
 
     def _push(self, page: int, tier: int) -> None:
         """Let a page wait with its present key."""
@@ -288,10 +304,10 @@ class Frontier:
         self._grow()
         return float(self._sites["ready_at"][site])
 
-    def delay_site(self, site: int, until: float) -> None:
-        """Let no fetch start on a site before `until`."""
+    def set_ready_at(self, site: int, ready_at: float) -> None:
+        """Let no fetch start on a site before `ready_at`, and from then on."""
         self._grow()
-        self._sites["ready_at"][site] = max(until, self._sites["ready_at"][site])
+        self._sites["ready_at"][site] = ready_at
         heaps.place_site(*self._arrays, site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:

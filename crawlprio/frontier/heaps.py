@@ -99,14 +99,11 @@ def push(
     tier: int,
     key: float,
 ) -> None:
-    """Let a page wait. It must not be waiting already. Amortised O(log sites)."""
+    """Queue a page, which must not wait already; leases of it go on. Amortised O(log sites)."""
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site
     stand_alone(pages, page)
-    if pages[page].state == LEASED:
-        sites[site].n_leased -= 1
-        totals[0].n_leased -= 1
     pages[page].state = WAITING
     sites[site].head = add(pages, sites[site].head, page)
     sites[site].n_waiting += 1
@@ -189,6 +186,7 @@ def pop(
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
     pages[page].state = LEASED
+    pages[page].n_leases += 1
     totals[0].n_waiting -= 1
     totals[0].n_leased += 1
     if sites[site].limit > 1:
@@ -206,14 +204,16 @@ def release(
     totals: Records,
     page: int,
 ) -> None:
-    """End the lease of a page, which is done; nothing if it is not leased.
+    """End one lease of a page, which is done unless it waits again; nothing if it is not leased.
 
     When its site is ready again is not decided here.
     """
-    if pages[page].state != LEASED:
+    if pages[page].n_leases == 0:
         return
     site = pages[page].site
-    pages[page].state = DONE
+    pages[page].n_leases -= 1
+    if pages[page].state == LEASED and pages[page].n_leases == 0:
+        pages[page].state = DONE
     sites[site].n_leased -= 1
     totals[0].n_leased -= 1
     place_site(pages, sites, heap, totals, site)
@@ -242,17 +242,3 @@ def end_fetch(
         sites[site].n_visited = 0
         sites[site].ready_at = max(sites[site].ready_at, ready_at)
     place_site(pages, sites, heap, totals, site)
-
-
-@njit(cache=True)
-def note_visit(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-) -> None:
-    """Note that a page was visited, which then waits no more."""
-    if pages[page].state == WAITING:
-        remove(pages, sites, heap, totals, page, DONE)
-    pages[page].observed = 1

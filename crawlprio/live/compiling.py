@@ -12,7 +12,7 @@ from threading import Timer
 
 import numpy as np
 
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
@@ -59,7 +59,7 @@ def compile_frontier(*, with_ranks: bool) -> None:
         pages = PageTable()
         site = pages.site("")
         pages.add("seed", "seed", site)
-        frontier = Frontier(make_ordering(name, options), pages)
+        frontier = CompiledFrontier(make_ordering(name, options), pages)
         frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
         for now in (0.0, 1.0, 2.0):
             page = frontier.next_page(now)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
-
-_webs: WeakKeyDictionary[Crawler, VirtualWeb] = WeakKeyDictionary()
 
 
 class VirtualWeb:
@@ -83,13 +80,7 @@ class VirtualWeb:
         settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
         settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
         settings.set("DOWNLOAD_DELAY", 0.02, "spider")
-        virtual = _webs[crawler] = cls(name, web, server)
-        return virtual
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> VirtualWeb | None:
-        """Return the virtual web of a crawler; None if it crawls the real one."""
-        return _webs.get(crawler)
+        return cls(name, web, server)
 
     @cached_property
     def graph(self) -> LinkGraph:

@@ -1,13 +1,9 @@
-"""The downloader middleware that fetches nothing private, and counts what else is refused.
-
-It must not know how pages are ordered.
-"""
+"""The downloader middleware that fetches nothing private, and counts what else is refused."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
@@ -19,10 +15,10 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import CheckingResolver
-from crawlprio.live.virtual import VirtualWeb
-from crawlprio.web.addresses import PRIVATE_ADDRESSES, PrivateAddresses
+from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,23 +32,6 @@ MAX_ROBOTS_REDIRECTS = 5
 """Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
 
 _PRIVATE = "private-address"
-_PRIVATE_OF: WeakKeyDictionary[Crawler, PrivateAddresses] = WeakKeyDictionary()
-
-
-def private_addresses(crawler: Crawler) -> PrivateAddresses:
-    """Return what says which private addresses a crawl may fetch from; always the same one.
-
-    In a virtual crawl, which opens no connection but to loopback, and in `scrapy shell`, where a
-    person asks for each page, all may be fetched from.
-    """
-    private = _PRIVATE_OF.get(crawler)
-    if private is None:
-        mode = crawler.settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
-        is_shell = crawler.settings.getbool("KEEP_ALIVE")
-        if VirtualWeb.of(crawler) is not None or is_shell or mode not in PRIVATE_ADDRESSES:
-            mode = "allow"
-        private = _PRIVATE_OF[crawler] = PrivateAddresses(mode)
-    return private
 
 
 class RefusalMiddleware(FetchObserver):
@@ -73,7 +52,8 @@ class RefusalMiddleware(FetchObserver):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._private = PrivateAddresses("allow")
+        self._crawl = Crawl.of(crawler)
+        self._private = PrivateAddresses("refuse")
         self._max_redirects = crawler.settings.getint("REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
         connect = crawler.signals.connect
@@ -119,7 +99,9 @@ class RefusalMiddleware(FetchObserver):
         self._crawler.stats.inc_value(f"crawlprio/refused/{reason}")
 
     def _spider_opened(self) -> None:
-        self._private = private_addresses(self._crawler)
+        if self._crawl.failure is not None:
+            return
+        self._private = self._crawl.addresses
         if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1

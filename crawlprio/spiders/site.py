@@ -14,8 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from crawlprio.config import given
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs
-from crawlprio.live.virtual import VirtualWeb
-from crawlprio.middlewares.refusals import private_addresses
+from crawlprio.live.crawl import Crawl
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -85,7 +84,6 @@ class SiteSpider(Spider):
 
     name = "site"
     wants_text = False
-    refusal: CrawlprioError | None = None
 
     def __init__(
         self,
@@ -122,13 +120,14 @@ class SiteSpider(Spider):
         """Make the spider, with the heuristics that the settings ask for.
 
         Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback.
-        What is wrong with its arguments is kept as `refusal`, which stops the crawl at its start.
+        Wrong arguments are refused when the crawl starts.
         """
+        crawl = Crawl.of(crawler)
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
             spider._rules = _heuristics(crawler.settings)
-            spider._rules["private"] = private_addresses(crawler)
+            spider._rules["private"] = crawl.addresses
             spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
             spider._strips_sessions = spider._rules["heuristics"] and _is_on(
                 crawler.settings, "CRAWLPRIO_STRIP_SESSIONS"
@@ -137,15 +136,11 @@ class SiteSpider(Spider):
             spider.scope = spider._make_scope("site", None)
             recording = crawler.settings.get("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
-                web = VirtualWeb.start(crawler, recording)
-                try:
-                    spider.use_web(list(spider.seeds or web.seeds), web.hosts)
-                except CrawlprioError:
-                    web.stop()
-                    raise
+                web = crawl.serve(recording)
+                spider.use_web(list(spider.seeds or web.seeds), web.hosts)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
-            spider.refusal = refusal
+            crawl.refuse(refusal)
         return spider
 
     def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
@@ -166,7 +161,7 @@ class SiteSpider(Spider):
         for url in [*self._sites_from_redirects(), *redirected_seeds()]:
             self.scope.add_seed(url)
         for url in self.seeds:
-            private_addresses(self.crawler).add_seed(host_of(url))
+            Crawl.of(self.crawler).addresses.add_seed(host_of(url))
         add_seeds = getattr(scheduler, "add_seeds", None)
         if add_seeds is not None:
             add_seeds(self.seeds)

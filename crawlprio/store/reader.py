@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from crawlprio.linkgraph import LinkGraph
 
 
+RequestRow = tuple[int, int, bytes]
+"""A request that waits: its number, its page, and what it takes to make it again."""
+
+
 class StoreReader:
     """The reading half of `Store`, which opens it; all methods raise `StoreError` as that does."""
 
@@ -124,24 +128,44 @@ class StoreReader:
             ):
                 yield row_visit(row, self._n_pages)
 
-    def requests(self) -> Iterator[tuple[int, bytes]]:
-        """The requests that were recorded for pages and not visited since, in order."""
+    @property
+    def last_request(self) -> int:
+        """The largest number of a stored request; 0 without one."""
         with sentences(self.path):
-            for row in self._db.execute("SELECT page, request FROM requests ORDER BY id"):
-                page, request = row
-                if not (isinstance(page, int) and 0 <= page < self._n_pages):
-                    raise ValueError(f"a request of page {page}, of {self._n_pages} pages")
-                if not isinstance(request, bytes):
-                    raise TypeError(f"the request of page {page} is no bytes")
-                yield page, request
+            (last,) = self._db.execute("SELECT ifnull(max(id), 0) FROM requests").fetchone()
+        return int(last)
 
-    def request(self, page: int) -> bytes | None:
-        """The first request recorded for a page and not visited since; None without one."""
+    def requests(self) -> Iterator[RequestRow]:
+        """The requests that were recorded for pages and have not ended, by number."""
+        with sentences(self.path):
+            for row in self._db.execute("SELECT id, page, request FROM requests ORDER BY id"):
+                yield self._checked(*row)
+
+    def requests_of(self, page: int) -> list[RequestRow]:
+        """The requests of one page that have not ended, by number."""
+        with sentences(self.path):
+            rows = self._db.execute(
+                "SELECT id, page, request FROM requests WHERE page = ? ORDER BY id", (page,)
+            ).fetchall()
+            return [self._checked(*row) for row in rows]
+
+    def request(self, number: int) -> bytes:
+        """A request that has not ended, by its number."""
         with sentences(self.path):
             row = self._db.execute(
-                "SELECT request FROM requests WHERE page = ? ORDER BY id LIMIT 1", (page,)
+                "SELECT id, page, request FROM requests WHERE id = ?", (number,)
             ).fetchone()
-        return None if row is None else bytes(row[0])
+            if row is None:
+                raise ValueError(f"request {number} is missing")
+            return self._checked(*row)[2]
+
+    def _checked(self, number: int, page: object, request: object) -> RequestRow:
+        """A row of `requests`; ValueError or TypeError for a damaged one."""
+        if not (isinstance(page, int) and 0 <= page < self._n_pages):
+            raise ValueError(f"a request of page {page}, of {self._n_pages} pages")
+        if not isinstance(request, bytes):
+            raise TypeError(f"the request of page {page} is not bytes")
+        return number, page, request
 
     def seeds(self) -> list[int]:
         """The pages marked as seeds, in order of discovery."""
@@ -250,9 +274,8 @@ class StoreReader:
         one = self._db.execute(
             "SELECT (SELECT ifnull(max(id) + 1, 0) FROM pages),"
             " (SELECT ifnull(max(id) + 1, 0) FROM sites), (SELECT count(*) FROM aliases),"
-            " (SELECT count(*) FROM visits WHERE page >= 0), (SELECT count(*) FROM requests),"
+            " (SELECT count(*) FROM visits WHERE page >= 0),"
             " (SELECT ifnull(max(seq), 0) FROM visits)"
         ).fetchone()
-        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._n_requests = one[:5]
-        self._last_seq = one[5]
+        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._last_seq = one
         self._n_identities = self._n_pages + n_aliases

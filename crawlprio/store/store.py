@@ -32,7 +32,7 @@ from crawlprio.store.page_rows import (
     insert_sites,
     load_stored_pages,
 )
-from crawlprio.store.reader import StoreReader
+from crawlprio.store.reader import RequestRow, StoreReader
 from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
@@ -47,7 +47,7 @@ from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
 
 _VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
 _INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({_VALUES})"
-_DELETE_REQUEST = "DELETE FROM requests WHERE id = (SELECT min(id) FROM requests WHERE page = ?)"
+_DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
 
 
 class _Recorded(NamedTuple):
@@ -55,8 +55,8 @@ class _Recorded(NamedTuple):
 
     visit: Visit
     pages: PageTable
-    requests: Sequence[tuple[int, bytes]]
-    ends_request: bool
+    requests: Sequence[RequestRow]
+    ended: int | None
 
 
 class Store(StoreReader):
@@ -178,9 +178,9 @@ class Store(StoreReader):
         self,
         visit: Visit,
         pages: PageTable,
-        requests: Sequence[tuple[int, bytes]] = (),
+        requests: Sequence[RequestRow] = (),
         *,
-        ends_request: bool = True,
+        ended: int | None = None,
         commits: bool = True,
     ) -> int:
         """A visit is on disk, with all pages discovered since the last call, or neither is.
@@ -193,10 +193,10 @@ class Store(StoreReader):
             The table of this crawl: the one given before, or the one that `load_pages` or
             `stored_pages` returned.
         requests
-            `(page, request)` of the requests that wait since the last call and are more than a
-            link, in whatever form the caller will read back.
-        ends_request
-            Whether the first request stored for its page, if there is one, is gone with the visit.
+            `(number, page, request)` of the requests that wait since the last call and are more
+            than a link. Numbers are the caller's, each larger than `last_request` and those before.
+        ended
+            Number of the request that the visit is the end of, which is gone with it.
         commits
             False leaves the visit in memory until `commit`, which costs far less for several.
 
@@ -214,7 +214,7 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        self._recorded.append(_Recorded(visit, pages, requests, ends_request))
+        self._recorded.append(_Recorded(visit, pages, requests, ended))
         self._leased.discard(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
@@ -226,29 +226,27 @@ class Store(StoreReader):
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
-        pages, n_requests = recorded[-1].pages, self._n_requests
+        pages = recorded[-1].pages
         rows = [visit_row(each.visit) for each in recorded]
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            for visit, _, requests, ends_request in recorded:
+            for visit, _, requests, ended in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
-                if ends_request and n_requests:
-                    n_requests -= self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
                 if requests:
                     self._add_requests(requests)
-                    n_requests += len(requests)
+                if ended is not None:
+                    self._cursor.execute(_DELETE_REQUEST, (ended,))
         self._note(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
-        self._n_requests = n_requests
 
     def record_pages(
         self,
         pages: PageTable,
         seeds: Sequence[int] = (),
-        requests: Sequence[tuple[int, bytes]] = (),
+        requests: Sequence[RequestRow] = (),
     ) -> None:
         """The pages of the table are on disk, nothing visited; `seeds` among them are marked."""
         self.commit()
@@ -257,7 +255,6 @@ class Store(StoreReader):
             self._mark_seeds([int(page) for page in seeds])
             self._add_requests(requests)
         self._note(pages)
-        self._n_requests += len(requests)
 
     def mark_leased(self, page: int) -> None:
         """A page is handed out: on disk with what is recorded next, until its visit is."""
@@ -366,9 +363,11 @@ class Store(StoreReader):
             else:
                 cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
 
-    def _add_requests(self, requests: Sequence[tuple[int, bytes]]) -> None:
+    def _add_requests(self, requests: Sequence[RequestRow]) -> None:
         """Insert requests, inside a transaction."""
-        self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
+        self._cursor.executemany(
+            "INSERT INTO requests(id, page, request) VALUES(?, ?, ?)", requests
+        )
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
