@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.job import Job
 from crawls import ADDON, Site, page, run_spider
 from hypothesis import given, settings
@@ -22,6 +21,7 @@ from scrapy.utils.test import get_crawler
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.frontier.records import UNKNOWN, WAITING
+from crawlprio.live.dispatch import Dispatcher
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Changed, Ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit

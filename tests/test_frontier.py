@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -34,9 +35,11 @@ def check_invariants(frontier: CompiledFrontier) -> None:
     """Assert what `crawlprio.frontier.heaps` says of its arrays, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
-    leased = np.flatnonzero(pages["state"] == LEASED).tolist()
+    leased = np.flatnonzero(pages["n_leases"]).tolist()
     assert totals["n_waiting"] == len(waiting) == len(frontier)
-    assert totals["n_leased"] == len(leased) == frontier.n_leased
+    assert totals["n_leased"] == pages["n_leases"].sum() == frontier.n_leased
+    assert set(np.flatnonzero(pages["state"] == LEASED).tolist()) <= set(leased)
+    assert {int(state) for state in pages["state"][leased]} <= {WAITING, LEASED}
 
     def rank(page: int) -> tuple[int, float, int]:
         return -int(pages["tier"][page]), -float(pages["key"][page]), page
@@ -157,6 +160,7 @@ class SlowFrontier:
         self.times: dict[int, float] = {}
         self.held: dict[int, int] = {}
         self.visited: dict[int, int] = {}
+        self.leases: Counter[int] = Counter()
 
     def site(self, page: int) -> int:
         return int(self.frontier.pages.sites[page])
@@ -186,8 +190,9 @@ class SlowFrontier:
         """Return the sites that have a waiting page and a free lease."""
         free = []
         for site in range(self.frontier.pages.n_sites):
-            leased = [page for page in self.in_state(LEASED) if self.site(page) == site]
-            n_leased = len(leased) + self.held.get(site, 0)
+            n_leased = self.held.get(site, 0) + sum(
+                n_leases for page, n_leases in self.leases.items() if self.site(page) == site
+            )
             if self.waiting_of(site) and n_leased < self.limit(site):
                 free.append(site)
         return free
@@ -207,8 +212,15 @@ class SlowFrontier:
             shown = topic and visit.page >= 0 and page in visit.targets
             if shown and "hot" in self.frontier.pages.url(page):
                 self.hot.add(page)
-        if self.states.get(visit.page) == WAITING:
-            self.states[visit.page] = DONE
+
+    def leased(self) -> list[int]:
+        """Return the pages that are leased, once for each lease."""
+        return sorted(self.leases.elements())
+
+    def release(self, page: int) -> None:
+        self.leases[page] -= 1
+        if self.states[page] == LEASED and not self.leases[page]:
+            self.states[page] = DONE
 
     def add(self, page: int, priority: int) -> None:
         if self.states.get(page) == WAITING:
@@ -224,6 +236,7 @@ class SlowFrontier:
         site = min(ready, key=self.site_rank)
         page = self.waiting_of(site)[0]
         self.states[page] = LEASED
+        self.leases[page] += 1
         if self.limit(site) > 1:
             delay = self.delays.get(site, self.defaults[1])
             self.times[site] = max(self.ready_time(site), self.now + delay)
@@ -284,7 +297,7 @@ class Pair:
 
     def observe(self) -> None:
         rng, first = self.rng, self.frontier.ordering.n_pages
-        sources = self.twin.in_state(LEASED) * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
+        sources = self.twin.leased() * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
         page = rng.choice(sources)
         known = rng.sample(range(len(self.pages)), min(len(self.pages), rng.randrange(4)))
         new = [self.new_page() for _ in range(rng.randrange(5))]
@@ -294,7 +307,7 @@ class Pair:
         self.twin.observe(visit, first, self.topic)
 
     def add(self) -> None:
-        pages = self.twin.in_state(WAITING) + self.twin.in_state(DONE)
+        pages = [page for page, state in self.twin.states.items() if state != UNKNOWN]
         page = self.rng.choice(pages) if pages and self.rng.random() < 0.6 else self.new_page()
         priority = self.rng.choice([-1, 0, 0, 1, 5])
         self.frontier.add(page, priority)
@@ -305,17 +318,26 @@ class Pair:
         assert self.frontier.next_page(self.now) == self.twin.next_page(self.now)
 
     def release(self) -> None:
-        leased = self.twin.in_state(LEASED)
+        leased = self.twin.leased()
         if leased:
             page = self.rng.choice(leased)
             self.frontier.release(page)
-            self.twin.states[page] = DONE
+            self.twin.release(page)
+
+    def finish(self) -> None:
+        pages = [page for page in self.twin.states if not self.twin.leases[page]]
+        if pages:
+            page = self.rng.choice(pages)
+            self.frontier.finish(page)
+            if self.twin.states[page] == WAITING:
+                self.twin.states[page] = DONE
 
     def put_back(self) -> None:
-        pages = self.twin.in_state(LEASED)
+        pages = self.twin.leased()
         if pages:
             page = self.rng.choice(pages)
             self.frontier.put_back(page)
+            self.twin.release(page)
             self.twin.states[page] = WAITING
 
     def end_fetch(self) -> None:
@@ -332,10 +354,10 @@ class Pair:
         self.frontier.hold(site, change)
         self.twin.held[site] = n_held + change
 
-    def delay_site(self) -> None:
+    def set_ready_at(self) -> None:
         site, until = self.some_site(), self.now + self.rng.choice([-1.0, 0.5, 2.0])
-        self.frontier.delay_site(site, until)
-        self.twin.times[site] = max(self.twin.ready_time(site), until)
+        self.frontier.set_ready_at(site, until)
+        self.twin.times[site] = until
 
     def set_site(self) -> None:
         site, limit, delay = self.some_site(), self.rng.randrange(1, 4), self.rng.random()
@@ -349,7 +371,8 @@ class Pair:
     def act(self) -> str:
         """Do one thing to both, compare all that can be asked, and return what was done."""
         actions = [self.next_page] * 8 + [self.observe] * 6 + [self.release] * 6 + [self.add] * 3
-        actions += [self.end_fetch] * 4 + [self.put_back, self.hold, self.delay_site, self.accept]
+        actions += [self.end_fetch] * 4 + [self.put_back, self.hold]
+        actions += [self.set_ready_at, self.finish, self.accept]
         if self.rng.random() < 0.02:
             actions = [self.set_site]
         action = self.rng.choice(actions) if self.pages.n_sites else self.observe
@@ -374,9 +397,9 @@ class Pair:
             self.frontier.hold(site, -n_held)
         self.twin.held.clear()
         for _ in range(3 * len(self.pages)):
-            for page in self.twin.in_state(LEASED):
+            for page in self.twin.leased():
                 self.frontier.release(page)
-                self.twin.states[page] = DONE
+                self.twin.release(page)
             self.now += 1.0
             page = self.twin.next_page(self.now)
             assert self.frontier.next_page(self.now) == page
@@ -530,7 +553,7 @@ def test_a_site_inside_its_delay_lets_nothing_out() -> None:
 
 def test_a_later_time_stands_when_a_fetch_ends_with_a_sooner_one() -> None:
     frontier = frontier_of([0, 0])
-    frontier.delay_site(0, 20.0)
+    frontier.set_ready_at(0, 20.0)
     frontier.end_fetch(0, ready_at=5.0)
     assert frontier.site_ready_at(0) == 20.0
     assert leave(frontier, 19.0) == []
@@ -546,7 +569,7 @@ def test_ready_at_says_when_the_next_page_can_leave() -> None:
     assert frontier.ready_at() == math.inf
     frontier.release(0)
     assert frontier.ready_at() == 7.0
-    frontier.delay_site(0, 8.5)
+    frontier.set_ready_at(0, 8.5)
     assert frontier.ready_at() == 8.5
     assert leave(frontier, 8.5) == [1]
     frontier.release(1)
@@ -658,7 +681,7 @@ def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> No
             pages.add(str(number), "", pages.site(str(number)))
         frontier.observe(Visit(NO_PAGE, np.arange(first, first + 100, dtype=np.int32)))
         for number in range(first, first + 100, 2):
-            frontier.delay_site(number, 1.0 + number)
+            frontier.set_ready_at(number, 1.0 + number)
         check_invariants(frontier)
         expected = [*range(first + 99, first, -2), *expected]
     assert [frontier.next_page(0.0) for _ in expected] == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
 from time import monotonic, time
 
@@ -34,8 +33,12 @@ TICK = 0.01
 """Seconds between two looks at callbacks that are waited for."""
 
 PATIENCE = 10
-"""Ticks for which a site waits for the callback of a page. A tick passes only when the event loop
-is free, so that a callback that computes for a second is waited for, one that awaits is not."""
+"""Ticks for which a site waits for a callback that yields nothing more. A tick passes only when the
+event loop is free, so that a callback that computes for a second is waited for, one that awaits
+something is not."""
+
+MAX_PATIENCE = 10 * PATIENCE
+"""Ticks for which a site waits for a callback that goes on yielding."""
 
 MAX_WAITING_STARTS = 10_000
 """Start requests that wait at once; a longer `start()` goes on as they are handed out."""
@@ -82,12 +85,13 @@ class Dispatcher(FetchObserver):
         self._failed = failed
         self._leases = Leases()
         self._n_holding = 0
-        self._in_callback: deque[Lease] = deque()
+        self._in_callback: list[Lease] = []
         self._n_answered = 0
         self._is_patient = True
         self._ticks = 0
         self._ticker: CallLaterResult | None = None
-        self._starts: set[Request] = set()
+        self._yielded_starts: set[Request] = set()
+        self._waiting_starts: set[str] = set()
         self._room_for_starts: Deferred[None] | None = None
         self._is_closed = False
         self._alarm = engine.EngineAlarm(crawler)
@@ -109,8 +113,6 @@ class Dispatcher(FetchObserver):
         self._alarm.cancel()
         if self._ticker is not None:
             self._ticker.cancel()
-        if self._room_for_starts is not None:
-            self._room_for_starts.callback(None)
 
     # In
 
@@ -161,21 +163,25 @@ class Dispatcher(FetchObserver):
 
     def _add(self, request: Request, repeats: bool) -> bool:
         forget_inherited_slot(request)
+        is_start = request in self._yielded_starts
+        identity = self._identities.of_request(request)
         depth = request.meta.get("depth", 0)
         is_kept = self._frontier.add(
             Entry(
-                identity=self._identities.of_request(request),
+                identity=identity,
                 url=without_credentials(request.url),
                 site=site_of(request),
                 depth=depth if isinstance(depth, int) else 0,
                 priority=request.priority,
                 request=self._carried(request),
                 repeats=repeats,
-                is_seed=request in self._starts,
+                is_seed=is_start,
             )
         )
-        if is_kept is False:
-            self._starts.discard(request)
+        if is_start:
+            self._yielded_starts.discard(request)
+            if is_kept is not False:
+                self._waiting_starts.add(identity)
         return is_kept is not False
 
     def _carried(self, request: Request) -> object:
@@ -190,11 +196,15 @@ class Dispatcher(FetchObserver):
             return request
 
     async def room_for_start(self, request: Request) -> None:
-        """Wait until one more request of the spider's `start` may wait."""
-        while len(self._starts) >= MAX_WAITING_STARTS and not self._is_closed:
+        """Wait until one more request of the spider's `start` may wait.
+
+        Once the spider is closing it waits until Scrapy cancels it: from an endless `start` the
+        engine would else go on pulling requests without a pause.
+        """
+        while self._is_closed or len(self._waiting_starts) >= MAX_WAITING_STARTS:
             self._room_for_starts = Deferred()
             await maybe_deferred_to_future(self._room_for_starts)
-        self._starts.add(request)
+        self._yielded_starts.add(request)
 
     # Out
 
@@ -221,23 +231,18 @@ class Dispatcher(FetchObserver):
         elif isinstance(request, bytes):
             request = from_json(request, self._spider)
         assert isinstance(request, Request)
-        self._start_is_out(request)
         if request in self._leases:
             request = request.copy()  # one object that a spider yielded twice
-        lease = Lease(
-            request,
-            handout,
-            identity or self._identities.of_request(request),
-            request.dont_filter,
-        )
-        self._leases.begin(lease)
+        identity = identity or self._identities.of_request(request)
+        self._leases.begin(Lease(request, handout, identity, request.dont_filter))
         self._n_holding += 1
+        self._start_is_out(identity)
         return request
 
-    def _start_is_out(self, request: Request) -> None:
+    def _start_is_out(self, identity: str) -> None:
         """Let `start` go on once one of its requests is handed out."""
-        self._starts.discard(request)
-        if self._room_for_starts is not None and len(self._starts) < MAX_WAITING_STARTS:
+        self._waiting_starts.discard(identity)
+        if self._room_for_starts is not None and len(self._waiting_starts) < MAX_WAITING_STARTS:
             room, self._room_for_starts = self._room_for_starts, None
             room.callback(None)
 
@@ -273,6 +278,10 @@ class Dispatcher(FetchObserver):
         lease.request.dont_filter = True
         return lease.request
 
+    def progressed(self, lease: Lease) -> None:
+        """Note that the callback of a lease has yielded, or what it yielded was taken."""
+        lease.progressed_at = self._ticks
+
     def fetch_answered(self, request: Request, response: Response) -> None:
         lease = self._leases.of(request)
         if lease is not None:
@@ -296,7 +305,7 @@ class Dispatcher(FetchObserver):
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
         lease.state = State.ANSWERED
-        lease.answered_at = self._ticks
+        lease.answered_at = lease.progressed_at = self._ticks
         self._n_answered += 1
         if self._ticker is None:
             self._ticker = call_later(TICK, self._tick)
@@ -309,14 +318,19 @@ class Dispatcher(FetchObserver):
         """Let sites go on whose callbacks take too long to be waited for."""
         self._ticker = call_later(TICK, self._tick) if self._n_answered else None
         self._ticks += 1
-        waiting = self._in_callback
-        while waiting and not waiting[0].holds_site:
-            waiting.popleft()
-        if waiting and self._ticks - waiting[0].answered_at >= PATIENCE:
+        self._in_callback = [lease for lease in self._in_callback if lease.holds_site]
+        if any(map(self._is_slow, self._in_callback)):
             self._is_patient = False
-            while waiting:
-                self._let_go(waiting.popleft())
+            for lease in self._in_callback:
+                self._let_go(lease)
             self._wake()
+
+    def _is_slow(self, lease: Lease) -> bool:
+        """Whether a callback takes too long to be waited for."""
+        return (
+            self._ticks - lease.progressed_at >= PATIENCE
+            or self._ticks - lease.answered_at >= MAX_PATIENCE
+        )
 
     def _let_go(self, lease: Lease) -> None:
         if lease.holds_site:
@@ -330,7 +344,7 @@ class Dispatcher(FetchObserver):
         if lease is None:
             return
         if lease.state is State.ANSWERED and lease.pairs is not None:
-            self._is_patient = self._ticks - lease.answered_at < PATIENCE
+            self._is_patient = not self._is_slow(lease)
         self._end(lease)
         pairs = LinkPairs(request.url, []) if lease.pairs is None else lease.pairs()
         self._observe(lease, pairs, lease.links_are_entries)

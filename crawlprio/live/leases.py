@@ -66,8 +66,8 @@ class Lease:
         whether it comes back because its site was busy after all.
     holds_site
         whether its site still waits for it.
-    answered_at
-        ticks of the event loop at which it was answered.
+    answered_at, progressed_at
+        ticks of the event loop at which it was answered, and at which its callback last yielded.
     pairs
         makes what its page says; None until its callback has begun.
     error
@@ -86,6 +86,7 @@ class Lease:
     is_given_back: bool = False
     holds_site: bool = True
     answered_at: int = 0
+    progressed_at: int = 0
     pairs: Callable[[], LinkPairs] | None = None
     links_are_entries: bool = False
     error: str = ""

@@ -60,7 +60,8 @@ class LinksMiddleware:
             async for output in result:
                 yield output
             return
-        lease = None if crawl.dispatcher is None else crawl.dispatcher.lease_of(request)
+        dispatcher = crawl.dispatcher
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
         requests: list[Request] = []
         pairs: LinkPairs | None = None
         error = "callback did not end"
@@ -78,7 +79,11 @@ class LinksMiddleware:
                         continue
                 elif isinstance(output, Request):
                     requests.append(output)
+                if dispatcher is not None and lease is not None:
+                    dispatcher.progressed(lease)
                 yield output
+                if dispatcher is not None and lease is not None:
+                    dispatcher.progressed(lease)
             error = ""
         except Exception as exception:
             error = type(exception).__name__
