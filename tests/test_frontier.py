@@ -622,9 +622,11 @@ def test_fetches_that_the_frontier_did_not_hand_out_count_as_leases() -> None:
     assert frontier.n_leased == 2
 
 
-def test_a_page_that_was_fetched_otherwise_waits_no_more() -> None:
+def test_a_page_that_was_fetched_by_an_earlier_run_waits_no_more() -> None:
     frontier = frontier_of([0, 0, 0])
     frontier.observe(Visit(0, np.array([2], dtype=np.int32)))
+    assert frontier.state(0) == WAITING
+    frontier.finish(0)
     assert frontier.state(0) == DONE
     assert leave_one_by_one(frontier) == [1, 2]
 
@@ -653,8 +655,9 @@ def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert frontier.next_page(0.0) == 4
     assert frontier.next_page(0.0) == 3
-    frontier.observe(Visit(0, np.empty(0, dtype=np.int32)))
-    frontier.observe(Visit(1, np.empty(0, dtype=np.int32)))
+    for page in (0, 1):
+        frontier.observe(Visit(page, np.empty(0, dtype=np.int32)))
+        frontier.finish(page)
     frontier.release(3)
     assert leave_one_by_one(frontier) == [2, 5]
 

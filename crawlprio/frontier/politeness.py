@@ -137,6 +137,17 @@ class Politeness:
             asked = max(retry_after, 0.0)
         return max(pause, min(asked, self.max_back_off))
 
+    def rest_of_delay(self, delay: float, since_end: float | None) -> float:
+        """Return the seconds for which a resumed crawl starts no fetch on a site with this delay.
+
+        Parameters
+        ----------
+        since_end
+            seconds since the last run ended, by the wall clock; None if that is not known, as it
+            was killed: a fetch may have ended this moment.
+        """
+        return delay - max(since_end or 0.0, 0.0)
+
     def rest_of_pause(self, pause: float, paused_until: float, now: float) -> float:
         """Return the seconds left of a pause that an earlier run of the crawl recorded.
 

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from scrapy import signals
+from scrapy.utils.asyncio import call_later
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError, CrawlprioError
@@ -19,6 +20,7 @@ from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
+from crawlprio.live.request_json import from_json
 from crawlprio.live.virtual import VirtualWeb
 from crawlprio.orderings.base import Ordering
 from crawlprio.web.addresses import PrivateAddresses
@@ -177,7 +179,12 @@ class Crawl:
             recorder = self._open_recorder()
             web = self.web
             self.frontier = LocalFrontier(
-                self.config, recorder, truth=None if web is None else web.rank, failed=self.fail
+                self.config,
+                recorder,
+                truth=None if web is None else web.rank,
+                failed=self.fail,
+                priority_of=self._priority_of,
+                call_soon=partial(call_later, 0),
             )
             self.dispatcher = Dispatcher(
                 self._crawler,
@@ -188,6 +195,10 @@ class Crawl:
             )
         except CrawlprioError as error:
             self.refuse(error)
+
+    def _priority_of(self, saved: bytes) -> int:
+        assert self._crawler.spider is not None
+        return from_json(saved, self._crawler.spider).priority
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Queue plain pages as seeds, all at once and in this order; duplicates count once."""

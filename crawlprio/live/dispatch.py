@@ -336,7 +336,13 @@ class Dispatcher(FetchObserver):
         if lease.holds_site:
             lease.holds_site = False
             self._n_holding -= 1
-            self._frontier.let_go(lease.handout.lease)
+            if not lease.is_observed:
+                self._frontier.let_go(lease.handout.lease)
+
+    def observe(self, lease: Lease, pairs: LinkPairs) -> None:
+        """Learn what a leased page says before its callback has ended, in place of the end."""
+        if not lease.is_observed:
+            self._observe(lease, pairs, False)
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
@@ -346,8 +352,9 @@ class Dispatcher(FetchObserver):
         if lease.state is State.ANSWERED and lease.pairs is not None:
             self._is_patient = not self._is_slow(lease)
         self._end(lease)
-        pairs = LinkPairs(request.url, []) if lease.pairs is None else lease.pairs()
-        self._observe(lease, pairs, lease.links_are_entries)
+        if not lease.is_observed:
+            pairs = LinkPairs(request.url, []) if lease.pairs is None else lease.pairs()
+            self._observe(lease, pairs, True)
 
     def _end(self, lease: Lease) -> None:
         """Forget a lease, whose end the frontier is told of by the caller."""
@@ -360,6 +367,7 @@ class Dispatcher(FetchObserver):
 
     def _observe(self, lease: Lease, pairs: LinkPairs, links_are_entries: bool) -> None:
         """Tell the frontier what became of a leased page."""
+        lease.is_observed = True
         if lease.pairs is None:
             pairs.status = lease.status
         try:

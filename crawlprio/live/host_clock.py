@@ -93,11 +93,12 @@ class HostClock:
                 pause = min(politeness.adaptive * elapsed, politeness.max_adaptive)
                 rest = politeness.rest_of_pause(pause, fetched_at + pause, since)
                 pauses[site] = max(rest, pauses.get(site, 0.0))
-        # Of a run that was killed a fetch may have ended this moment.
         end = recorder.previous_end
-        since_end = 0.0 if end is None else max(since - end, 0.0)
+        since_end = None if end is None else since - end
         for site in range(recorder.pages.n_sites):
-            rest = max(sites.delay(site) - since_end, pauses.get(site, 0.0))
+            rest = max(
+                politeness.rest_of_delay(sites.delay(site), since_end), pauses.get(site, 0.0)
+            )
             if rest > 0:
                 sites.rest(site, now + rest)
 

@@ -14,6 +14,7 @@ any before            a middleware returns a request    retry: its page waits ag
 any before            a middleware returns any other    redirect: the new request waits on its
                       request                           own; a visit with its page as the one link
 `ANSWERED`            the callback takes too long       its site may go on; the lease stays
+`ANSWERED`            the callback says all it has to   the visit is observed, and not again
 any                   Scrapy is done with the request   the visit is observed, the lease ends
 ====================  ================================  ========================================
 
@@ -69,7 +70,9 @@ class Lease:
     answered_at, progressed_at
         ticks of the event loop at which it was answered, and at which its callback last yielded.
     pairs
-        makes what its page says; None until its callback has begun.
+        makes what its page says, for its visit; None until its callback has begun.
+    is_observed
+        whether its visit was observed before its callback ended.
     error
         why there is no page, in a word or two.
     """
@@ -88,7 +91,7 @@ class Lease:
     answered_at: int = 0
     progressed_at: int = 0
     pairs: Callable[[], LinkPairs] | None = None
-    links_are_entries: bool = False
+    is_observed: bool = False
     error: str = ""
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
@@ -51,6 +50,12 @@ class LocalFrontier:
     failed
         is called with the sentence when the ordering or the store fails at a moment when nobody has
         called.
+    priority_of
+        returns the priority of a saved request; it raises a `StoreError` for one that cannot be
+        made again, and so refuses to resume.
+    call_soon
+        calls a function at the end of this turn of the event loop; None commits each visit by
+        itself.
 
     Attributes
     ----------
@@ -67,6 +72,8 @@ class LocalFrontier:
         *,
         truth: Callable[[str], float] | None = None,
         failed: Callable[[CrawlprioError], object] = lambda error: None,
+        priority_of: Callable[[bytes], int] = priority_of,
+        call_soon: Callable[[Callable[[], object]], object] | None = None,
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
         self.carries_json_only = recorder.saves_requests
@@ -92,12 +99,14 @@ class LocalFrontier:
         )
         for host, (delay, limit) in config.slots.items():
             self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
-        self._requests = WaitingRequests(recorder)
+        self._priority_of = priority_of
+        self._requests = WaitingRequests(recorder, priority_of)
         # As in Scrapy, a request with dont_filter leaves its page new to those without.
         self._unfiltered: set[int] = set()
         self._leases: dict[int, _Lease] = {}
         self._n_leases = 0
-        self._commits_soon: CallLaterResult | None = None
+        self._call_soon = call_soon
+        self._commits_soon = False
         if recorder.resumes:
             self._resume()
         self._computations = Computations(self.queue, self._wake, failed)
@@ -111,9 +120,6 @@ class LocalFrontier:
 
     def close(self) -> None:
         self._computations.close()
-        if self._commits_soon is not None:
-            self._commits_soon.cancel()
-            self._commits_soon = None
 
     # Pages that come to wait
 
@@ -225,9 +231,10 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        if self._commits_soon is None:
-            self._commits_soon = call_later(0, self._commit)
-        self._recorder.record(evidence, ended.number, commits=False)
+        self._recorder.record(evidence, ended.number, commits=self._call_soon is None)
+        if self._call_soon is not None and not self._commits_soon:
+            self._commits_soon = True
+            self._call_soon(self._commit)
         self.queue.observe(evidence)
         self._release(ended)
 
@@ -254,7 +261,7 @@ class LocalFrontier:
 
     def _commit(self) -> None:
         """Put the visits observed in this turn of the event loop on disk, all at once."""
-        self._commits_soon = None
+        self._commits_soon = False
         try:
             self._recorder.commit()
         except CrawlprioError as error:
@@ -307,7 +314,7 @@ class LocalFrontier:
 
     def _restore_request(self, saved: SavedRequest) -> None:
         """Queue a request that an earlier run saved and did not end."""
-        priority = priority_of(saved.request)
+        priority = self._priority_of(saved.request)
         page, queue = saved.page, self.queue
         if self._requests.has(page):
             self._requests.add(page, priority, None, saved.number)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
 from crawlprio.live.recorder import SavedRequest
-from crawlprio.live.request_json import priority_of
 
 _Waiting = tuple[int, int, int | None, object]
 
@@ -25,8 +25,9 @@ class WaitingRequests:
     A saved request that is the only one of its page takes a byte of memory for each page known.
     """
 
-    def __init__(self, saved: SavedRequests) -> None:
+    def __init__(self, saved: SavedRequests, priority_of: Callable[[bytes], int]) -> None:
         self._saved = saved
+        self._priority_of = priority_of
         self._heaps: dict[int, list[_Waiting]] = {}
         self._alone = bytearray()
         self._n_added = 0
@@ -43,7 +44,7 @@ class WaitingRequests:
         if self._is_alone(page):
             self._alone[page] = 0
             saved = self._saved.saved_of(page)[0]
-            self._push(heap, priority_of(saved.request), None, saved.number)
+            self._push(heap, self._priority_of(saved.request), None, saved.number)
         self.n_more += bool(heap)
         self._push(heap, priority, request, number)
 

@@ -67,13 +67,14 @@ class LinksMiddleware:
         error = "callback did not end"
         if lease is not None:
             lease.pairs = partial(self._pairs_of, response, requests)
-            lease.links_are_entries, lease.error = True, error
+            lease.error = error
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and pairs is None:
                     pairs = output
-                    if lease is not None:
-                        lease.pairs, lease.links_are_entries = partial(_given, pairs), False
+                    if dispatcher is not None and lease is not None:
+                        lease.error = ""
+                        dispatcher.observe(lease, pairs)
                     if not self._passes_on():
                         self._crawler.stats.inc_value("item_scraped_count")
                         continue
@@ -104,7 +105,7 @@ class LinksMiddleware:
         lease = dispatcher.lease_of(response.request)
         if lease is not None and lease.pairs is None:
             lease.pairs = partial(self._pairs_of, response, [])
-            lease.links_are_entries, lease.error = True, type(exception).__name__
+            lease.error = type(exception).__name__
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Let a spider's `start` go on only as fast as its requests are handed out."""
@@ -184,7 +185,3 @@ class LinksMiddleware:
                 hashlib.blake2b(response.body, digest_size=8).digest(), "big", signed=True
             ),
         )
-
-
-def _given(pairs: LinkPairs) -> LinkPairs:
-    return pairs
