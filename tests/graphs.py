@@ -145,7 +145,8 @@ def earlier_and_new() -> Web:
     - historical parent: 2 has 0.8/2 = 0.4, 4 has 0.4/2 = 0.2: 2, 1, 4, 3.
     - historical random: 2 has order 2, 0.026 of the way through the scores: 0.8. Once 2 is fetched
       4 has order 4, 0.106 of the way: 0.8 again. 2, 4, 1, 3.
-    - random, 0.43 0.03 0.97 0.11 from order 1 on: 1, and it finds 3 with 0.97; 2, 4.
+    - random, clocks of 2.15 0.57 0.03 3.54 0.11 by order of discovery: 0 ends at 2.15, 1 at 2.71, 2
+      at 2.17; from there 3 runs to 5.71 and 4 to 2.29: 2, 4, 1, 3.
     """
     return Web(links={0: [1, 2], 1: [3], 2: [3, 4]})
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
 from crawlprio.orderings import kernels
-from crawlprio.pages import PageIds, Visit
+from crawlprio.pages import NO_PAGE, PageIds, Visit
 
 Keys = NDArray[np.float64]
 
@@ -235,10 +235,12 @@ class CompiledOrdering(Ordering):
         super().open(pages, truth)
         self.n_visits = 0
         self.n_ranked = 0
+        self.last_visited = NO_PAGE
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         seeds = visit.page < 0
         n_links = len(visit.targets)
+        parent = self.last_visited if seeds else visit.page
         kernels.first_keys(
             self.first_key_rule,
             self.seed_key if seeds else self.new_key,
@@ -247,6 +249,7 @@ class CompiledOrdering(Ordering):
             first,
             last,
             0 if seeds else self.n_visits + 1,
+            0.0 if parent < 0 else self.keys[parent],
             0.0 if seeds or n_links == 0 else self.keys[visit.page] / n_links,
             self.keys,
         )
@@ -254,6 +257,7 @@ class CompiledOrdering(Ordering):
     def observe(self, visit: Visit) -> Changed:
         if visit.page >= 0:
             self.n_visits += 1
+            self.last_visited = visit.page
             kernels.apply_evidence(
                 self.evidence_rule, self.keys, visit.page, visit.targets, self.n_ranked
             )

@@ -6,6 +6,8 @@ only.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -38,11 +40,16 @@ def first_key(
     table: NDArray[np.float64],
     page: int,
     step: int,
+    parent_key: float,
     parent_share: float,
 ) -> float:
-    """Key of a page when it is discovered, in visit number `step` (0: a seed)."""
+    """Key of a page when it is discovered, in visit number `step` (0: a seed).
+
+    `RANDOM`: the page's clock starts at the time `-parent_key` and runs for an exponentially
+    distributed time; the key is minus the time at which it ends. 1 - u is exact and above 0.
+    """
     if rule == RANDOM:
-        return uniform(seed, page)
+        return parent_key + math.log(1.0 - uniform(seed, page))
     if rule == STEP:
         return float(step)
     if rule == PARENT_SHARE:
@@ -61,12 +68,13 @@ def first_keys(
     first: int,
     last: int,
     step: int,
+    parent_key: float,
     parent_share: float,
     keys: NDArray[np.float64],
 ) -> None:
     """Write the keys of the pages first, ..., last - 1, all discovered in the same visit."""
     for page in range(first, last):
-        keys[page] = first_key(rule, constant, seed, table, page, step, parent_share)
+        keys[page] = first_key(rule, constant, seed, table, page, step, parent_key, parent_share)
 
 
 @njit(cache=True)

@@ -100,7 +100,7 @@ def take_links(
         first_key = np.nan if len(scores) == 0 else scores[graph_target]
         if np.isnan(first_key):
             first_key = kernels.first_key(
-                first_key_rule, new_key, random_seed, table, target, n_visits, parent_share
+                first_key_rule, new_key, random_seed, table, target, n_visits, key, parent_share
             )
         heaps.push(
             pages,

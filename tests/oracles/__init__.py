@@ -4,7 +4,7 @@ They must not know `crawlprio`: an oracle shares no code with what it judges.
 """
 
 from .base import Ordering, splitmix
-from .crawler import Topic, crawl, crawling
+from .crawler import Topic, crawl, crawling, drawn_from_a_list
 from .orderings import ORDERINGS
 from .rank import pagerank, partial_pagerank, rounded, true_pagerank
 from .text import occurrences, words
@@ -18,6 +18,7 @@ __all__ = [
     "Web",
     "crawl",
     "crawling",
+    "drawn_from_a_list",
     "occurrences",
     "pagerank",
     "partial_pagerank",

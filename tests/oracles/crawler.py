@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,4 +106,18 @@ def crawl(
     order: list[int] = []
     for record, _ in crawling(web, seeds, ordering, budget, topic, **options):
         order.append(record.crawled_pages[-1])
+    return order
+
+
+def drawn_from_a_list(web: Web, seeds: Sequence[int], rng: random.Random) -> list[int]:
+    """Return the order of a crawler that draws each next page from a list of those that wait."""
+    known = set(seeds)
+    waiting = list(dict.fromkeys(seeds))
+    order = []
+    while waiting:
+        page = waiting.pop(rng.randrange(len(waiting)))
+        order.append(page)
+        found = [u for u in web.links_of(page) if u not in known]
+        waiting += found
+        known |= set(found)
     return order

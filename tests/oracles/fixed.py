@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -26,14 +27,19 @@ class DepthFirst(Fixed):
 
 
 class Random(Fixed):
-    """The baseline of Baeza-Yates et al. 2005, section 4, from SplitMix64 by order of discovery."""
+    """Exponential clocks from SplitMix64 by order of discovery: exactly the keys of `random`.
+
+    Whether they make a random crawler is judged by `drawn_from_a_list`, which has none.
+    """
 
     def __init__(self, record: Record, seed: int = 0) -> None:
         super().__init__(record)
         self.seed = seed
 
     def score(self, page: int) -> float:
-        return splitmix(self.record.discovered.index(page), self.seed)
+        u = splitmix(self.record.discovered.index(page), self.seed)
+        started = self.settled[self.record.parent[page]] if page in self.record.parent else 0.0
+        return started + math.log(1.0 - u)
 
 
 class Omniscient(Fixed):

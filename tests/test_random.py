@@ -1,0 +1,150 @@
+"""`random` by distribution, against a crawler that draws each next page from a list."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+import pytest
+from driver import WebPages
+from graphs import power_law_web
+from oracles import Web, drawn_from_a_list
+from scipy.stats import chi2_contingency, chisquare
+
+from crawlprio.frontier import Frontier
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import Ordering, kernels, make_ordering
+from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.simulator import crawl_order
+
+LATE_AND_EARLY = Web(links={0: [1, 2, 3], 1: [4], 4: [5], 2: [6, 3]})
+"""Pages that are known from the start compete with some that are found late."""
+
+ALIKE = 0.001
+"""Samples of one distribution differ by more in one of a thousand tests; the seeds are fixed."""
+
+Crawl = Callable[[int], list[int]]
+
+
+class LotsAtDiscovery(Ordering):
+    """Not a random crawler: a page that was found long ago has drawn a low lot, or it were gone."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        self.keys[first:last] = [kernels.uniform(self.seed, page) for page in range(first, last)]
+
+
+def graph_of(web: Web) -> LinkGraph:
+    rows = [web.links_of(page) for page in range(max(web.pages) + 1)]
+    return LinkGraph(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+    )
+
+
+def simulated(web: Web, seeds: list[int], ordering_of: Callable[[int], Ordering]) -> Crawl:
+    graph = graph_of(web)
+    return lambda seed: crawl_order(graph, seeds, ordering_of(seed)).tolist()
+
+
+def listed(web: Web, seeds: list[int]) -> Crawl:
+    return lambda seed: drawn_from_a_list(web, seeds, random.Random(seed))
+
+
+def probability_alike(first: Iterable[Hashable], second: Iterable[Hashable]) -> float:
+    """The p-value of the chi-square test that two samples are of one distribution."""
+    counts = Counter(first), Counter(second)
+    kinds = sorted(counts[0] | counts[1], key=str)
+    found = chi2_contingency([[of[kind] for kind in kinds] for of in counts])
+    assert found.expected_freq.min() > 5
+    return float(found.pvalue)
+
+
+def random_ordering(seed: int) -> Ordering:
+    return make_ordering("random", {"seed": seed})
+
+
+def test_whole_orders_are_as_likely_as_in_draws_from_a_list() -> None:
+    web, seeds = LATE_AND_EARLY, [0]
+    n = 20_000
+    drawn = [tuple(listed(web, seeds)(seed)) for seed in range(n)]
+    clocks = simulated(web, seeds, random_ordering)
+    assert probability_alike(drawn, [tuple(clocks(seed)) for seed in range(n)]) > ALIKE
+    assert len(set(drawn)) == 60
+    lots = simulated(web, seeds, LotsAtDiscovery)
+    assert probability_alike(drawn, [tuple(lots(seed)) for seed in range(n // 4)]) < 1e-20
+
+
+def places_among_waiting(web: Web, seeds: list[int], order: list[int], seed: int) -> list[int]:
+    """How long each fetched page had waited beside the others, in tenths from longest to least.
+
+    The pages that wait share ten tenths in order of discovery; a page takes a point of its share.
+    Whatever the web, draws from a list make all tenths equally likely at every step.
+    """
+    rng = random.Random(seed)
+    waiting, known = list(seeds), set(seeds)
+    tenths = []
+    for page in order:
+        place = waiting.index(page)
+        tenths.append(int(10 * (place + rng.random()) / len(waiting)))
+        waiting.pop(place)
+        found = [u for u in web.links_of(page) if u not in known]
+        waiting += found
+        known |= set(found)
+    return tenths
+
+
+def test_old_and_new_pages_that_wait_are_equally_likely_at_every_step() -> None:
+    web, seeds = power_law_web(1500, seed=4), [3, 700, 41]
+
+    def uniformity(crawl: Crawl) -> float:
+        tenths = [t for n in range(5) for t in places_among_waiting(web, seeds, crawl(n), n)]
+        assert len(tenths) > 5000
+        return float(chisquare(np.bincount(tenths, minlength=10)).pvalue)
+
+    assert uniformity(listed(web, seeds)) > ALIKE
+    assert uniformity(simulated(web, seeds, random_ordering)) > ALIKE
+    assert uniformity(simulated(web, seeds, LotsAtDiscovery)) < 1e-20
+
+
+def test_seeds_that_come_during_the_crawl_are_as_likely_as_what_waits() -> None:
+    web = Web(links={0: [1, 2, 3]})
+    fifth = []
+    for seed in range(4000):
+        pages = WebPages(web)
+        frontier = Frontier(make_ordering("random", {"seed": seed}), pages)
+        frontier.observe(pages.seeds([0]))
+        for _ in range(2):
+            page = frontier.next_page(0.0)
+            frontier.observe(pages.visit(page))
+            frontier.release(page)
+        frontier.observe(pages.seeds([7, 8]))
+        fifth.append(pages.numbers[frontier.next_page(0.0)] in (7, 8))
+    assert np.mean(fifth) == pytest.approx(0.5, abs=3 * 0.5 / 4000**0.5)
+
+
+def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks() -> None:
+    pages = WebPages(Web(links={0: [1, 2]}))
+    ordering = make_ordering("random")
+    frontier = Frontier(ordering, pages)
+    frontier.observe(pages.seeds([0]))
+    assert ordering.initial_key == -1.0
+    frontier.observe(pages.visit(frontier.next_page(0.0)))
+    assert ordering.initial_key == ordering.keys[0] - 1.0 < -1.0
+
+
+def test_clocks_are_told_apart_after_a_billion_pages_in_a_chain() -> None:
+    ordering = make_ordering("random")
+    pages = WebPages(Web(links={0: list(range(1, 1001))}))
+    ordering.open(pages)
+    ordering.learn(pages.seeds([0]), 1)
+    ordering.keys[0] = -1e9
+    visit = pages.visit(0)
+    ordering.learn(visit, len(pages))
+    assert len(np.unique(ordering.keys[1:1001])) == 1000
+    assert ordering.keys[1:1001].max() <= -1e9
+    assert visit.page != NO_PAGE
