@@ -21,6 +21,7 @@ from crawlprio.store import (
     StoreInUse,
     discard_unfinished,
     keep_existing,
+    make_private_folder,
 )
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import Budgets
@@ -314,7 +315,7 @@ class Recorder:
         if path is None:
             return None
         if self._config.resumes:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             return Store.create(path)
         try:
             keep_existing(path)

@@ -95,9 +95,9 @@ def to_json(
 def from_json(data: bytes, spider: Spider) -> Request:
     """Return the request that `to_json` wrote.
 
-    Nothing that the data name is imported, but for codecs of Python's own, and nothing is called
-    but the constructor of a `Request` class that is loaded already. Only methods that the spider
-    adds to those of all spiders may be callbacks, and `parse`.
+    Nothing that the data name is imported, but for Python's own codecs; nothing is called but the
+    constructor of a `Request` class that is loaded already. Callbacks are `parse` or methods that
+    the spider adds to those of all spiders.
 
     Raises
     ------
@@ -369,6 +369,6 @@ def priority_of(data: bytes) -> int:
     """Return the priority of a request as `to_json` wrote it; 0 where it is not whole."""
     try:
         priority = loads(data.decode()).get("priority", 0)
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, ArithmeticError, RecursionError, AttributeError):
         return 0
-    return priority if isinstance(priority, int) else 0
+    return priority if type(priority) is int else 0

@@ -1,7 +1,4 @@
-"""Moves what a store's write-ahead log holds into the store, beside the writing.
-
-It must not know what is written.
-"""
+"""Moves what a store's write-ahead log holds into the store, beside the writing."""
 
 from __future__ import annotations
 
@@ -57,6 +54,15 @@ class Checkpoints:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+    def move_all(self) -> None:
+        """Move the whole log into the store and empty it, as far as readers let that happen.
+
+        Those who read a snapshot just now are waited for, a second at most.
+        """
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("PRAGMA busy_timeout = 1000")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _move_most(self) -> None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
