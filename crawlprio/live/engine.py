@@ -78,6 +78,12 @@ def wake(crawler: Crawler) -> None:
         slot.nextcall.schedule()
 
 
+def is_shell(crawler: Crawler) -> bool:
+    """Return whether a person asks for each page, in `scrapy shell`: its spider never ends."""
+    slot = crawler.engine._slot
+    return slot is not None and not slot.close_if_idle
+
+
 def requests_in_progress(crawler: Crawler) -> Set[Request]:
     """Return the requests handed out that are not done with, callback and items included."""
     slot = crawler.engine._slot

@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from crawlprio.config import read_setting
 from crawlprio.errors import StoreError
 from crawlprio.frontier import Frontier
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES
@@ -193,8 +194,9 @@ class PolitenessMiddleware(FetchGate):
         job = self._job
         if job is None or not job.config.politeness.max_crawl_delay:
             return
-        agent = self._crawler.settings.get("ROBOTSTXT_USER_AGENT") or request.headers.get(
-            "User-Agent", self._crawler.settings["USER_AGENT"]
+        settings = self._crawler.settings
+        agent = read_setting(settings, "ROBOTSTXT_USER_AGENT") or request.headers.get(
+            "User-Agent", read_setting(settings, "USER_AGENT")
         )
         seconds = _crawl_delay(robotparser, agent)
         if seconds is None:
@@ -226,12 +228,12 @@ class PolitenessMiddleware(FetchGate):
         settings = self._crawler.settings
         engine.silence_downloader_delays(self._crawler)
         self._go_on(self._job)
-        if settings.getbool("AUTOTHROTTLE_ENABLED"):
+        if read_setting(settings, "AUTOTHROTTLE_ENABLED"):
             logger.warning(
                 "AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays; use "
                 "CRAWLPRIO_ADAPTIVE_DELAY for one that follows the site's response time."
             )
-        if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        if read_setting(settings, "CONCURRENT_REQUESTS_PER_IP"):
             logger.warning(
                 "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts by host; use "
                 "CONCURRENT_REQUESTS_PER_DOMAIN."

@@ -19,10 +19,13 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
+from crawlprio.config import download_handler, read_setting
+from crawlprio.errors import ConfigError
+from crawlprio.live import engine
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import CheckingResolver
 from crawlprio.live.virtual import VirtualWeb
-from crawlprio.web.addresses import PRIVATE_ADDRESSES, PrivateAddresses
+from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -42,14 +45,17 @@ _PRIVATE_OF: WeakKeyDictionary[Crawler, PrivateAddresses] = WeakKeyDictionary()
 def private_addresses(crawler: Crawler) -> PrivateAddresses:
     """Return what says which private addresses a crawl may fetch from; always the same one.
 
-    In a virtual crawl, which opens no connection but to loopback, and in `scrapy shell`, where a
-    person asks for each page, all may be fetched from.
+    In a virtual crawl, which opens no connection but to loopback, all may be fetched from.
+
+    Raises
+    ------
+    ConfigError
+        if CRAWLPRIO_PRIVATE_ADDRESSES has a bad value: which addresses are meant is not guessed.
     """
     private = _PRIVATE_OF.get(crawler)
     if private is None:
-        mode = crawler.settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
-        is_shell = crawler.settings.getbool("KEEP_ALIVE")
-        if VirtualWeb.of(crawler) is not None or is_shell or mode not in PRIVATE_ADDRESSES:
+        mode = read_setting(crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        if VirtualWeb.of(crawler) is not None:
             mode = "allow"
         private = _PRIVATE_OF[crawler] = PrivateAddresses(mode)
     return private
@@ -68,13 +74,15 @@ class RefusalMiddleware(FetchObserver):
     are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
     (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
 
+    In `scrapy shell`, where a person asks for each page, no address is refused.
+
     Its place is between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._private = PrivateAddresses("allow")
-        self._max_redirects = crawler.settings.getint("REDIRECT_MAX_TIMES")
+        self._private = PrivateAddresses("refuse")
+        self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
@@ -119,13 +127,19 @@ class RefusalMiddleware(FetchObserver):
         self._crawler.stats.inc_value(f"crawlprio/refused/{reason}")
 
     def _spider_opened(self) -> None:
-        self._private = private_addresses(self._crawler)
-        if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+        settings = self._crawler.settings
+        try:
+            self._private = private_addresses(self._crawler)
+        except ConfigError as error:
+            raise engine.refuse_to_start(self._crawler, error) from None
+        if engine.is_shell(self._crawler):
+            self._private = PrivateAddresses("allow")
+        if not self._private.is_open and read_setting(settings, "TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
             observe_fetches(self._crawler, self)
         for scheme in ("http", "https"):
-            handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+            handler = download_handler(settings, scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
                 logger.info(
                     "The download handler for %s resolves names itself: of private addresses only "

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine, garbage
 from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
@@ -56,7 +56,7 @@ class Scheduler(BaseScheduler):
         self._dispatcher: Dispatcher | None = None
         self._failure: CrawlprioError | None = None
         self._dupefilter: BaseDupeFilter | None = None
-        self._is_open = False
+        self._tunes_gc = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Scheduler:
@@ -84,8 +84,9 @@ class Scheduler(BaseScheduler):
         ordering = Job.of(self._crawler).config.ordering
         with saying_that_it_compiles():
             compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
-        garbage.crawl_begins()
-        self._is_open = True
+        if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
+            garbage.crawl_begins()
+            self._tunes_gc = True
         try:
             self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
         except CrawlprioError as error:
@@ -93,15 +94,15 @@ class Scheduler(BaseScheduler):
             self._failure = error
             return
         self._warn_of_what_is_not_gone_on_with()
-        dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
+        dupefilter = load_object(read_setting(self._crawler.settings, "DUPEFILTER_CLASS"))
         if dupefilter is not load_object(_STOCK_DUPEFILTER):
             self._dupefilter = build_from_crawler(dupefilter, self._crawler)
             self._dupefilter.open()
 
     def close(self, reason: str) -> None:
-        if self._is_open:
+        if self._tunes_gc:
             garbage.crawl_ends()
-            self._is_open = False
+            self._tunes_gc = False
         if self._dispatcher is not None:
             self._dispatcher.close()
         if self._dupefilter is not None:
@@ -164,7 +165,7 @@ class Scheduler(BaseScheduler):
 
     def _warn_of_what_is_not_gone_on_with(self) -> None:
         """Say what a job directory holds, or lacks, so that the crawl starts anew."""
-        folder = job_dir(self._crawler.settings)
+        folder = read_setting(self._crawler.settings, "JOBDIR")
         if folder is None:
             return
         job = Job.of(self._crawler)
