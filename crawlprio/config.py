@@ -17,8 +17,8 @@ from scrapy.settings import BaseSettings, default_settings
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.setting_kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.setting_table import SETTINGS
+from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.topic import HotQueue, Topic
 
 logger = logging.getLogger("crawlprio")

@@ -16,7 +16,7 @@ LOG_LEVEL = "INFO"
 # A faster event loop, where it is installed (the extra `fast`).
 ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None
 
-# Begin of what docs/write_settings.py writes from crawlprio/setting_table.py.
+# Begin of what docs/write_settings.py writes from crawlprio/setting_table/.
 
 # What comes first
 
@@ -89,7 +89,7 @@ CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000
 # None: no limit.
 CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 
-# Pages that wait at any time; the least promising beyond are dropped. None: no limit.
+# Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 
 # Which private addresses and local names may be fetched from: those where the seeds are, all of

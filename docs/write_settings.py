@@ -9,20 +9,19 @@ import json
 import textwrap
 from pathlib import Path
 
-from crawlprio.setting_kinds import Setting
-from crawlprio.setting_table import SECTIONS, Section
+from crawlprio.setting_table import SECTIONS, Section, Setting
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "settings.md"
 PROJECT = DOCS.parent / "crawlprio" / "settings.py"
 
-BEGIN = "# Begin of what docs/write_settings.py writes from crawlprio/setting_table.py."
+BEGIN = "# Begin of what docs/write_settings.py writes from crawlprio/setting_table/."
 END = "# End of what docs/write_settings.py writes."
 
 INTRODUCTION = """\
 # Settings
 
-<!-- Written by docs/write_settings.py from crawlprio/setting_table.py. -->
+<!-- Written by docs/write_settings.py from crawlprio/setting_table/. -->
 
 Every setting that crawlprio reads. Set them as any of Scrapy's: in `settings.py`, in a spider's
 `custom_settings`, or with `-s NAME=VALUE`. All are checked when a crawl starts. A bad value, or a

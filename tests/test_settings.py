@@ -23,8 +23,9 @@ from crawlprio.config import CrawlConfig, misspelt_names, plot_path, read_settin
 from crawlprio.errors import ConfigError
 from crawlprio.evaluation import plots
 from crawlprio.middlewares import RefusalMiddleware
-from crawlprio.setting_kinds import Setting
-from crawlprio.setting_table import INTERNAL, PLOT_SUFFIXES, SECTIONS, SETTINGS
+from crawlprio.setting_table import SECTIONS, SETTINGS
+from crawlprio.setting_table.kinds import Setting
+from crawlprio.setting_table.surroundings import INTERNAL, PLOT_SUFFIXES
 from crawlprio.web.extensions import SKIP_EXTENSIONS
 
 OURS = [setting for setting in SETTINGS.values() if setting.is_ours]
@@ -98,7 +99,7 @@ READS = {
     *("get", "getbool", "getint", "getfloat", "getlist", "getdict", "getdictorlist"),
     *("getwithbase", "getpriority", "get_component_priority_dict_with_base", "pop", "items"),
 }
-MAY_READ = {"config.py", "setting_kinds.py", "setting_table.py", "settings.py"}
+MAY_READ = {"config.py"}
 SOURCES = {
     file.relative_to(ROOT / "crawlprio").as_posix(): ast.parse(file.read_text("utf-8"))
     for file in sorted((ROOT / "crawlprio").rglob("*.py"))

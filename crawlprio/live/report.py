@@ -116,6 +116,8 @@ class CrawlReport:
         console = _Console(quiet=not is_printed)
         if is_printed:
             table = Table(show_header=False)
+            table.add_column()
+            table.add_column(overflow="fold")
             for name, shown in rows:
                 table.add_row(name, Text(shown))
             console.print(table)

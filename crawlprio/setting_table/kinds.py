@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlprio.errors import ConfigError
 
@@ -299,6 +299,15 @@ class Setting:
     def parse(self, value: Any) -> Any:
         """Return a value of it as crawlprio uses it; ConfigError if it is not allowed."""
         return checked(self.name, self.kind, value)
+
+
+class Section(NamedTuple):
+    """Settings that belong together; `is_written`: whether the bundled project lists them."""
+
+    title: str
+    about: str
+    settings: tuple[Setting, ...]
+    is_written: bool = True
 
 
 def can_write(path: Path) -> bool:
