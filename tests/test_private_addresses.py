@@ -154,7 +154,7 @@ def test_a_mode_that_is_none_is_one_sentence() -> None:
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": "some"})
     assert run.messages(logging.ERROR) == [
-        "CRAWLPRIO_PRIVATE_ADDRESSES is 'some'; known values: allow, refuse, seeds."
+        'CRAWLPRIO_PRIVATE_ADDRESSES is \'some\'; give "allow", "refuse" or "seeds".'
     ]
 
 

@@ -103,6 +103,31 @@ def test_only_html_has_links_and_every_page_is_an_item(
     assert (pairs.n_bytes, pairs.outside) == (len(body), [])
 
 
+@pytest.mark.parametrize(("follows", "n_targets"), [(False, 0), (True, 2)])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        ("<a href=x rel=nofollow>x</a><a href=y rel='ugc nofollow'>y</a>", {}),
+        ("<meta name=robots content=nofollow><a href=x>x</a><a href=y>y</a>", {}),
+        ("<a href=x>x</a><a href=y>y</a>", {"X-Robots-Tag": "nofollow"}),
+    ],
+)
+def test_nofollow_is_obeyed_unless_the_setting_says_otherwise(
+    body: str, headers: dict[str, str], follows: bool, n_targets: int
+) -> None:
+    spider = make_spider({"CRAWLPRIO_FOLLOW_NOFOLLOW": follows}, seeds=SEED)
+    pairs = only_item(spider, answer(body, headers=headers))
+    assert (len(pairs.targets), len(pairs.outside)) == (n_targets, 2 - n_targets)
+
+
+def test_the_extensions_that_are_skipped_are_a_setting() -> None:
+    body = "<a href=a.pdf>a</a><a href=b.js>b</a><a href=c.html>c</a>"
+    for extensions, followed in ((None, ["b.js", "c.html"]), ("js,html", ["a.pdf"])):
+        settings = {} if extensions is None else {"CRAWLPRIO_SKIP_EXTENSIONS": extensions}
+        pairs = only_item(make_spider(settings, seeds=SEED), answer(body))
+        assert pairs.targets == [f"{SEED}{name}" for name in followed]
+
+
 def test_robots_meta_nofollow_puts_all_links_outside() -> None:
     body = "<meta name=robots content=nofollow><a href=x>x</a><a href=http://b.org/>b</a>"
     pairs = only_item(make_spider(seeds=SEED), answer(body))

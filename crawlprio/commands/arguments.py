@@ -133,9 +133,9 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     """Return what TOPIC and TOPIC_OPTIONS say; `words`, where given, stand in for TOPIC."""
     from scrapy.settings import BaseSettings
 
-    from crawlprio.config import CrawlConfig
+    from crawlprio.config import CrawlConfig, read_setting
 
     topic = BaseSettings()
-    topic.set("TOPIC", settings.get("TOPIC") if words is None else words)
-    topic.set("TOPIC_OPTIONS", settings.get("TOPIC_OPTIONS"))
+    topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
+    topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
     return CrawlConfig.from_settings(topic)

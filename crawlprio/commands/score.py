@@ -45,7 +45,7 @@ class Command(OneLineCommand):
         return "[options] STORE|GRAPH"
 
     def short_desc(self) -> str:
-        return "Score the pages of a crawl by importance, and the order in which it fetched them"
+        return "Say how important the pages of a crawl are, and judge its order"
 
     def long_desc(self) -> str:
         return (

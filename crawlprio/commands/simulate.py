@@ -60,7 +60,7 @@ class Command(OneLineCommand):
         return "[options] GRAPH"
 
     def short_desc(self) -> str:
-        return "Crawl a link graph in memory under one or more orderings and compare them"
+        return "Crawl a link graph in memory under several orderings"
 
     def long_desc(self) -> str:
         return (

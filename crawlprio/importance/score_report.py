@@ -19,10 +19,14 @@ from crawlprio.evaluation.plots import plot_cumulative
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
+from crawlprio.orderings import ORDERINGS
 from crawlprio.ranking.pagerank import round_significant
 
 LEAST_WIDTH = 100
 """Columns of a table at least: on a narrower terminal lines wrap, and no figure is cut."""
+
+NAME_WIDTH = max(map(len, ORDERINGS))
+"""Columns of the names of orderings, so that none is broken; import paths are."""
 
 
 def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
@@ -41,11 +45,11 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _say(console, "\nThe order of a graph's pages is judged with --order FILE.")
     if order_name is None or not ordered:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("importance", "order"):
-        table.add_column(heading, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("importance", overflow="fold")
+    table.add_column("order", overflow="fold", min_width=NAME_WIDTH)
     for heading in ("fetched", "average", *(f"{100 * mark:g} %" for mark in MARKS), "tau"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len("average"))
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
     for scored in ordered:
         rows = {order_name: scored.order, "bound": scored.bound, "random": scored.random()}
         for name, figures in rows.items():
@@ -147,8 +151,8 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
             console,
             f"{scored.n_known:,} pages count; mean {spread['mean']:.4g}, median "
             f"{spread['median']:.4g}, most {spread['most']:.4g}; {spread['zero']:.1%} have 0; the "
-            f"first 1 % of pages hold {_percent(spread['top_1_percent'])} of the total, "
-            f"{spread['total']:.6g}.",
+            f"first 1 % of pages hold {_percent(spread['top_1_percent'])} of all importance, which "
+            f"sums to {spread['total']:.6g}.",
         )
     for remark in scored.remarks:
         _say(console, remark)

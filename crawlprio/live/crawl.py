@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -138,7 +139,7 @@ class Crawl:
 
     # Life
 
-    def serve(self, recording: str | None) -> VirtualWeb:
+    def serve(self, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and send all requests of the crawl there.
 
         To be called while the crawler's settings can still be changed.

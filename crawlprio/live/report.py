@@ -12,9 +12,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
+from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
@@ -32,7 +34,14 @@ COMPARED = ("breadth-first", "random")
 """The orderings that a crawl of a known web is held against."""
 
 
-_CHOSEN = frozenset({"out-of-scope", "nofollow", "not-html"})
+BUDGETS = {
+    "site-budget": "CRAWLPRIO_MAX_PAGES_PER_SITE",
+    "domain-budget": "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
+    "pattern-budget": "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
+}
+"""The settings that cut a crawl, by the names under which `crawlprio/refused/` counts the links."""
+
+_CHOSEN = frozenset({"out-of-scope", "nofollow", "extension"})
 """What a crawl leaves out by its own scope, and which the table does not name."""
 
 
@@ -62,7 +71,7 @@ class CrawlReport:
         self._started_at = monotonic()
         if not self._crawl.is_running:
             return
-        if not (self._crawler.settings.getbool("CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
+        if not (read_setting(self._crawler.settings, "CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
             return
         self._progress = Progress(
             SpinnerColumn(),
@@ -103,12 +112,18 @@ class CrawlReport:
         for name, value in figures.items():
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
         rows = [(name, _shown(value)) for name, value in figures.items()]
-        logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
-        console = _Console(quiet=not self._crawler.settings.getbool("CRAWLPRIO_PRINT"))
-        table = Table(show_header=False)
-        for name, shown in rows:
-            table.add_row(name, shown)
-        console.print(table)
+        is_printed = read_setting(self._crawler.settings, "CRAWLPRIO_PRINT")
+        console = _Console(quiet=not is_printed)
+        if is_printed:
+            table = Table(show_header=False)
+            table.add_column()
+            table.add_column(overflow="fold")
+            for name, shown in rows:
+                table.add_row(name, Text(shown))
+            console.print(table)
+        else:
+            lines = "\n".join(f"  {name}: {value}" for name, value in rows)
+            logger.info("Crawl report:\n%s", lines)
         if self._crawl.web is not None:
             try:
                 self._judge(self._crawl.web, console)
@@ -121,7 +136,7 @@ class CrawlReport:
         counts, pages, store = crawl.recorder.figures, crawl.recorder.pages, crawl.recorder.store
         figures: dict[str, str | float] = {
             "ordering": crawl.config.ordering_name,
-            "ended because": reason,
+            "ended because": self._why_ended(reason),
             "pages fetched": counts.n_visits,
             "unique pages": counts.n_unique,
             "failed": counts.n_failed,
@@ -148,6 +163,19 @@ class CrawlReport:
         if store is not None:
             figures["recorded in"] = str(store.path)
         return figures
+
+    def _why_ended(self, reason: str) -> str:
+        """Scrapy's reason, and which settings kept the crawl from going further."""
+        cuts = []
+        for budget, setting in BUDGETS.items():
+            n_links = self._crawler.stats.get_value(f"crawlprio/refused/{budget}", 0)
+            if n_links:
+                cuts.append(f"{n_links:,} links refused by {setting}")
+        frontier = self._crawl.frontier
+        if frontier is not None and frontier.queue.n_dropped:
+            n_dropped = frontier.queue.n_dropped
+            cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
+        return "; ".join([reason, *cuts])
 
     def _refused(self) -> str:
         """What was not fetched, or not read to its end, for its own sake: reasons and counts."""
@@ -183,22 +211,24 @@ class CrawlReport:
                 orders[name] = crawl_order(graph, seeds, make_ordering(name), budget=budget)
         orders["upper-bound"] = best_order(ranks, within)[:budget]
         shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
-        console.print(f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:")
+        console.print(
+            f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:", markup=False
+        )
         table = Table()
         table.add_column("pages chosen by")
         table.add_column("share of all PageRank", justify="right")
         for name, gathered in shares.items():
             of_crawl = " (this crawl)" if name == ours else ""
-            table.add_row(f"{name}{of_crawl}", f"{gathered[-1]:.1%}" if budget else "-")
+            table.add_row(Text(f"{name}{of_crawl}"), f"{gathered[-1]:.1%}" if budget else "-")
         console.print(table)
-        plot = self._crawler.settings.get("CRAWLPRIO_PLOT")
-        if plot and plot != "None":
+        plot = read_setting(self._crawler.settings, "CRAWLPRIO_PLOT")
+        if plot is not None:
             plot_cumulative(
                 {name: curve(gathered, n_pages=n_reachable) for name, gathered in shares.items()},
                 plot,
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
-            console.print(f"The curves as a picture: {plot}")
+            console.print(f"The curves as a picture: {plot}", markup=False)
 
 
 def _per_second(figures: Figures, elapsed: float) -> float:

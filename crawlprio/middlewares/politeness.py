@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from crawlprio.config import read_setting
 from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
@@ -148,8 +149,9 @@ class PolitenessMiddleware(FetchGate):
         crawl = self._crawl
         if not (crawl.is_running and crawl.config.politeness.max_crawl_delay):
             return
-        agent = self._crawler.settings.get("ROBOTSTXT_USER_AGENT") or request.headers.get(
-            "User-Agent", self._crawler.settings["USER_AGENT"]
+        settings = self._crawler.settings
+        agent = read_setting(settings, "ROBOTSTXT_USER_AGENT") or request.headers.get(
+            "User-Agent", read_setting(settings, "USER_AGENT")
         )
         seconds = _crawl_delay(robotparser, agent)
         if seconds is None:
@@ -174,12 +176,12 @@ class PolitenessMiddleware(FetchGate):
         observe_fetches(self._crawler, self)
         settings = self._crawler.settings
         engine.silence_downloader_delays(self._crawler)
-        if settings.getbool("AUTOTHROTTLE_ENABLED"):
+        if read_setting(settings, "AUTOTHROTTLE_ENABLED"):
             logger.warning(
                 "AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays; use "
                 "CRAWLPRIO_ADAPTIVE_DELAY for one that follows the site's response time."
             )
-        if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        if read_setting(settings, "CONCURRENT_REQUESTS_PER_IP"):
             logger.warning(
                 "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts by host; use "
                 "CONCURRENT_REQUESTS_PER_DOMAIN."

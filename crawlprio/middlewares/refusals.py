@@ -15,6 +15,7 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
+from crawlprio.config import download_handler, read_setting
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import CheckingResolver
@@ -47,6 +48,8 @@ class RefusalMiddleware(FetchObserver):
     are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
     (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
 
+    In `scrapy shell`, where a person asks for each page, no address is refused.
+
     Its place is between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
     """
 
@@ -54,7 +57,7 @@ class RefusalMiddleware(FetchObserver):
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
         self._private = PrivateAddresses("refuse")
-        self._max_redirects = crawler.settings.getint("REDIRECT_MAX_TIMES")
+        self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
@@ -99,15 +102,16 @@ class RefusalMiddleware(FetchObserver):
         self._crawler.stats.inc_value(f"crawlprio/refused/{reason}")
 
     def _spider_opened(self) -> None:
+        settings = self._crawler.settings
         if self._crawl.failure is not None:
             return
         self._private = self._crawl.addresses
-        if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+        if not self._private.is_open and read_setting(settings, "TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
             observe_fetches(self._crawler, self)
         for scheme in ("http", "https"):
-            handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+            handler = download_handler(settings, scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
                 logger.info(
                     "The download handler for %s resolves names itself: of private addresses only "

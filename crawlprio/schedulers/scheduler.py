@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
-from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live import garbage
 from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
@@ -50,7 +50,7 @@ class Scheduler(BaseScheduler):
         self._n_links_counted = 0
         self._own_dupefilter: BaseDupeFilter | None = None
         self._duplicates: BaseDupeFilter | None = None
-        self._tunes_garbage = False
+        self._tunes_gc = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Scheduler:
@@ -83,8 +83,9 @@ class Scheduler(BaseScheduler):
             return
         with saying_that_it_compiles():
             compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
-        garbage.crawl_begins()
-        self._tunes_garbage = True
+        if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
+            garbage.crawl_begins()
+            self._tunes_gc = True
         crawl.open_frontier()
         if crawl.failure is not None:
             return
@@ -92,9 +93,9 @@ class Scheduler(BaseScheduler):
         self._open_dupefilter()
 
     def close(self, reason: str) -> None:
-        if self._tunes_garbage:
+        if self._tunes_gc:
             garbage.crawl_ends()
-            self._tunes_garbage = False
+            self._tunes_gc = False
         if self.dispatcher is not None:
             self.dispatcher.close()
         if self._duplicates is not None:
@@ -153,11 +154,12 @@ class Scheduler(BaseScheduler):
     def _open_dupefilter(self) -> None:
         """Open the project's dupefilter; of Scrapy's own only the log of duplicates is used."""
         settings = self._crawler.settings
-        dupefilter = load_object(settings["DUPEFILTER_CLASS"])
+        dupefilter = load_object(read_setting(settings, "DUPEFILTER_CLASS"))
         if dupefilter is RFPDupeFilter:
-            debug = settings.getbool("DUPEFILTER_DEBUG")
             self._duplicates = RFPDupeFilter(
-                None, debug, fingerprinter=self._crawler.request_fingerprinter
+                None,
+                read_setting(settings, "DUPEFILTER_DEBUG"),
+                fingerprinter=self._crawler.request_fingerprinter,
             )
         else:
             self._duplicates = build_from_crawler(dupefilter, self._crawler)
@@ -172,7 +174,7 @@ class Scheduler(BaseScheduler):
 
     def _warn_not_resumed(self) -> None:
         """Warn of a job directory that holds, or will hold, nothing to resume from."""
-        folder = job_dir(self._crawler.settings)
+        folder = read_setting(self._crawler.settings, "JOBDIR")
         if folder is None:
             return
         recorder = self._crawl.recorder
