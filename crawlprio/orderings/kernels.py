@@ -7,8 +7,9 @@ only.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 CONSTANT, RANDOM, STEP, PARENT_SHARE, RANDOM_OF_TABLE = 0, 1, 2, 3, 4
 """Rules for the key of a page when it is discovered."""

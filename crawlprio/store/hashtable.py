@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 Hashes = NDArray[np.int64]
 Values = NDArray[np.int32]
