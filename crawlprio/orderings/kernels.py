@@ -18,7 +18,7 @@ NOTHING, COUNT_BACKLINKS, SPREAD_CASH, SHARE_VALUE = 0, 1, 2, 3
 """Rules for what the links of a fetched page do to the keys of their targets."""
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def uniform(seed: int, index: int) -> float:
     """Number `index` of the SplitMix64 sequence that starts at `seed`, as a float in [0, 1).
 
@@ -31,7 +31,7 @@ def uniform(seed: int, index: int) -> float:
     return float(x >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def first_key(
     rule: int,
     constant: float,
@@ -53,7 +53,7 @@ def first_key(
     return constant
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def first_keys(
     rule: int,
     constant: float,
@@ -70,7 +70,7 @@ def first_keys(
         keys[page] = first_key(rule, constant, seed, table, page, step, parent_share)
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def share_of_link(rule: int, key: float, n_links: int) -> float:
     """What each target of a fetched page with this key gains; 0 where the rule changes nothing."""
     if n_links == 0 or rule == NOTHING:
@@ -80,7 +80,7 @@ def share_of_link(rule: int, key: float, n_links: int) -> float:
     return key / n_links
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def apply_evidence(
     rule: int,
     keys: NDArray[np.float64],
