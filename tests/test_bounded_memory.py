@@ -52,8 +52,11 @@ class TestHashTable:
         )
     )
     @settings(deadline=None)
-    def test_it_finds_what_a_dictionary_does(self, runs: list[list[int]]) -> None:
-        table, twin = HashTable(), dict[int, int]()
+    @pytest.mark.parametrize("plain_until", [0, 500, 10**6])
+    def test_it_finds_what_a_dictionary_does(
+        self, plain_until: int, runs: list[list[int]]
+    ) -> None:
+        table, twin = HashTable(plain_until), dict[int, int]()
         first = 0
         for run in runs:
             taken = []
@@ -69,7 +72,7 @@ class TestHashTable:
 
     @pytest.mark.parametrize("shift", [0, 20, 44])
     def test_hashes_that_differ_in_few_bits_are_kept_apart_while_it_grows(self, shift: int) -> None:
-        table = HashTable()
+        table = HashTable(plain_until=0)
         hashes = [number << shift for number in range(5000)]
         assert all(table.add(hashed, number) for number, hashed in enumerate(hashes))
         assert not table.add(hashes[17], 1)

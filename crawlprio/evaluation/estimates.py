@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.importance import partial_pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.evaluation.estimates import COUNT, SPREAD, Estimate, plan_estimate
 from crawlprio.pages import PageIds
 

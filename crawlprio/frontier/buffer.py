@@ -6,9 +6,9 @@ It knows ranks and page ids; no sites, leases or times.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import heaps
 from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records
 

@@ -6,9 +6,9 @@ It knows what `crawlprio.frontier.heaps` knows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier.heaps import place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
 from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import bulk, heaps, records, site_heaps
-from crawlprio.frontier.buffer import LimitedBuffer, take_out
+from crawlprio.compiled import is_loaded
+from crawlprio.frontier import compiled_queue, records, site_heaps
+from crawlprio.frontier.buffer import LimitedBuffer
+from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
@@ -70,6 +72,10 @@ class CompiledFrontier:
         PageRank of a page in the whole graph, for orderings that need it.
     max_waiting
         pages that may wait, by the rule of `LimitedBuffer`; default None, no limit.
+    plain_until
+        pages known up to which the queue is a plain one, so that numba need not be loaded: it goes
+        over to compiled heaps when there are more, or when numba is loaded for something else.
+        Default 0, compiled from the start. The order is the same.
 
     Attributes
     ----------
@@ -88,6 +94,7 @@ class CompiledFrontier:
         hot_queue: HotQueue | None = None,
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
+        plain_until: int = 0,
     ) -> None:
         self.ordering = ordering
         self.pages = pages
@@ -113,8 +120,12 @@ class CompiledFrontier:
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
+        self._plain_until = plain_until
+        self._queue: Any = compiled_queue
+        if plain_until and not is_loaded():
+            self._queue = PlainQueue()
         if self._buffer is not None:
-            take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
+            self._queue.take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
         guard.open_ordering(ordering, pages, truth)
 
     def __len__(self) -> int:
@@ -166,7 +177,7 @@ class CompiledFrontier:
         sites, keys = self.pages.sites[:n_pages], self.ordering.keys
         is_all = changed is ALL_PAGES
         changed_ids = NO_PAGES if is_all else np.asarray(changed, dtype=np.int32)
-        bulk.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
+        self._queue.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
         if is_all:
             self._take(changed)
         elif self._by_call:
@@ -194,7 +205,7 @@ class CompiledFrontier:
             self._buffer.keep(page)
         if self.state(page) == WAITING:
             tier = max(tier, before - hot)
-            heaps.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
+            self._queue.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
             if self._by_call:
                 self._ask_site_keys(np.array([page], dtype=np.int32))
         else:
@@ -219,7 +230,7 @@ class CompiledFrontier:
     def finish(self, page: int) -> None:
         """End the wait of a page that was fetched in an earlier run of the crawl. O(log n)."""
         if self.state(page) == WAITING:
-            heaps.remove(*self._arrays, page, DONE)
+            self._queue.remove(*self._arrays, page, DONE)
             if self._by_call:
                 self._ask_site_keys(np.array([page], dtype=np.int32))
 
@@ -231,7 +242,7 @@ class CompiledFrontier:
         """Let a page wait with its present key."""
         known = page < self.ordering.n_pages
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
-        heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
+        self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
             self._ask_site_keys(np.array([page], dtype=np.int32))
 
@@ -251,7 +262,7 @@ class CompiledFrontier:
                 self._push(target, int(tiers[target]))
         dropped = buffer.surplus(n_pages, tiers, keys)
         if dropped is not None:
-            self.n_taken_out += int(take_out(*self._arrays, dropped))
+            self.n_taken_out += int(self._queue.take_out(*self._arrays, dropped))
             if self._by_call:
                 self._ask_site_keys(dropped)
 
@@ -263,14 +274,14 @@ class CompiledFrontier:
         now
             seconds on the clock that all calls share; it never goes back.
         """
-        page = heaps.pop(*self._arrays, now)
+        page = self._queue.pop(*self._arrays, now)
         if self._by_call and page >= 0:
             self._ask_site_keys(np.array([page], dtype=np.int32))
         return int(page)
 
     def release(self, page: int) -> None:
         """End a lease: the page is done and its site may lease another once its time has come."""
-        heaps.release(*self._arrays, page)
+        self._queue.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
         """Note that a fetch on a site ended; the next may start at `ready_at`, not sooner.
@@ -279,7 +290,7 @@ class CompiledFrontier:
         early.
         """
         self._grow()
-        heaps.end_fetch(*self._arrays, site, ready_at, ends_visit)
+        self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
 
     def is_on_visit(self, site: int) -> bool:
         """Return whether a fetch on a site, started now, goes on with a visit of several pages."""
@@ -292,7 +303,7 @@ class CompiledFrontier:
         """
         self._grow()
         self._sites["n_leased"][site] += n_fetches
-        heaps.place_site(*self._arrays, site)
+        self._queue.place_site(*self._arrays, site)
 
     def site_limit(self, site: int) -> int:
         """Return how many leases a site may have at once."""
@@ -308,7 +319,7 @@ class CompiledFrontier:
         """Let no fetch start on a site before `ready_at`, and from then on."""
         self._grow()
         self._sites["ready_at"][site] = ready_at
-        heaps.place_site(*self._arrays, site)
+        self._queue.place_site(*self._arrays, site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
         """Give one site its own limit of leases or its own delay from start to start."""
@@ -317,14 +328,14 @@ class CompiledFrontier:
             self._sites["limit"][site] = limit
         if delay is not None:
             self._sites["delay"][site] = delay
-        heaps.place_site(*self._arrays, site)
+        self._queue.place_site(*self._arrays, site)
 
     def ready_at(self) -> float:
         """Return when the first waiting page can leave: 0 for now, inf if that takes a release."""
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
-            return site_heaps.soonest(self._heap)
+            return float(self._queue.soonest(self._heap))
         return math.inf
 
     def accept(self, result: Keys) -> None:
@@ -344,11 +355,11 @@ class CompiledFrontier:
         """Bring the keys of waiting pages up to date with the ordering's."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
-            bulk.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+            self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
             if self._by_call:
                 self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):
-            bulk.rekey_pages(*self._arrays, changed, self.ordering.keys)
+            self._queue.rekey_pages(*self._arrays, changed, self.ordering.keys)
 
     def _ask_site_keys(self, changed: NDArray[np.integer]) -> None:
         """Ask the ordering for the keys of the sites of these pages."""
@@ -361,7 +372,7 @@ class CompiledFrontier:
                     float(self._pages["key"][head]),
                     int(self._sites["n_waiting"][site]),
                 )
-                heaps.place_site(*self._arrays, site)
+                self._queue.place_site(*self._arrays, site)
 
     def _new_sites(self, n: int) -> NDArray[np.void]:
         sites = np.zeros(n, dtype=records.SITE)
@@ -391,3 +402,12 @@ class CompiledFrontier:
         self._n_pages = n_pages
         self._n_sites = n_sites
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
+        if self._queue is not compiled_queue and (n_pages > self._plain_until or is_loaded()):
+            self._compile()
+
+    def _compile(self) -> None:
+        """Go over from the plain queue to compiled heaps, built from the records. O(n)."""
+        self._queue = compiled_queue
+        self._totals["n_ready"] = self._totals["n_delayed"] = 0
+        keys = self._pages["key"].copy()
+        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)

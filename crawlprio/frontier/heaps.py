@@ -16,10 +16,8 @@ Invariants (checked by the tests after every action):
 
 from __future__ import annotations
 
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.frontier.pairing import add, cut, join_children, stand_alone, take_out
-from crawlprio.frontier.prefetching import prefetch
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -36,9 +34,6 @@ from crawlprio.frontier.records import (
     Records,
 )
 from crawlprio.frontier.site_heaps import leave, soonest, stand
-
-N_AHEAD = 5
-"""Entries at the top of a heap whose records are prefetched: the first and its children."""
 
 
 @njit(cache=True)
@@ -65,27 +60,6 @@ def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) ->
         return
     tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
     stand(sites, heap, totals, site, READY, float(tier), sites[site].key, float(head))
-
-
-@njit(cache=True)
-def _prefetch_delayed(sites: Records, heap: Entries, totals: Records) -> None:
-    """Have the delayed sites that are ready next on their way."""
-    for at in range(min(N_AHEAD, totals[0].n_delayed)):
-        prefetch(sites, int(heap[at ^ DELAYED, SITE_ID]))
-
-
-@njit(cache=True)
-def _prefetch_next(pages: Records, sites: Records, heap: Entries, totals: Records) -> None:
-    """Have what the next pops read on its way while the caller does something else."""
-    n_ready = totals[0].n_ready
-    for at in range(min(N_AHEAD, n_ready)):
-        prefetch(sites, int(heap[at, SITE_ID]))
-        prefetch(pages, int(heap[at, TIE]))
-    if n_ready > 0:
-        child = pages[int(heap[0, TIE])].child
-        if child != NONE:
-            prefetch(pages, child)
-    _prefetch_delayed(sites, heap, totals)
 
 
 @njit(cache=True)
@@ -177,7 +151,6 @@ def pop(
         totals[0].now = now
     while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
         _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
-        _prefetch_delayed(sites, heap, totals)
     if totals[0].n_ready == 0:
         return NONE
     site = int(heap[READY, SITE_ID])
@@ -192,7 +165,6 @@ def pop(
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
     place_site(pages, sites, heap, totals, site)
-    _prefetch_next(pages, sites, heap, totals)
     return int(page)
 
 

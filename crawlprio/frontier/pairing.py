@@ -9,8 +9,7 @@ by rank, as in a binomial queue; ranks steer that alone, and need not be true of
 
 from __future__ import annotations
 
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.frontier.records import NONE, Records
 
 LARGEST_RANK = 31

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numba import njit
+from crawlprio.compiled import njit
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """HTTP statuses by which a site asks for fewer fetches."""

@@ -19,8 +19,8 @@ which gained nothing measurable.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crawlprio.compiled import njit
 from crawlprio.frontier.records import (
     DELAYED,
     KEY,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.rows import gathered_rows

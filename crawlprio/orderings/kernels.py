@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 CONSTANT, RANDOM, STEP, PARENT_SHARE, RANDOM_OF_TABLE = 0, 1, 2, 3, 4
 """Rules for the key of a page when it is discovered."""
@@ -19,7 +20,7 @@ NOTHING, COUNT_BACKLINKS, SPREAD_CASH, SHARE_VALUE = 0, 1, 2, 3
 """Rules for what the links of a fetched page do to the keys of their targets."""
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def uniform(seed: int, index: int) -> float:
     """Number `index` of the SplitMix64 sequence that starts at `seed`, as a float in [0, 1).
 
@@ -32,7 +33,7 @@ def uniform(seed: int, index: int) -> float:
     return float(x >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def first_key(
     rule: int,
     constant: float,
@@ -59,7 +60,7 @@ def first_key(
     return constant
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def first_keys(
     rule: int,
     constant: float,
@@ -77,7 +78,7 @@ def first_keys(
         keys[page] = first_key(rule, constant, seed, table, page, step, parent_key, parent_share)
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def share_of_link(rule: int, key: float, n_links: int) -> float:
     """What each target of a fetched page with this key gains; 0 where the rule changes nothing."""
     if n_links == 0 or rule == NOTHING:
@@ -87,7 +88,7 @@ def share_of_link(rule: int, key: float, n_links: int) -> float:
     return key / n_links
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def apply_evidence(
     rule: int,
     keys: NDArray[np.float64],

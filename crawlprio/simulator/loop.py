@@ -7,9 +7,9 @@ Python objects.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import heaps
 from crawlprio.frontier.records import LEASED, WAITING, Entries, Records
 from crawlprio.orderings import kernels

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import heaps, site_heaps
 from crawlprio.frontier.politeness import pause_after
 from crawlprio.frontier.records import LEASED, Records

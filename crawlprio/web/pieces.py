@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 MAX_TAGS = 100_000
 """Tags of one page that are read, where its tags are so many that it is read in pieces."""
