@@ -63,7 +63,7 @@ def make_store(path: Path) -> None:
         store.record(
             Visit(0, np.array([2, 3], dtype=np.int32), anchors=["two", ""], text="text"),
             pages,
-            [(6, b"request")],
+            [(1, 6, b"request")],
         )
         store.record(Visit(1, np.array([4], dtype=np.int32), outside=[("u", "a")]), pages)
 
@@ -77,7 +77,7 @@ def read_all(path: Path) -> None:
         for visit in store.visits():
             if visit.page != NO_PAGE:
                 frontier.observe(visit)
-        for page, _ in store.requests():
+        for _, page, _ in store.requests():
             frontier.add(page)
         for page in [*store.leased(), *store.unfiltered()]:
             frontier.add(page)

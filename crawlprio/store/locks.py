@@ -96,8 +96,28 @@ class WriterLock:
                 return
             db.close()
 
+    def check_file(self) -> None:
+        """Check that the file of the store can have one writer, before it is opened.
+
+        Raises
+        ------
+        StoreInUse
+            This process writes to the file under another name.
+        StoreError
+            The file has several names: SQLite keeps a log for each, and they damage the file.
+        """
+        with contextlib.suppress(OSError):
+            status = self._path.stat()
+            if status.st_nlink > 1:
+                raise StoreError(
+                    f"{self._path}: this file has {status.st_nlink} names (hard links), and "
+                    "changes under one name damage it for the others; copy it, and use the copy."
+                )
+            if (status.st_dev, status.st_ino) in _locked:
+                raise StoreInUse(self._path, os.getpid())
+
     def lock_file(self) -> None:
-        """Lock the file of the store, once a connection of this process has it open.
+        """Lock the file of the store, now that a connection of this process has it open.
 
         A POSIX lock on a descriptor that SQLite has of the file. A descriptor of our own would not
         do: closing it would drop SQLite's locks.
@@ -105,30 +125,17 @@ class WriterLock:
         Raises
         ------
         StoreInUse
-            A process writes to the file under another name.
-        StoreError
-            The file has several names: SQLite keeps a log for each, and they damage the file.
+            Another process writes to the file under another name.
         """
-        try:
-            status = self._path.stat()
-        except OSError as error:
-            raise unopened(self._path, error) from None
-        if status.st_nlink > 1:
-            raise StoreError(
-                f"{self._path}: this file has {status.st_nlink} names (hard links), and changes "
-                "under one name damage it for the others; copy it, and use the copy."
-            )
-        if fcntl is None:
+        inode = _inode(self._path)
+        if fcntl is None or inode is None:
             return
-        inode = status.st_dev, status.st_ino
-        if inode in _locked:
-            raise StoreInUse(self._path, os.getpid())
         for descriptor in _descriptors(inode):
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_BYTE)
             except OSError as error:
                 if error.errno in (errno.EACCES, errno.EAGAIN):
-                    raise StoreInUse(self._path, _last_writer(self._path)) from None
+                    raise StoreInUse(self._path) from None
                 continue  # Open for reading only.
             self._inode = inode
             _locked.add(inode)

@@ -88,10 +88,9 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
     stored = found["schema_version"]
     writer = printable(found.get("crawlprio_version", "of unknown version"), 20)
     wrote = f"schema version {printable(stored, 20)}, written by crawlprio {writer}"
-    ours = f"crawlprio {version('crawlprio')}"
     if stored not in (str(SCHEMA_VERSION), str(PICKLED_VERSION)):
         raise StoreError(
-            f"{path}: {wrote}; {ours} reads version {SCHEMA_VERSION}: use the one that wrote it, "
+            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the one that wrote it, "
             "or start a new crawl."
         )
     for name, sql in _tables(int(stored)).items():
@@ -105,14 +104,19 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
     if stored == str(PICKLED_VERSION):
         (n,) = db.execute("SELECT count(page) FROM requests").fetchone()
         raise StoreError(
-            f"{path}: {wrote}, keeps {n} waiting requests as pickles, which can run code; {ours} "
-            "reads its visits, but does not resume it: use the one that wrote it, or start a new "
-            "crawl."
+            f"{path}: {wrote}, keeps {n} waiting requests as pickles, which can run code; "
+            f"{_ours()} reads its visits, but does not resume it: use the one that wrote it, or "
+            "start a new crawl."
         )
     if db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger'").fetchone():
         raise StoreError(
             f"{path}: it has triggers, which would run with every visit; drop them (DROP TRIGGER)."
         )
+
+
+def _ours() -> str:
+    """This crawlprio."""
+    return f"crawlprio {version('crawlprio')}"
 
 
 @cache

@@ -128,6 +128,7 @@ class Store(StoreReader):
             if not readonly:
                 lock = WriterLock(path)
                 on_failure.callback(lock.release)
+                lock.check_file()
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
             with sentences(path):
