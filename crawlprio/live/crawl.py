@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
-from crawlprio.config import CrawlConfig
+from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
@@ -93,7 +93,9 @@ class Crawl:
         asks for each page (`scrapy shell`, `fetch` and the like).
         """
         is_free = self.web is not None or engine.is_inspection()
-        return PrivateAddresses("allow" if is_free else self.config.private_addresses)
+        # Not from `config`: a spider asks before all settings are final.
+        mode = read_setting(self._crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        return PrivateAddresses("allow" if is_free else mode)
 
     @cached_property
     def identities(self) -> Identities:
