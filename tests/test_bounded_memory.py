@@ -53,9 +53,7 @@ class TestHashTable:
     )
     @settings(deadline=None)
     @pytest.mark.parametrize("plain_until", [0, 500, 10**6])
-    def test_it_finds_what_a_dictionary_does(
-        self, plain_until: int, runs: list[list[int]]
-    ) -> None:
+    def test_it_finds_what_a_dictionary_does(self, plain_until: int, runs: list[list[int]]) -> None:
         table, twin = HashTable(plain_until), dict[int, int]()
         first = 0
         for run in runs:

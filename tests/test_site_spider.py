@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 
 from crawlprio.errors import ConfigError
 from crawlprio.items import LinkPairs
+from crawlprio.live.crawl import Crawl
 from crawlprio.spiders.site import SiteSpider
 
 SEED = "http://a.org/"
@@ -29,7 +30,7 @@ SEED = "http://a.org/"
 def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
     crawler = Crawler(SiteSpider, Settings(settings or {}))
     spider = SiteSpider.from_crawler(crawler, **arguments)
-    assert spider.refusal is None
+    assert Crawl.of(crawler).failure is None
     return spider
 
 
@@ -281,7 +282,8 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
     arguments: dict[str, str], settings: dict[str, Any], message: str
 ) -> None:
     crawler = Crawler(SiteSpider, Settings(settings))
-    refusal = SiteSpider.from_crawler(crawler, **arguments).refusal
+    SiteSpider.from_crawler(crawler, **arguments)
+    refusal = Crawl.of(crawler).failure
     assert isinstance(refusal, ConfigError)
     assert str(refusal).startswith(message)
     assert "\n" not in str(refusal)

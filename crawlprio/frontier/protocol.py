@@ -139,10 +139,13 @@ class Frontier(Protocol):
         whether requests must be given as JSON, as they are kept elsewhere or on disk.
     on_ready
         is called when a page may have become ready that was not; set it before the first call.
+    n_links
+        pages that came to wait as plain links, as far as is known.
     """
 
     carries_json_only: bool
     on_ready: Callable[[], object]
+    n_links: int
 
     @property
     def clock(self) -> FetchClock: ...

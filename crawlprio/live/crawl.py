@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
-from crawlprio.config import CrawlConfig
+from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
-from crawlprio.frontier.protocol import FetchClock
+from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.host_clock import HostClock
@@ -61,7 +61,7 @@ class Crawl:
         self._is_closed = False
         self.web: VirtualWeb | None = None
         self.failure: CrawlprioError | None = None
-        self.frontier: LocalFrontier | None = None
+        self.frontier: Frontier | None = None
         self.dispatcher: Dispatcher | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
@@ -93,7 +93,9 @@ class Crawl:
         asks for each page (`scrapy shell`, `fetch` and the like).
         """
         is_free = self.web is not None or engine.is_inspection()
-        return PrivateAddresses("allow" if is_free else self.config.private_addresses)
+        # Not from `config`: a spider asks before all settings are final.
+        mode = read_setting(self._crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        return PrivateAddresses("allow" if is_free else mode)
 
     @cached_property
     def identities(self) -> Identities:
@@ -161,7 +163,13 @@ class Crawl:
         if self._tell():
             engine.close_spider(self._crawler)
 
-    def open_frontier(self, ordering: str | None = None, *, needs_links: bool = True) -> None:
+    def open_frontier(
+        self,
+        ordering: str | None = None,
+        *,
+        needs_links: bool = True,
+        make: Callable[[Crawl], Frontier] | None = None,
+    ) -> None:
         """Open the store, the frontier and the dispatcher; called by the scheduler.
 
         An error is kept as `failure`, which ends the crawl once the spider is opened: Scrapy fails
@@ -173,20 +181,14 @@ class Crawl:
             stands in for ORDERING.
         needs_links
             refuse to start without `LinksMiddleware`.
+        make
+            makes the frontier; None for the one in this process.
         """
         self._ordering = ordering
         self._needs_links = needs_links
         try:
-            recorder = self._open_recorder()
-            web = self.web
-            self.frontier = LocalFrontier(
-                self.config,
-                recorder,
-                truth=None if web is None else web.rank,
-                failed=self.fail,
-                priority_of=self._priority_of,
-                call_soon=partial(call_later, 0),
-            )
+            self._open_recorder()
+            self.frontier = self._local_frontier() if make is None else make(self)
             self.dispatcher = Dispatcher(
                 self._crawler,
                 self.frontier,
@@ -196,6 +198,16 @@ class Crawl:
             )
         except CrawlprioError as error:
             self.refuse(error)
+
+    def _local_frontier(self) -> LocalFrontier:
+        return LocalFrontier(
+            self.config,
+            self.recorder,
+            truth=None if self.web is None else self.web.rank,
+            failed=self.fail,
+            priority_of=self._priority_of,
+            call_soon=partial(call_later, 0),
+        )
 
     def _priority_of(self, saved: bytes) -> int:
         assert self._crawler.spider is not None

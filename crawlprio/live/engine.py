@@ -208,13 +208,14 @@ def uses_spider_middleware(crawler: Crawler, path: str) -> bool:
     return middleware is not None and middleware.process_spider_output in methods
 
 
+_PROGRAMS = frozenset({"scrapy", "scrapy.exe", "scrapy.cmdline"})
 _INSPECTIONS = frozenset({"bench", "check", "fetch", "parse", "shell", "view"})
 
 
 def is_inspection() -> bool:
     """Return whether this process runs a command of Scrapy's that looks at pages, not a crawl."""
-    program, *arguments = sys.argv or [""]
-    if Path(program).name not in ("scrapy", "scrapy.exe", "__main__.py", "cmdline.py"):
-        return False
-    command = next((word for word in arguments if not word.startswith("-")), "")
+    # Scrapy has taken the name of its command out of sys.argv by now.
+    words = [Path(word).name for word in sys.orig_argv]
+    at = next((at for at, word in enumerate(words) if word in _PROGRAMS), len(words))
+    command = next((word for word in words[at + 1 :] if not word.startswith("-")), "")
     return command in _INSPECTIONS

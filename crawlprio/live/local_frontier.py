@@ -145,7 +145,8 @@ class LocalFrontier:
             self._note_unfiltered(page, False)
             repeats = True
         state = queue.state(page)
-        is_link = state == WAITING and not self._requests.has(page)
+        # It waits as a plain link, of which this request says more.
+        is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
         self._keep(page, entry, is_alone=is_link or state == UNKNOWN)

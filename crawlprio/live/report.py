@@ -20,6 +20,7 @@ from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
+from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.virtual import VirtualWeb
 from crawlprio.orderings import make_ordering
 
@@ -148,7 +149,7 @@ class CrawlReport:
         }
         if crawl.recorder.resumes:
             figures["pages fetched in earlier runs"] = counts.n_before
-        queue = None if crawl.frontier is None else crawl.frontier.queue
+        queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None
         if queue is not None and crawl.config.max_waiting is not None:
             figures["pages waiting"] = len(queue)
             figures["pages dropped"] = queue.n_dropped
@@ -172,7 +173,7 @@ class CrawlReport:
             if n_links:
                 cuts.append(f"{n_links:,} links refused by {setting}")
         frontier = self._crawl.frontier
-        if frontier is not None and frontier.queue.n_dropped:
+        if isinstance(frontier, LocalFrontier) and frontier.queue.n_dropped:
             n_dropped = frontier.queue.n_dropped
             cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
         return "; ".join([reason, *cuts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import garbage
 from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
 from crawlprio.live.crawl import Crawl
@@ -86,11 +87,14 @@ class Scheduler(BaseScheduler):
         if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
             garbage.crawl_begins()
             self._tunes_gc = True
-        crawl.open_frontier()
+        crawl.open_frontier(make=self.make_frontier)
         if crawl.failure is not None:
             return
         self._warn_not_resumed()
         self._open_dupefilter()
+
+    make_frontier: Callable[[Crawl], Frontier] | None = None
+    """Makes the frontier of a crawl; a subclass that keeps it elsewhere has a method here."""
 
     def close(self, reason: str) -> None:
         if self._tunes_gc:

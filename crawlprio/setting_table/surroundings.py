@@ -150,6 +150,7 @@ SCRAPYS = Section(
             "scrapy.dupefilters.RFPDupeFilter",
             "A filter of your own is asked before a request waits.",
         ),
+        Setting("DUPEFILTER_DEBUG", Switch(), False, "Log every duplicate request."),
         Setting(
             "DOWNLOAD_HANDLERS",
             Options(),

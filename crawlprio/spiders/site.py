@@ -129,18 +129,19 @@ class SiteSpider(Spider):
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
             read = partial(read_setting, crawler.settings)
             spider._rules = _rules(crawler.settings)
-            spider._rules["private"] = crawl.addresses
             spider._depth_limit = read("DEPTH_LIMIT")
             spider._strips_sessions = read("CRAWLPRIO_HEURISTICS") and read(
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
             spider.wants_text = bool(read("TOPIC"))
-            spider.scope = spider._make_scope("site", None)
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = crawl.serve(recording)
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
+            else:
+                spider._rules["private"] = crawl.addresses
+                spider.scope = spider._make_scope("site", None)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             crawl.refuse(refusal)

@@ -86,7 +86,9 @@ class HashTable:
         new = np.asarray(hashes, dtype=np.int64)
         self._make_room(len(new))
         if self._few is not None:
-            return [at for at, hashed in enumerate(new.tolist()) if not self.add(hashed, first + at)]
+            return [
+                at for at, hashed in enumerate(new.tolist()) if not self.add(hashed, first + at)
+            ]
         taken: list[int] = _add_run(self._hashes, self._values, new, first).tolist()
         self._n += len(new) - len(taken)
         return taken
