@@ -43,6 +43,8 @@ def serve(connection: Connection, settings: Mapping[str, Any]) -> None:
     while (call := connection.recv()) is not None:
         sleep(LATE)
         name, arguments, keywords = call
+        if name == "next_page":  # by the clock on this side, where it is later by now
+            arguments = (max(*arguments, monotonic()),)
         target: Any = frontier
         for part in name.split("."):
             target = getattr(target, part)
