@@ -21,7 +21,7 @@ from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.causes import cause_of
-from crawlprio.live.downloader import FetchObserver, observe_fetches
+from crawlprio.live.downloader import FetchObserver, fill_downloader, observe_fetches
 from crawlprio.live.identity import Identities, forget_inherited_slot
 from crawlprio.live.leases import Lease, Leases, State
 from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
@@ -97,6 +97,7 @@ class Dispatcher(FetchObserver):
         self._alarm = engine.EngineAlarm(crawler)
         frontier.on_ready = self._wake
         observe_fetches(crawler, self)
+        fill_downloader(crawler, self._fills_downloader)
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
 
     def __len__(self) -> int:
@@ -246,14 +247,14 @@ class Dispatcher(FetchObserver):
             room, self._room_for_starts = self._room_for_starts, None
             room.callback(None)
 
-    @property
-    def fills_downloader(self) -> bool:
+    def _fills_downloader(self) -> bool:
         """Whether as much waits for its site's time as Scrapy's downloader would hold.
 
         A `start` that yields as the downloader has room (`engine.needs_backout`) is as lazy so as
         it is without crawlprio.
         """
-        if len(self._frontier) + len(self._leases) < self._concurrency:
+        n_open = len(self._frontier) + len(self._leases)
+        if n_open < self._concurrency or self._frontier.is_busy:
             return False
         ready_at = self._frontier.ready_at()
         if ready_at <= monotonic():
