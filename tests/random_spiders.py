@@ -81,6 +81,14 @@ def crawl(plan: Plan, settings: dict[str, Any], jobdir: Path | None = None) -> O
         for name, value in run.stats.items()
         if name.startswith(COMPARED_STATS) and not name.endswith(("/memory", "/disk"))
     }
+    # A page whose site turns out to be busy passes the scheduler and the middlewares once more.
+    n_given_back = run.stats.get("crawlprio/given_back", 0)
+    for name in ("downloader/request_count", "scheduler/dequeued", "scheduler/enqueued"):
+        stats[name] = stats.get(name, 0) - n_given_back
+    if n_given_back:
+        stats["downloader/request_method_count/GET"] = stats["downloader/request_count"] - sum(
+            stats.get(f"downloader/request_method_count/{method}", 0) for method in ("POST", "HEAD")
+        )
     return Outcome(records, site.requests(), stats if len(stops) == 1 else {}, len(stops))
 
 

@@ -357,7 +357,9 @@ def opened(folder: Path, **chosen: Any) -> tuple[Recorder, LocalFrontier]:
     crawler = get_crawler(settings_dict={"JOBDIR": str(folder), **chosen})
     config = CrawlConfig.from_settings(crawler.settings)
     recorder = Recorder(config, Identities(crawler))
-    return recorder, LocalFrontier(config, recorder)
+    frontier = LocalFrontier(config, recorder)
+    recorder.open()
+    return recorder, frontier
 
 
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first", "backlink-count", "location"])

@@ -374,9 +374,7 @@ class Listener:
             *("headers_received", "bytes_received", "item_scraped", "item_dropped", "item_error"),
             *("spider_error", "robots_parsed"),
         ):
-            crawler.signals.connect(
-                self._listener(name), signal=getattr(signals, name), weak=False
-            )
+            crawler.signals.connect(self._listener(name), signal=getattr(signals, name), weak=False)
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Listener:

@@ -173,8 +173,9 @@ class Login(Kind, Spider):
     """A form with a hidden field, a session, and a page behind it."""
 
     pages = {
-        "/login": html('<form action="/in" method="post"><input type="hidden" name="t" value="7">')
-        ._replace(headers={"Content-Type": "text/html", "Set-Cookie": "a=1"}),
+        "/login": html(
+            '<form action="/in" method="post"><input type="hidden" name="t" value="7">'
+        )._replace(headers={"Content-Type": "text/html", "Set-Cookie": "a=1"}),
         "/in": Answer("", 302, {"Location": "/home", "Set-Cookie": "session=5"}),
         "/home": html("welcome"),
     }

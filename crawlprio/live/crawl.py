@@ -187,8 +187,9 @@ class Crawl:
         self._ordering = ordering
         self._needs_links = needs_links
         try:
-            self._open_recorder()
+            recorder = self._make_recorder()
             self.frontier = self._local_frontier() if make is None else make(self)
+            recorder.open()
             self.dispatcher = Dispatcher(
                 self._crawler,
                 self.frontier,
@@ -221,7 +222,7 @@ class Crawl:
             except CrawlprioError as error:
                 self.fail(error)
 
-    def _open_recorder(self) -> Recorder:
+    def _make_recorder(self) -> Recorder:
         if self.failure is not None:
             raise self.failure
         stats = self._crawler.stats
@@ -238,7 +239,7 @@ class Crawl:
     def _spider_opened(self) -> None:
         if self.failure is None and self._recorder is None:
             try:
-                self._open_recorder()
+                self._make_recorder().open()
             except CrawlprioError as error:
                 self.refuse(error)
         if self.failure is None and self._needs_links and not self.reads_visits:

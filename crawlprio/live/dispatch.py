@@ -275,6 +275,7 @@ class Dispatcher(FetchObserver):
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to schedule once more: its site is busy."""
         lease.is_given_back = True
+        self._crawler.stats.inc_value("crawlprio/given_back")
         # Scrapy's own scheduler, under which a priority queue works, would drop a duplicate.
         lease.request.dont_filter = True
         return lease.request

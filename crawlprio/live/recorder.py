@@ -40,6 +40,8 @@ class SavedRequest(NamedTuple):
 class Recorder:
     """Gives pages their ids, within the budgets, and records visits in the crawl store.
 
+    A store that is resumed is open from the start, a new one from `open` on.
+
     Parameters
     ----------
     config
@@ -94,12 +96,15 @@ class Recorder:
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
+        self._next_request = 1 + (0 if self.store is None else self.store.last_request)
+
+    def open(self) -> None:
+        """Open a new store unless one is resumed; to be called once nothing else can be refused."""
         if self.store is None:
             self.store = self._new_store()
-        self._next_request = 0 if self.store is None else self.store.last_request + 1
         if self.store is not None:
-            topic = config.topic
-            self.store.set_meta("ordering", config.ordering_name)
+            topic = self._config.topic
+            self.store.set_meta("ordering", self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
 
     def close(self) -> None:
@@ -109,14 +114,13 @@ class Recorder:
         with self.store:
             if self._failed:
                 return
-            if self._unsaved or len(self.pages) > self.store.n_pages:
-                self.flush()
+            self.flush()
             self.store.note_end(time())
 
     @property
     def saves_requests(self) -> bool:
         """Whether requests that wait are kept for a later run."""
-        return self.store is not None and self._config.resumes
+        return self._config.store_path is not None and self._config.resumes
 
     # Pages
 
@@ -237,7 +241,7 @@ class Recorder:
             raise
 
     def flush(self) -> None:
-        """Put all pages and requests on disk that no visit has taken there yet."""
+        """Put on disk all pages, requests and marks that no visit has taken there yet."""
         if self.store is not None:
             self.store.record_pages(self.pages, requests=self._take_unsaved())
 
