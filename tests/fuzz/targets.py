@@ -229,7 +229,8 @@ def request(data: bytes) -> None:
             again = from_json(to_json(made, _spider()), _spider())
         except RequestNotStorable:
             continue
-        assert repr(again.to_dict(spider=_spider())) == repr(made.to_dict(spider=_spider()))
+        for name in made.attributes:
+            assert repr(getattr(again, name)) == repr(getattr(made, name))
 
 
 TARGETS = {
