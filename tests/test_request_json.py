@@ -8,14 +8,17 @@ import encodings
 import json
 import math
 import pkgutil
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import IntEnum
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -52,6 +55,30 @@ def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return call
+
+
+class Item(scrapy.Item):
+    name = scrapy.Field()
+    price = scrapy.Field()
+
+
+class Bargain(Item):
+    """An item whose own methods are not called to make one."""
+
+    until = scrapy.Field()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        Shop.asked.append("Bargain")
+        super().__init__(*args, **kwargs)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        Shop.asked.append(f"Bargain[{key!r}]")
+        super().__setitem__(key, value)
+
+
+@dataclass
+class Data:
+    name: str = ""
 
 
 class Base(scrapy.Spider):
@@ -164,6 +191,8 @@ PLAIN = st.recursive(
         st.dictionaries(KEYS, inner, max_size=3),
         st.dictionaries(HASHABLE.filter(is_hashable), inner, max_size=3),
         st.sets(HASHABLE.filter(is_hashable), max_size=3),
+        st.builds(Item, st.fixed_dictionaries({}, optional={"name": inner, "price": inner})),
+        st.builds(Bargain, st.fixed_dictionaries({"until": inner})),
     ),
     max_leaves=10,
 )
@@ -181,6 +210,8 @@ def same(one: object, other: object) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return same(list(dict.items(one)), list(dict.items(other)))
+    if isinstance(one, scrapy.Item) and isinstance(other, scrapy.Item):
+        return same(dict(one), dict(other))
     if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
         left = list(other)
         for member in one:
@@ -349,6 +380,14 @@ class TestRoundTrip:
     def test_a_verbatim_url_comes_back_letter_by_letter(self, url: str) -> None:
         assert_comes_back(Request(url, meta={"verbatim_url": True}))
 
+    def test_the_request_that_the_documentation_shows_is_one(self) -> None:
+        text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
+        (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+        back = from_json(shown.replace("parse_cart", "parse_item").encode(), SPIDER)
+        assert type(back) is FormRequest
+        assert (back.body, back.meta) == (b"q=word", {"depth": 2, "cookiejar": ("user", 7)})
+        assert_comes_back(back)
+
     def test_a_header_that_a_constructor_would_put_back_stays_away(self) -> None:
         request = JsonRequest(URL, data={"a": 1}, headers={"X": ["1", "2"], "Y": []})
         del request.headers["Content-Type"]
@@ -359,10 +398,6 @@ class TestRoundTrip:
         assert to_json(Request(URL), SPIDER) == b'{"url":"http://shop.test/item"}'
 
 
-class Item(scrapy.Item):
-    name = scrapy.Field()
-
-
 class Code(IntEnum):
     GONE = 410
 
@@ -371,6 +406,27 @@ class Text(str):
     __slots__ = ()
 
 
+def with_more(item: Item) -> Item:
+    """An item with an attribute that is not a field."""
+    item._source = "shop"
+    return item
+
+
+def twin() -> scrapy.Item:
+    """An item of one of two classes of one name."""
+
+    def make() -> type[scrapy.Item]:
+        class Twin(scrapy.Item):
+            pass
+
+        return Twin
+
+    first = make()
+    TWINS.extend([first, make()])
+    return first()
+
+
+TWINS: list[type[scrapy.Item]] = []
 LOCK = object()
 LOOP: list[Any] = []
 LOOP.append(LOOP)
@@ -383,7 +439,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("value", "reason"),
         [
-            (Item(name="x"), "is an Item, which JSON cannot hold"),
+            (Data("x"), "is a Data, which JSON cannot hold"),
+            (Item(name=Data()), "['name'] is a Data, which JSON cannot hold"),
+            (with_more(Item(name="x")), "is an Item that has more than its fields"),
+            (twin(), "is a Twin, a name that another class has too"),
             (Code.GONE, "is a Code, which"),
             (Text("text"), "is a Text, which"),
             (np.float64(1.0), "is a float64, which"),
@@ -406,7 +465,7 @@ class TestRefusals:
         for where in ("meta", "cb_kwargs"):
             request = Request(URL, **{where: {"page": 1, "found": [0, {"item": value}]}})
             sentence = refusal(request)
-            assert sentence.startswith(f"{where}['found'][1]['item'] ")
+            assert sentence.startswith(f"{where}['found'][1]['item']")
             assert reason in sentence
             assert sentence.endswith("; pass plain data, such as a dict, instead.")
 
@@ -417,7 +476,7 @@ class TestRefusals:
     def test_other_attributes_are_refused_by_their_names(self) -> None:
         assert refusal(Request(URL, flags=[object()])).startswith("flags[0] is an object")  # type: ignore[list-item]
         assert refusal(Request(URL, cookies={"a": object()})).startswith("cookies['a'] is")  # type: ignore[dict-item]
-        assert refusal(ProxiedRequest(URL, via=Item())).startswith("via is an Item, which")
+        assert refusal(ProxiedRequest(URL, via=Data())).startswith("via is a Data, which")
         odd = Request(URL)
         dict.__setitem__(odd.headers, b"X", ["text"])
         assert refusal(odd).startswith("its header b'X' is not bytes")
@@ -536,7 +595,9 @@ JSON_VALUES = st.recursive(
         ),
         st.sampled_from(["close", "start", "$NO_CALLBACK", "os.system", "zlib", "rot13", "idna"]),
         st.sampled_from(["antigravity.Request", "scrapy.http.request.form.FormRequest", "AAE="]),
-        st.sampled_from([f"{__name__}.ProxiedRequest", "scrapy.Request", "http://a.test/", "nan"]),
+        st.sampled_from(
+            [f"{__name__}.ProxiedRequest", f"{__name__}.Bargain", "http://a.test/", "nan"]
+        ),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
@@ -544,9 +605,9 @@ JSON_VALUES = st.recursive(
             st.one_of(
                 KEYS,
                 st.sampled_from(
-                    ["$set", "$frozenset", "$dict", "$str", "$float", "$decimal", "$datetime"]
+                    ["$set", "$frozenset", "$dict", "$str", "$float", "$decimal", "$item"]
                 ),
-                st.sampled_from(["$date", "$time", "$timedelta", "$NO_CALLBACK", "py/object"]),
+                st.sampled_from(["$date", "$time", "$timedelta", "$datetime", "py/object"]),
             ),
             inner,
             max_size=2,
@@ -641,6 +702,11 @@ class TestHostile:
             '{"$timedelta": [1e300, 0, 0]}',
             '{"$timedelta": [1]}',
             '{"$datetime": "yesterday"}',
+            '{"$item": ["scrapy.http.request.Request", {}]}',
+            '{"$item": ["antigravity.Item", {}]}',
+            '{"$item": [["x"], {}]}',
+            f'{{"$item": ["{__name__}.Item", {{"colour": 1}}]}}',
+            f'{{"$item": ["{__name__}.Item", []]}}',
             "NaN",
             "1" * 5000,
             "[" * 5000 + "]" * 5000,

@@ -17,6 +17,7 @@ from test_store import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
+from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.locks import is_open_elsewhere
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
@@ -237,6 +238,38 @@ class TestCleanEnd:
         make_store(path)
         with pytest.raises(StoreError, match="was moved away after the crawl"):
             store.read_urls([1])
+
+
+class TestLog:
+    def test_a_few_large_visits_do_not_make_a_large_log(self, path: Path) -> None:
+        """Each brings a megabyte, as 500 links with long URLs out of scope do."""
+        outside = [(f"http://other.example/{n}{'x' * 2000}", "") for n in range(500)]
+        pages, sizes = letters(1), []
+        with Store.create(path) as store:
+            checkpoints = store._checkpoints = Checkpoints(path, store._db, log_bytes=2**22)
+            for _ in range(60):
+                store.record(visit(0, outside=outside), pages)
+                if checkpoints._thread is not None:
+                    checkpoints._thread.join()
+                sizes.append(path.with_name("crawl.sqlite-wal").stat().st_size)
+            assert store.n_visits == len(list(store.visits()))
+        assert max(sizes) < 12 * 2**20
+        assert path.stat().st_size > 60_000_000
+
+    def test_a_reader_that_holds_the_log_does_not_have_it_moved_at_each_commit(
+        self, path: Path
+    ) -> None:
+        pages, n_threads = letters(1), 0
+        with Store.create(path) as store, Store.open(path, readonly=True) as reader:
+            checkpoints = store._checkpoints = Checkpoints(path, store._db, log_bytes=2**18)
+            with reader.snapshot():
+                reader.seeds()
+                for _ in range(200):
+                    store.record(visit(0, title="x" * 5000), pages)
+                    if checkpoints._thread is not None:
+                        n_threads += 1
+                        checkpoints._thread.join()
+        assert 1 <= n_threads <= 200 * 3 * 5000 / 2**18
 
 
 QUERIED = "db.execute('SELECT count(*) FROM visits').fetchone()"

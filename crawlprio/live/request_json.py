@@ -11,14 +11,22 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator
 from types import FunctionType, MethodType
 from typing import Any
-from weakref import WeakValueDictionary
 
 from scrapy import Request, Spider
 from scrapy.http.headers import Headers
 from scrapy.http.request import NO_CALLBACK
 
 from crawlprio.errors import StoreError
-from crawlprio.live.tagged_json import MAX_DEPTH, NotPlain, dumps, loads, to_jsonable
+from crawlprio.live.tagged_json import (
+    MAX_DEPTH,
+    READ_ERRORS,
+    NotPlain,
+    dumps,
+    full_name,
+    loaded_class,
+    loads,
+    to_jsonable,
+)
 
 _MAX_SHOWN = 200
 """Characters of a request or a path that a message shows."""
@@ -42,8 +50,6 @@ _ROUTINES = (FunctionType, MethodType, classmethod, staticmethod)
 
 _NO_CALLBACKS = frozenset(vars(Spider)) - {"parse", "_parse"}
 """Methods of every spider that no stored request may have called."""
-
-_classes: WeakValueDictionary[str, type[Request]] = WeakValueDictionary()
 
 
 class RequestNotStorable(StoreError):
@@ -107,7 +113,7 @@ def from_json(data: bytes, spider: Spider) -> Request:
     """
     try:
         fields = loads(data.decode())
-    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+    except READ_ERRORS as error:
         raise InvalidRequest(
             f"a stored request cannot be read ({_printable(str(error))}); restore a copy of the "
             "store, or start a new crawl."
@@ -322,36 +328,21 @@ def _may_be_called(spider: Spider, name: str) -> bool:
 
 def _name_of_class(kind: type[Request]) -> str:
     """The name of a class, under which it will be found again."""
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if _loaded_class(name) is not kind:
+    name = full_name(kind)
+    if loaded_class(name, Request) is not kind:
         raise _Refused(f"its class {name} is not the only one of this name; rename it")
     return name
 
 
 def _class_of_name(name: object) -> type[Request]:
     """The class with this name."""
-    kind = _loaded_class(name) if type(name) is str else None
+    kind = loaded_class(name, Request) if isinstance(name, str) else None
     if kind is None:
         raise _Refused(
             f"its class {name!r} is not loaded, and nothing is imported because a store names it; "
             "import it where the spider is"
         )
     return kind
-
-
-def _loaded_class(name: str) -> type[Request] | None:
-    """The subclass of `Request` with this name, if it is loaded."""
-    kind = _classes.get(name)
-    if kind is None:
-        _classes.update((f"{one.__module__}.{one.__qualname__}", one) for one in _subclasses())
-        kind = _classes.get(name)
-    return kind
-
-
-def _subclasses(of: type[Request] = Request) -> Iterator[type[Request]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from _subclasses(kind)
 
 
 def _shown(method: object, url: str) -> str:
@@ -369,6 +360,6 @@ def priority_of(data: bytes) -> int:
     """Return the priority of a request as `to_json` wrote it; 0 where it is not whole."""
     try:
         priority = loads(data.decode()).get("priority", 0)
-    except (ValueError, TypeError, ArithmeticError, RecursionError, AttributeError):
+    except (*READ_ERRORS, AttributeError):
         return 0
     return priority if type(priority) is int else 0

@@ -6,6 +6,7 @@ refused: nothing is turned into something similar.
 
 Plain data are None, bool, int, float, str, bytes, list, tuple, set, frozenset, dict, date, time,
 datetime (naive, or with a fixed offset), timedelta and Decimal; of these types, not of subclasses.
+A Scrapy item whose fields hold such data is written with the name of its class.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
+from weakref import WeakValueDictionary
+
+from scrapy import Item
 
 MAX_DEPTH = 100
 """Levels to which values may be nested."""
@@ -27,7 +31,14 @@ MAX_HASHED = 1_000
 Whoever wrote the JSON can choose members of one hash, so that more would take quadratic time.
 """
 
+READ_ERRORS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
+"""What `loads` raises for text that is not what `dumps` wrote."""
+
 _MAX_INT_BITS = 10_000
+
+
+_loaded: WeakValueDictionary[str, type] = WeakValueDictionary()
+"""Classes by their full names, of those that were looked for."""
 
 
 class NotPlain(Exception):
@@ -66,9 +77,11 @@ def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
     if depth == 0:
         raise NotPlain(f"is nested deeper than {MAX_DEPTH} levels")
     write = _WRITERS.get(kind)
-    if write is None:
-        raise NotPlain(f"is {_a(kind)}, which JSON cannot hold")
-    return write(value, depth - 1)
+    if write is not None:
+        return write(value, depth - 1)
+    if isinstance(value, Item):
+        return _write_item(value, depth - 1)
+    raise NotPlain(f"is {_a(kind)}, which JSON cannot hold")
 
 
 def dumps(jsonable: object) -> str:
@@ -81,10 +94,27 @@ def loads(text: str) -> Any:
 
     Raises
     ------
-    ValueError, TypeError, ArithmeticError, RecursionError
-        if it is not JSON, or a tag holds what it cannot; whatever the text is, nothing else.
+    ValueError, TypeError, ArithmeticError, LookupError, RecursionError
+        if it is not JSON, or a tag holds what it cannot. Nothing else, whatever the text is.
     """
     return _decode(text)
+
+
+def full_name(kind: type) -> str:
+    """Return the name under which `loaded_class` finds a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def loaded_class(name: str, base: type) -> type | None:
+    """Return the subclass of a class that has a full name, if it is loaded; import nothing."""
+    kind = _loaded.get(name)
+    if kind is None or not issubclass(kind, base):
+        kinds: list[type] = list(base.__subclasses__())
+        for kind in kinds:
+            _loaded[full_name(kind)] = kind
+            kinds += kind.__subclasses__()
+        kind = _loaded.get(name)
+    return kind if kind is not None and issubclass(kind, base) else None
 
 
 _encode = json.JSONEncoder(
@@ -124,7 +154,7 @@ def _write_list(values: list[object], depth: int) -> list[object]:
     return written
 
 
-def _write_dict(values: dict[object, object], depth: int) -> dict[str, object]:
+def _write_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
     written: dict[str, object] = {}
     for key, value in values.items():
         if type(key) is not str or not (key.isascii() or _is_unicode(key)):
@@ -138,7 +168,7 @@ def _write_dict(values: dict[object, object], depth: int) -> dict[str, object]:
     return written
 
 
-def _tagged_dict(values: dict[object, object], depth: int) -> dict[str, object]:
+def _tagged_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
     """A dict with keys that a JSON object cannot have, as a list of pairs."""
     _check_hashed(len(values))
     pairs = []
@@ -180,10 +210,21 @@ def _write_exact(tag: str, text_of: Callable[[Any], str]) -> Callable[[Any, int]
     return write
 
 
+def _write_item(item: Item, depth: int) -> dict[str, list[object]]:
+    name = full_name(type(item))
+    if loaded_class(name, Item) is not type(item):
+        raise NotPlain(f"is {_a(type(item))}, a name that another class has too")
+    if vars(item).keys() != _ITEM_STATE:
+        raise NotPlain(f"is {_a(type(item))} that has more than its fields")
+    return {"$item": [name, _write_dict({**item}, depth)]}
+
+
 def _check_hashed(n: int) -> None:
     if n > MAX_HASHED:
         raise NotPlain(f"has {n} members, more than the {MAX_HASHED} that can be stored")
 
+
+_ITEM_STATE = vars(Item()).keys()
 
 _WRITERS: dict[type, Callable[[Any, int], object]] = {
     dict: _write_dict,
@@ -231,6 +272,18 @@ def _read_timedelta(value: object) -> timedelta:
     return timedelta(days, seconds, microseconds)
 
 
+def _read_item(value: object) -> Item:
+    name, values = _members(value)
+    kind = loaded_class(_text(name), Item)
+    if kind is None or type(values) is not dict:
+        raise ValueError("an item of a class that is not loaded; import it where the spider is")
+    item: Item = Item.__new__(kind)
+    Item.__init__(item)
+    for name in values:
+        Item.__setitem__(item, name, values[name])
+    return item
+
+
 _READERS: dict[str, Callable[[Any], object]] = {
     "$str": lambda value: b64decode(_text(value), validate=True).decode("utf-8", "surrogatepass"),
     "$float": _read_float,
@@ -244,6 +297,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     "$time": lambda value: time.fromisoformat(_text(value)),
     "$timedelta": _read_timedelta,
     "$decimal": lambda value: Decimal(_text(value)),
+    "$item": _read_item,
 }
 
 

@@ -131,11 +131,11 @@ class StoreReader:
             if not self._writes:  # the pages that these visits may name, or more
                 self._count()
             before = 0
-            for seq, *row in self._db.execute(
-                f"SELECT seq, {columns} FROM visits WHERE seq <= ? ORDER BY seq", (last,)
+            for row in self._db.execute(
+                f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
-                before = _later(seq, before)
-                yield row_visit(tuple(row), self._n_pages)
+                before = _later(row[-1], before)
+                yield row_visit(row, self._n_pages)
 
     @property
     def last_request(self) -> int:

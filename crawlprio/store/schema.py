@@ -90,8 +90,8 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
     wrote = f"schema version {printable(stored, 20)}, written by crawlprio {writer}"
     if stored not in (str(SCHEMA_VERSION), str(PICKLED_VERSION)):
         raise StoreError(
-            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the one that wrote it, "
-            "or start a new crawl."
+            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the one that wrote "
+            "it, or start a new crawl."
         )
     for name, sql in _tables(int(stored)).items():
         if tables.get(name) != sql:

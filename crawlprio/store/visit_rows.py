@@ -50,7 +50,7 @@ def visit_row(visit: Visit) -> tuple[Any, ...]:
 
 
 def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
-    """Return the visit of a row of `VISIT_COLUMNS`.
+    """Return the visit of a row that begins with `VISIT_COLUMNS`.
 
     Raises
     ------
@@ -58,17 +58,15 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
         The row makes no visit: a page of none, a number that is text, a text that is none.
     """
     page, status, fetched_at, elapsed, n_bytes, content_hash = row[:6]
-    targets, anchors, outside, title, text, error = row[6:]
+    targets, anchors, outside, title, text, error = row[6:12]
     if not (type(page) is int and NO_PAGE <= page < n_pages):
         raise ValueError(f"a visit of page {page!r}, of {n_pages} pages")
-    for value in (status, n_bytes, content_hash):
-        if type(value) is not int:
-            raise TypeError(f"{value!r} where a visit of page {page} has a number")
-    for value in (fetched_at, elapsed):
-        if type(value) is not float or not math.isfinite(value):
-            raise TypeError(f"{value!r} where a visit of page {page} has seconds")
-    if type(title) is not str or type(error) is not str:
-        raise TypeError(f"title or error of a visit of page {page} is not text")
+    if not (type(status) is type(n_bytes) is type(content_hash) is int):
+        raise TypeError(f"a status, size or hash of a visit of page {page} is not a number")
+    if not (type(fetched_at) is type(elapsed) is float and math.isfinite(fetched_at + elapsed)):
+        raise TypeError(f"the times of a visit of page {page} are not seconds")
+    if not (type(title) is type(error) is str):
+        raise TypeError(f"the title or error of a visit of page {page} is not text")
     pages = target_list(targets, n_pages)
     return Visit(
         page,
