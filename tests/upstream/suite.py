@@ -119,6 +119,8 @@ def run_tests(
         processes that run tests; 0: this one's child alone.
     """
     outcomes.unlink(missing_ok=True)
+    created = _created(outcomes)
+    created.unlink(missing_ok=True)
     with outcomes.with_suffix(".log").open("w") as log:
         subprocess.run(
             [
@@ -128,7 +130,7 @@ def run_tests(
                 *(["-n", str(n_processes)] if n_processes else []),
             ],
             cwd=found.source,
-            env=environment(part),
+            env={**environment(part), "CRAWLPRIO_UPSTREAM_CREATED": str(created)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -138,6 +140,20 @@ def run_tests(
         said = outcomes.with_suffix(".log").read_text()[-2000:]
         raise RuntimeError(f"The suite did not run to its end:\n{said}")
     return dict(json.loads(line) for line in outcomes.read_text().splitlines())
+
+
+def _created(outcomes: Path) -> Path:
+    """The file that says during which tests a crawler was made."""
+    return outcomes.with_suffix(".created")
+
+
+def with_crawlers(outcomes: Path) -> set[str]:
+    """Return the tests of a run during which a crawler was made, here or in a subprocess.
+
+    No other can end otherwise with crawlprio, which is switched on as a crawler is made.
+    """
+    lines = _created(outcomes).read_text().splitlines()
+    return {line.rpartition(" (")[0] for line in lines if line}
 
 
 def environment(part: str) -> dict[str, str]:
