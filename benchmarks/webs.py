@@ -152,6 +152,15 @@ SITES: dict[str, tuple[str, ...]] = {
     "petsc3.18-doc": ("petsc.org/release/docs/",),
     "doxygen-doc": ("www.doxygen.nl/manual/", "doxygen.nl/manual/"),
     "gimp-help-en": ("docs.gimp.org/",),
+    "singular-doc": (),
+    "sagemath-doc": ("doc.sagemath.org/html/en/", "doc.sagemath.org/"),
+    "lazarus-doc-2.2": (),
+    "libpcl-doc": (),
+    "dolfin-doc": (),
+    "python-biopython-doc": ("biopython.org/docs/latest/api/",),
+    "python-skimage-doc": ("scikit-image.org/docs/stable/", "scikit-image.org/"),
+    "libkf5coreaddons-doc": (),
+    "libkf5widgetsaddons-doc": (),
 }
 """Packages, and where the web has their pages: URLs without scheme, each the folder of the home
 page."""
@@ -205,8 +214,17 @@ WEBS: dict[str, tuple[str, ...]] = {
     "postgresql": ("postgresql-doc-15",),
     "sqlite": ("sqlite3-doc",),
     "petsc": ("petsc3.18-doc", "mpich-doc", "libhdf5-doc"),
+    "held-out-mixed": (
+        *("singular-doc", "sagemath-doc", "lazarus-doc-2.2", "libpcl-doc", "dolfin-doc"),
+        *("python-biopython-doc", "python-skimage-doc", "libkf5coreaddons-doc"),
+        *("libkf5widgetsaddons-doc",),
+    ),
+    "held-out-sage": ("sagemath-doc",),
+    "held-out-singular": ("singular-doc",),
+    "held-out-lazarus": ("lazarus-doc-2.2",),
+    "held-out-pcl": ("libpcl-doc",),
 }
-"""The webs, each with its sites."""
+"""The webs, each with its sites. The options of orderings were chosen without those held out."""
 
 
 @dataclass

@@ -20,9 +20,12 @@ Records = NDArray[np.void]
 
 NOT_VISITED = -1.0
 
-LOOKS, LEAST_GAIN, PRIOR = 16, 0.2, 0.5
+LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 2000
 """Visited pages looked at after each visit; the share of its mass that one must have gained to pass
-it on; and what is added to both counts of siblings, so that a first sample does not settle all."""
+it on again; and the links that it may have for that."""
+
+PRIOR, NEAREST = 0.5, 256
+"""What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
 
 N_DEPTHS = 1024
 
@@ -43,7 +46,7 @@ PAGE = np.dtype(
 )
 """One page, 56 bytes. `kin`: what of `mass` came from its parent and siblings; `passed`: the mass
 it had when it last passed it on, or `NOT_VISITED`; `n_visited`: children visited; `due`: children
-visited at which the keys of all are next brought up to date."""
+visited at which the keys of the others are next brought up to date."""
 
 RULES = np.dtype(
     [
@@ -55,12 +58,10 @@ RULES = np.dtype(
         ("n_visits", np.int64),
         ("n_links", np.int64),
         ("cursor", np.int64),
-        ("longest", np.int64),
     ],
     align=True,
 )
-"""Options, and how far the crawl is: visits and links recorded, which visited page was looked at
-last, and the most links of a page."""
+"""Options, and how far the crawl is: visits and links recorded, and the visit looked at last."""
 
 
 @njit(cache=True)
@@ -143,8 +144,8 @@ def observe_visit(
 ) -> int:
     """Learn from the visit of a page; write which keys were brought up to date, return how many.
 
-    A page may be named twice. The arrays have room: `links` for the row, `changed` for it, for the
-    siblings of the page and for the longest rows so far as often as pages may pass on again.
+    A page may be named twice. The arrays have room: `links` for the row; `changed` for it, for
+    `NEAREST` siblings, and `n_passes` times for the longest row up to `LONGEST`.
     """
     n = rules[0].n_visits
     end = rules[0].n_links
@@ -153,7 +154,6 @@ def observe_visit(
     ends[n + 1] = end + len(targets)
     rules[0].n_links = ends[n + 1]
     rules[0].n_visits = n + 1
-    rules[0].longest = max(rules[0].longest, len(targets))
     site_visits[pages[page].site] += 1
     parent = pages[page].parent
     if parent >= 0:
@@ -169,8 +169,9 @@ def observe_visit(
 
     if parent >= 0 and pages[parent].n_visited >= pages[parent].due:
         pages[parent].due = pages[parent].n_visited + 1 + pages[parent].n_visited // 4
-        start = pages[parent].first_child
-        for sibling in range(start, start + pages[parent].n_children):
+        start, n_siblings = pages[parent].first_child, pages[parent].n_children
+        for step in range(1, min(n_siblings - 1, NEAREST) + 1):
+            sibling = start + (page - start + step) % n_siblings
             if pages[sibling].passed == NOT_VISITED:
                 changed[n_changed] = sibling
                 n_changed += 1
@@ -186,7 +187,7 @@ def observe_visit(
         giver = visited[cursor]
         row = links[ends[cursor] : ends[cursor + 1]]
         gained = pages[giver].mass - pages[giver].passed
-        if len(row) == 0 or gained <= LEAST_GAIN * pages[giver].mass:
+        if len(row) == 0 or len(row) > LONGEST or gained <= LEAST_GAIN * pages[giver].mass:
             continue
         pass_on(pages, damping, giver, row)
         changed[n_changed : n_changed + len(row)] = row
@@ -210,7 +211,8 @@ class SiblingSampling(Ordering):
     `seed_mass`, a page of depth k `decay`^k. A fetched page passes `damping` times its mass on to
     its distinct links in equal shares; when its mass has grown by a quarter since, it does so
     again: after each visit the next 16 fetched pages are looked at, around and around in the order
-    fetched, and the first two that gained that much pass on what they gained.
+    fetched, and the first `n_passes` that gained that much, and have at most 2,000 links, pass on
+    what they gained.
 
     *Siblings* are the pages that one page, their parent, was the first to show. They are linked
     alike: from the parent, and often from each other. So what of a page's mass came from its parent
@@ -225,8 +227,9 @@ class SiblingSampling(Ordering):
     1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
     multiarmed bandit problem, Machine Learning 47, 2002).
 
-    Keys are brought up to date for all pages to which mass is passed, and for siblings when the
-    number of them fetched has grown by a quarter; others keep theirs.
+    Keys are brought up to date for all pages to which mass is passed, and when the number of
+    siblings fetched has grown by a quarter, for the 256 siblings that come after the page just
+    fetched, around; others keep theirs. So a visit's work is bounded.
 
     Parameters
     ----------
@@ -246,7 +249,7 @@ class SiblingSampling(Ordering):
 
     Notes
     -----
-    A visit takes O(links + siblings / 4) amortised and the links of `n_passes` other pages. Memory:
+    A visit takes O(links) and at most 256 siblings and `n_passes` * 2,000 links besides. Memory:
     64 bytes per page known with its key, 12 per visit, and 4 per link.
     """
 
@@ -314,10 +317,8 @@ class SiblingSampling(Ordering):
         self._visited = _with_room(self._visited, int(rules["n_visits"]) + 1)
         self._ends = _with_room(self._ends, int(rules["n_visits"]) + 2)
         self._links = _with_room(self._links, int(rules["n_links"]) + n_links)
-        parent = int(self._records["parent"][page])
-        n_siblings = int(self._records["n_children"][parent]) if parent >= 0 else 0
-        rows = int(rules["n_passes"]) * max(int(rules["longest"]), n_links)
-        self._changed = _with_room(self._changed, n_links + n_siblings + rows)
+        room = n_links + NEAREST + int(rules["n_passes"]) * LONGEST
+        self._changed = _with_room(self._changed, room)
         n_changed = observe_visit(
             self._records,
             self._site_visits,

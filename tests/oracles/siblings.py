@@ -94,7 +94,9 @@ class SiblingSampling(Ordering):
             n_fetched = self.n_fetched(self.children[parent])
             if n_fetched >= self.due[parent]:
                 self.due[parent] = n_fetched + 1 + n_fetched // 4
-                stale += self.children[parent]
+                siblings = self.children[parent]
+                after = siblings.index(page) + 1
+                stale += (siblings[after:] + siblings[:after])[:256]
 
         n_passed = 0
         for _ in range(16):
@@ -103,7 +105,8 @@ class SiblingSampling(Ordering):
             self.at = (self.at + 1) % len(record.crawled_pages)
             giver = record.crawled_pages[self.at]
             gained = self.mass[giver] - self.passed[giver]
-            if record.web.links_of(giver) and gained > 0.2 * self.mass[giver]:
+            links = record.web.links_of(giver)
+            if 0 < len(links) <= 2000 and gained > 0.2 * self.mass[giver]:
                 stale += self.pass_on(giver)
                 n_passed += 1
 
