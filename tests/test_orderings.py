@@ -52,6 +52,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         for new in ("zero", "random", "parent", "omniscient")
     ],
     "anchor-similarity": [{"words": WORDS}],
+    "sibling-sampling": [
+        {},
+        {"novelty": 0.0, "n_passes": 0},
+        {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
+    ],
     "combined": [
         {"weights": {"opic": 0.5, "location": 2.0}},
         {

@@ -15,6 +15,7 @@ from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 
 __all__ = [
@@ -42,6 +43,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "batch-pagerank": BatchPageRank,
     "anchor-similarity": AnchorSimilarity,
     "combined": Combined,
+    "sibling-sampling": SiblingSampling,
 }
 
 
