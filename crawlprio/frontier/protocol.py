@@ -168,7 +168,7 @@ class Frontier(Protocol):
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        """End a lease whose page waits again, with another request where one is given."""
+        """End a lease whose page waits again, with its request or the one that is given."""
 
     def ready_at(self) -> float:
         """Return the monotonic time at which a page can leave; inf if that takes an event."""

@@ -138,12 +138,12 @@ class Dispatcher(FetchObserver):
         if lease.is_given_back:
             request.dont_filter = lease.dont_filter
             self._end(lease)
-            self._frontier.put_back(lease.handout.lease, request)
+            self._frontier.put_back(lease.handout.lease)
             return True
         identity = self._identities.of_request(request)
         if identity == lease.identity and repeats:
             self._end(lease)
-            self._frontier.put_back(lease.handout.lease, request, request.priority)
+            self._frontier.put_back(lease.handout.lease, self._carried(request), request.priority)
             return True
         is_kept = self._add(request, repeats)
         self._end(lease)

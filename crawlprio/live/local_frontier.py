@@ -25,10 +25,11 @@ _FIRST = 2**29
 
 @dataclass(slots=True)
 class _Lease:
-    """A page that is handed out; `number` is that of its saved request."""
+    """A page that is handed out; `number` is that of its request if it is saved."""
 
     page: int
     site: int
+    request: object | None
     number: int | None
     holds_site: bool = True
 
@@ -215,7 +216,7 @@ class LocalFrontier:
         if self._marks_leases and self._recorder.store is not None:
             self._recorder.store.mark_leased(page)
         self._n_leases += 1
-        self._leases[self._n_leases] = _Lease(page, site, number)
+        self._leases[self._n_leases] = _Lease(page, site, request, number)
         return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
 
     def let_go(self, lease: int) -> None:
@@ -249,9 +250,14 @@ class LocalFrontier:
         self.queue.requeue(page)
         if self.queue.state(page) != WAITING:
             return  # dropped for want of room
-        # A saved request stays in the store as it was: a later run makes it from the start.
+        number = ended.number
+        if request is None:
+            request = ended.request
+        elif isinstance(request, bytes) and self._recorder.saves_requests:
+            number = self._recorder.save_request(page, request, number)
         if request is not None:
-            self._requests.add(page, priority or 0, request, ended.number)
+            is_saved = isinstance(request, bytes) and number is not None
+            self._requests.add(page, priority or 0, None if is_saved else request, number)
         if priority is not None:
             self.queue.add(page, priority)
 

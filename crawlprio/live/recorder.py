@@ -247,10 +247,17 @@ class Recorder:
 
     # Requests that wait
 
-    def save_request(self, page: int, request: bytes) -> int:
-        """Record a request with the next visit, the one whose callback yields it; number it."""
-        number = self._next_request
-        self._next_request += 1
+    def save_request(self, page: int, request: bytes, number: int | None = None) -> int:
+        """Record a request with the next visit, the one whose callback yields it; number it.
+
+        Parameters
+        ----------
+        number
+            of the saved request that it takes the place of.
+        """
+        if number is None:
+            number = self._next_request
+            self._next_request += 1
         self._unsaved[number] = SavedRequest(number, page, request)
         return number
 

@@ -365,7 +365,9 @@ class Store(StoreReader):
     def _add_requests(self, requests: Sequence[RequestRow]) -> None:
         """Insert requests, inside a transaction."""
         rows = [(number, page, request.decode()) for number, page, request in requests]
-        self._cursor.executemany("INSERT INTO requests(id, page, request) VALUES(?, ?, ?)", rows)
+        self._cursor.executemany(
+            "INSERT OR REPLACE INTO requests(id, page, request) VALUES(?, ?, ?)", rows
+        )
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""
