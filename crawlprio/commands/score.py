@@ -117,7 +117,6 @@ class Command(OneLineCommand):
         from crawlprio.importance import open_repository
         from crawlprio.importance.score_report import plot_score, print_scores, write_csv
         from crawlprio.importance.scores import score
-        from crawlprio.live.compiling import saying_that_it_compiles
 
         repository = open_repository(path)
         urls = repository.graph.urls
@@ -128,10 +127,9 @@ class Command(OneLineCommand):
         importances = self._make(names, options, opts.topic, repository)
         progress = Console(stderr=True)
         scores: list[Score] = []
-        with saying_that_it_compiles():
-            for name, importance in importances.items():
-                with progress.status(name):  # shown on a terminal only
-                    scores.append(score(name, importance, repository, given))
+        for name, importance in importances.items():
+            with progress.status(name):  # shown on a terminal only
+                scores.append(score(name, importance, repository, given))
         order_name = _order_name(repository, given)
         drawn = [scored for scored in scores if scored.importance in plots and scored.order]
         if plots and not drawn:

@@ -134,13 +134,11 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
-        from crawlprio.live.compiling import saying_that_it_compiles
         from crawlprio.simulator import Simulation, Source, compile_kernels
         from crawlprio.simulator.run_report import plot_runs, print_runs
 
         progress_console = Console(stderr=True)
-        with saying_that_it_compiles():
-            compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
+        compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
         source = Source.open(graph_path)
         seeds = _seeds(source, opts.seeds)
         network = _as_recorded(network, source, opts)

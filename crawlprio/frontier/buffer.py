@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.frontier import heaps
-from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records
+from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records, wide
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -153,8 +153,9 @@ def take_out(
 ) -> int:
     """Let pages wait no more, as if they were unknown; return how many did wait."""
     n_waiting = 0
-    for page in dropped:
+    for at in range(len(dropped)):
+        page = wide(dropped[at])
         if pages[page].state == WAITING:
-            heaps.remove(pages, sites, heap, totals, page, UNKNOWN)
+            heaps.remove(pages, sites, heap, totals, page, wide(UNKNOWN))
             n_waiting += 1
     return n_waiting

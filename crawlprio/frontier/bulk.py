@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crawlprio.compiled import njit
 from crawlprio.frontier.heaps import place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
-from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records
+from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records, wide
 
 
 @njit(cache=True)
@@ -37,12 +37,12 @@ def push_new(
                 heap,
                 totals,
                 page,
-                page_sites[page],
-                tiers[page - first],
+                wide(page_sites[page]),
+                wide(tiers[page - first]),
                 keys[page],
             )
         elif pages[page].state == WAITING:
-            tier = pages[page].tier + tiers[page - first]
+            tier = wide(pages[page].tier + tiers[page - first])
             rekey(pages, sites, heap, totals, page, tier, keys[page])
         else:
             pages[page].tier += tiers[page - first]
@@ -58,9 +58,10 @@ def rekey_pages(
     keys: NDArray[np.float64],
 ) -> None:
     """Bring those of `changed` that wait up to date; keys by page id."""
-    for page in changed:
+    for at in range(len(changed)):
+        page = wide(changed[at])
         if pages[page].state == WAITING:
-            rekey(pages, sites, heap, totals, page, pages[page].tier, keys[page])
+            rekey(pages, sites, heap, totals, page, wide(pages[page].tier), keys[page])
 
 
 @njit(cache=True)
@@ -105,6 +106,6 @@ def rekey_all(
                 pages[page].key = keys[page]
             stand_alone(pages, page)
             site = pages[page].site
-            sites[site].head = add(pages, sites[site].head, page)
+            sites[site].head = add(pages, wide(sites[site].head), page)
     for site in range(n_sites):
         place_site(pages, sites, heap, totals, site)

@@ -32,6 +32,7 @@ from crawlprio.frontier.records import (
     WAITING,
     Entries,
     Records,
+    wide,
 )
 from crawlprio.frontier.site_heaps import leave, soonest, stand
 
@@ -39,7 +40,7 @@ from crawlprio.frontier.site_heaps import leave, soonest, stand
 @njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Put a site where its pages, leases and time say; call it after any of them changed."""
-    head = sites[site].head
+    head = wide(sites[site].head)
     if head == NONE or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
         return
@@ -54,12 +55,12 @@ def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, s
 @njit(cache=True)
 def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Put a site that may lease a page among the ready or the delayed."""
-    head = sites[site].head
+    head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        stand(sites, heap, totals, site, DELAYED, 0.0, -sites[site].ready_at, float(site))
+        stand(sites, heap, totals, site, wide(DELAYED), 0.0, -sites[site].ready_at, float(site))
         return
     tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
-    stand(sites, heap, totals, site, READY, float(tier), sites[site].key, float(head))
+    stand(sites, heap, totals, site, wide(READY), float(tier), sites[site].key, float(head))
 
 
 @njit(cache=True)
@@ -79,7 +80,7 @@ def push(
     pages[page].site = site
     stand_alone(pages, page)
     pages[page].state = WAITING
-    sites[site].head = add(pages, sites[site].head, page)
+    sites[site].head = add(pages, wide(sites[site].head), page)
     sites[site].n_waiting += 1
     totals[0].n_waiting += 1
     place_site(pages, sites, heap, totals, site)
@@ -98,8 +99,8 @@ def rekey(
     """Give a waiting page another tier or key; nothing if both are as before. O(log n)."""
     if pages[page].key == key and pages[page].tier == tier:
         return
-    site = pages[page].site
-    root = sites[site].head
+    site = wide(pages[page].site)
+    root = wide(sites[site].head)
     rises = tier > pages[page].tier or (tier == pages[page].tier and key > pages[page].key)
     if rises:
         pages[page].key = key
@@ -127,8 +128,8 @@ def remove(
     state: int,
 ) -> None:
     """Take a waiting page out, leaving it in `state`. Amortised O(log n)."""
-    site = pages[page].site
-    sites[site].head = take_out(pages, sites[site].head, page)
+    site = wide(pages[page].site)
+    sites[site].head = take_out(pages, wide(sites[site].head), page)
     sites[site].n_waiting -= 1
     totals[0].n_waiting -= 1
     pages[page].state = state
@@ -182,7 +183,7 @@ def release(
     """
     if pages[page].n_leases == 0:
         return
-    site = pages[page].site
+    site = wide(pages[page].site)
     pages[page].n_leases -= 1
     if pages[page].state == LEASED and pages[page].n_leases == 0:
         pages[page].state = DONE

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
+
 UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
 READY, DELAYED = 0, -1
 NOWHERE = 2**31 - 1
@@ -77,3 +79,12 @@ TOTALS = np.dtype(
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]
+
+
+@njit(cache=True, inline="always")
+def wide(number: int) -> int:
+    """Return a field of a record, or a constant, as the one type of integer that kernels pass on.
+
+    For each combination of types a kernel would be compiled once more.
+    """
+    return np.int64(number)  # type: ignore[return-value]

@@ -1,40 +1,15 @@
-"""Compiles what a crawl runs before it starts, and says so on a terminal where that takes a while.
-
-It knows the frontier and the orderings; no Scrapy.
-"""
+"""Compiles what a crawl runs before it starts."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Timer
-
 import numpy as np
 
+from crawlprio import compiled
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
-
-PATIENCE_SECONDS = 1.0
-
-
-@contextmanager
-def saying_that_it_compiles() -> Iterator[None]:
-    """Say on the terminal that something is compiled, if what is inside takes over a second."""
-    timer = Timer(
-        PATIENCE_SECONDS,
-        lambda: print("crawlprio: compiling, which is done once ...", file=sys.stderr, flush=True),
-    )
-    timer.daemon = True
-    if sys.stderr.isatty():
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def compile_frontier(*, with_ranks: bool) -> None:
@@ -48,6 +23,7 @@ def compile_frontier(*, with_ranks: bool) -> None:
     with_ranks
         PageRank too, for orderings that compute it.
     """
+    compiled.load()
     pieces(b"<p>" * SMALL)
     table = HashTable()
     table.add_run(range(1000), 0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
+from crawlprio.compiled import PLAIN_UNTIL
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -22,12 +23,13 @@ from crawlprio.live.identity import Identities
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
-from crawlprio.live.virtual import VirtualWeb
 from crawlprio.orderings.base import Ordering
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from crawlprio.live.virtual import VirtualWeb
 
 logger = logging.getLogger("crawlprio")
 
@@ -114,7 +116,13 @@ class Crawl:
         if self.frontier is not None:
             return self.frontier.clock
         pages, politeness = self.recorder.pages, self.config.politeness
-        idle = CompiledFrontier(Ordering(), pages, limit=self.config.limit, delay=politeness.delay)
+        idle = CompiledFrontier(
+            Ordering(),
+            pages,
+            limit=self.config.limit,
+            delay=politeness.delay,
+            plain_until=PLAIN_UNTIL,
+        )
         clock = HostClock(SiteClock(politeness, idle, pages.site_size), self.recorder, self.fail)
         if self.recorder.resumes:
             clock.restore()
@@ -146,6 +154,8 @@ class Crawl:
 
         To be called while the crawler's settings can still be changed.
         """
+        from crawlprio.live.virtual import VirtualWeb
+
         self.web = VirtualWeb.start(self._crawler, recording)
         return self.web
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
@@ -21,13 +16,16 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.virtual import VirtualWeb
 from crawlprio.orderings import make_ordering
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
+
+    from crawlprio.live.virtual import VirtualWeb
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +72,9 @@ class CrawlReport:
             return
         if not (read_setting(self._crawler.settings, "CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
             return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -114,17 +115,23 @@ class CrawlReport:
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
         rows = [(name, _shown(value)) for name, value in figures.items()]
         is_printed = read_setting(self._crawler.settings, "CRAWLPRIO_PRINT")
-        console = _Console(quiet=not is_printed)
-        if is_printed:
-            table = Table(show_header=False)
-            table.add_column()
-            table.add_column(overflow="fold")
-            for name, shown in rows:
-                table.add_row(name, Text(shown))
-            console.print(table)
-        else:
+        if not is_printed:
             lines = "\n".join(f"  {name}: {value}" for name, value in rows)
             logger.info("Crawl report:\n%s", lines)
+            if self._crawl.web is None:
+                return
+        from rich.table import Table
+        from rich.text import Text
+
+        from crawlprio.live.console import PatientConsole
+
+        console = PatientConsole(quiet=not is_printed)
+        table = Table(show_header=False)
+        table.add_column()
+        table.add_column(overflow="fold")
+        for name, shown in rows:
+            table.add_row(name, Text(shown))
+        console.print(table)
         if self._crawl.web is not None:
             try:
                 self._judge(self._crawl.web, console)
@@ -190,6 +197,9 @@ class CrawlReport:
 
     def _judge(self, virtual: VirtualWeb, console: Console) -> None:
         """Hold the crawl against other orderings with as many pages, in figures and a picture."""
+        from rich.table import Table
+        from rich.text import Text
+
         from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
         from crawlprio.evaluation.plots import plot_cumulative
         from crawlprio.simulator import crawl_order
@@ -240,13 +250,3 @@ def _per_second(figures: Figures, elapsed: float) -> float:
 def _shown(value: str | float) -> str:
     """A figure as people read it."""
     return value if isinstance(value, str) else f"{value:,}"
-
-
-class _Console(Console):
-    """A console whose reader may go away, as `| head` does: rich would end the engine half-way."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

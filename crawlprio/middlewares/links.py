@@ -19,7 +19,7 @@ from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.web.html import parse_page
+from crawlprio.web.anchors import read_anchors, read_title
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
@@ -162,19 +162,17 @@ class LinksMiddleware:
         targets: dict[str, Request] = {}
         for request in requests:
             targets.setdefault(identity_of(request), request)
-        title, text, texts = "", "", {}
+        title, text = "", ""
+        texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
-            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-            page = parse_page(
-                response.body, response.url, content_type=content_type, want_text=crawl.wants_text
-            )
-            title, text = page.title, page.text
-            texts = dict(zip(page.urls, page.anchors, strict=True))
+            title, text, texts = self._read(response, list(targets.values()))
         return LinkPairs(
             source=response.url,
             targets=list(targets),
             anchors=[
-                str(request.meta.get("link_text") or texts.get(request.url, "")).strip()
+                str(
+                    request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
+                ).strip()
                 for request in targets.values()
             ],
             status=response.status,
@@ -185,3 +183,25 @@ class LinksMiddleware:
                 hashlib.blake2b(response.body, digest_size=8).digest(), "big", signed=True
             ),
         )
+
+    def _read(
+        self, response: HtmlResponse, requests: list[Request]
+    ) -> tuple[str, str, dict[str, str]]:
+        """Title and text of a page, and the anchor texts that requests do not bring along."""
+        if self._crawl.wants_text:
+            from crawlprio.web.html import parse_page
+
+            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+            page = parse_page(
+                response.body, response.url, content_type=content_type, want_text=True
+            )
+            return page.title, page.text, dict(zip(page.urls, page.anchors, strict=True))
+        # The spider has had the page parsed, nearly always.
+        root = response.selector.root
+        wanted = {
+            request.url.partition("#")[0]
+            for request in requests
+            if not request.meta.get("link_text")
+        }
+        texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
+        return read_title(root), "", texts

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.importance import partial_pagerank, round_significant
 from crawlprio.orderings import kernels
 from crawlprio.orderings.base import (
     ALL_PAGES,
@@ -24,6 +23,7 @@ from crawlprio.orderings.base import (
     checked_number,
 )
 from crawlprio.pages import PageIds, Visit
+from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
 UPDATES_PER_VISIT = 25_000
 """Link updates that each visit earns towards the next computation of `pagerank`."""

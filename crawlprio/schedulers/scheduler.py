@@ -17,7 +17,7 @@ from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import garbage
-from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
+from crawlprio.live.compiling import compile_frontier
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.orderings.combined import Combined
@@ -82,9 +82,11 @@ class Scheduler(BaseScheduler):
             crawl.refuse(error)
         if crawl.failure is not None:
             return
-        with saying_that_it_compiles():
-            compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
-        if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
+        settings = self._crawler.settings
+        computes = isinstance(ordering, (PartialPageRank, Combined))
+        if computes or read_setting(settings, "CRAWLPRIO_COMPILE"):
+            compile_frontier(with_ranks=computes)
+        if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
             garbage.crawl_begins()
             self._tunes_gc = True
         crawl.open_frontier(make=self.make_frontier)

@@ -57,6 +57,15 @@ PROCESS = Section(
     "",
     (
         Setting(
+            "CRAWLPRIO_COMPILE",
+            Switch(),
+            True,
+            "Compile what runs often before the crawl starts, for speed. Otherwise that is left "
+            "until 200,000 pages are known or something needs it, which saves half a second and "
+            "130 MB.",
+            guest=False,
+        ),
+        Setting(
             "CRAWLPRIO_TUNE_GC",
             Switch(),
             True,

@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-
-from tldextract import TLDExtract
+from typing import TYPE_CHECKING
 
 from crawlprio.errors import ConfigError
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.extensions import DYNAMIC, SKIP_EXTENSIONS, extension_of
 from crawlprio.web.traps import Traps
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 FOLLOW = ("domain", "site", "web")
 """What `follow` may be."""
@@ -314,4 +316,6 @@ def _check_depth(name: str, depth: int | None) -> None:
 @cache
 def _suffixes() -> TLDExtract:
     """Return the public suffix list that comes with tldextract; never fetches or caches one."""
+    from tldextract import TLDExtract
+
     return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
