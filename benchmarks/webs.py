@@ -41,6 +41,9 @@ MOST_PAGES = 12_000
 LARGEST = 2_000_000
 """Bytes of a page at most; a crawler stops about there as well."""
 
+FEWEST = 5
+"""Links of a home page at least."""
+
 HOST = "debian.example"
 
 SITES: dict[str, tuple[str, ...]] = {
@@ -159,8 +162,6 @@ SITES: dict[str, tuple[str, ...]] = {
     "dolfin-doc": (),
     "python-biopython-doc": ("biopython.org/docs/latest/api/",),
     "python-skimage-doc": ("scikit-image.org/docs/stable/", "scikit-image.org/"),
-    "libkf5coreaddons-doc": (),
-    "libkf5widgetsaddons-doc": (),
 }
 """Packages, and where the web has their pages: URLs without scheme, each the folder of the home
 page."""
@@ -216,13 +217,10 @@ WEBS: dict[str, tuple[str, ...]] = {
     "petsc": ("petsc3.18-doc", "mpich-doc", "libhdf5-doc"),
     "held-out-mixed": (
         *("singular-doc", "sagemath-doc", "lazarus-doc-2.2", "libpcl-doc", "dolfin-doc"),
-        *("python-biopython-doc", "python-skimage-doc", "libkf5coreaddons-doc"),
-        *("libkf5widgetsaddons-doc",),
+        *("python-biopython-doc", "python-skimage-doc"),
     ),
     "held-out-sage": ("sagemath-doc",),
     "held-out-singular": ("singular-doc",),
-    "held-out-lazarus": ("lazarus-doc-2.2",),
-    "held-out-pcl": ("libpcl-doc",),
 }
 """The webs, each with its sites. The options of orderings were chosen without those held out."""
 
@@ -274,16 +272,16 @@ class Library:
         real = {self.resolve(entry) for entry in entries}
         indexes = {path for path in paths if path.rpartition("/")[2].startswith("index.")}
         front = real & paths | indexes
-        if front:
-            home = min(front, key=lambda path: (path.count("/"), path))
-        else:
+        home = min(front, key=lambda path: (path.count("/"), path), default="")
+        if not home or self._count_links(home) < FEWEST:
+            # No front page, or one of frames only.
             home = max(sorted(paths), key=self._count_links)
         self.sites[package] = Site(paths, home)
         print(f"  {package}: {len(paths):,} pages, home {home}", flush=True)
 
     def _count_links(self, path: str) -> int:
         """About how many links a page has."""
-        return (self.root / path[1:]).read_bytes().count(b"href=")
+        return (self.root / path[1:]).read_bytes().count(b"<a ")
 
     def resolve(self, path: str) -> str:
         """Return the path of the page that a path means, links and folders resolved, or ''."""

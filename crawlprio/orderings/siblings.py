@@ -20,7 +20,7 @@ Records = NDArray[np.void]
 
 NOT_VISITED = -1.0
 
-LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 2000
+LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
 """Visited pages looked at after each visit; the share of its mass that one must have gained to pass
 it on again; and the links that it may have for that."""
 
@@ -211,7 +211,7 @@ class SiblingSampling(Ordering):
     `seed_mass`, a page of depth k `decay`^k. A fetched page passes `damping` times its mass on to
     its distinct links in equal shares; when its mass has grown by a quarter since, it does so
     again: after each visit the next 16 fetched pages are looked at, around and around in the order
-    fetched, and the first `n_passes` that gained that much, and have at most 2,000 links, pass on
+    fetched, and the first `n_passes` that gained that much, and have at most 10,000 links, pass on
     what they gained.
 
     *Siblings* are the pages that one page, their parent, was the first to show. They are linked
@@ -249,7 +249,7 @@ class SiblingSampling(Ordering):
 
     Notes
     -----
-    A visit takes O(links) and at most 256 siblings and `n_passes` * 2,000 links besides. Memory:
+    A visit takes O(links) and at most 256 siblings and `n_passes` * 10,000 links besides. Memory:
     64 bytes per page known with its key, 12 per visit, and 4 per link.
     """
 

@@ -106,7 +106,7 @@ class SiblingSampling(Ordering):
             giver = record.crawled_pages[self.at]
             gained = self.mass[giver] - self.passed[giver]
             links = record.web.links_of(giver)
-            if 0 < len(links) <= 2000 and gained > 0.2 * self.mass[giver]:
+            if 0 < len(links) <= 10_000 and gained > 0.2 * self.mass[giver]:
                 stale += self.pass_on(giver)
                 n_passed += 1
 
