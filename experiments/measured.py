@@ -1,7 +1,4 @@
-"""Polite crawls of a web from one choice of seeds, all measured alike by their PageRank.
-
-It must not know papers' figures or how a report is laid out.
-"""
+"""Polite crawls of a web from one choice of seeds, all measured alike by their PageRank."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from crawls import tally, verdict
 from numpy.typing import NDArray
-from report import Verdict
 from webs import Web
 
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
@@ -145,7 +140,7 @@ def small_country(shared: Path, n_pages: int, seed: int = 0) -> Web:
         seed=seed,
     )
     largest = np.bincount(graph.site).argmax()
-    return Web(f"country {seed + 1}", graph, int(home_pages(graph)[largest]))
+    return Web(f"country {seed + 1}", graph, int(home_pages(graph)[largest]), True)
 
 
 def polite_network(web: Web, *, robots: int = 1, real_crawl: bool = False) -> Network:
@@ -262,14 +257,3 @@ def mean_with_spread(values: Sequence[float], digits: int = 3) -> str:
     """`mean ± sample standard deviation`; the value alone if there is one."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
-
-
-def judged(cases: Mapping[str, bool], rule: str) -> tuple[Verdict, str]:
-    """The verdict by the rule for claims tested in several cases; and why: where, and the rule."""
-    held = [name for name, holds in cases.items() if holds]
-    failed = [name for name, holds in cases.items() if not holds]
-    where = ""
-    if held and failed:
-        fewer = f"not on {'; '.join(failed)}" if len(failed) < len(held) else "; ".join(held)
-        where = f"holds in {tally(list(cases.values()))} cases ({fewer}); "
-    return verdict(list(cases.values())), f"{where}rule: {rule}"
