@@ -21,6 +21,8 @@ from crawlprio.simulator import Network, TimedCrawl, timed_crawl
 
 Batch = NDArray[np.int32]
 
+LEAST_SITES = 20
+
 BATCH_BANDWIDTHS = {
     "2 kB/s": 2e3,
     "20 kB/s": 2e4,
@@ -94,7 +96,8 @@ def _figures_3_and_7(
         "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical batch. "
         "The paper's shows that few sites hold most pages of either. The country's sizes are made "
         "so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
-        "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of Batch "
+        "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
+        "Batch "
         "with one.",
         title="Castillo et al. 2004, figures 3 and 7",
         columns=3,
@@ -109,12 +112,29 @@ def _figures_3_and_7(
         ],
         "Pages and sites.",
     )
+    of_web = {"country": graph.n_sites, "uci-ics": real.n_sites}
+    few = {
+        name: held[name] * len(n) / of_web["uci-ics" if "uci" in name else "country"]
+        for name, n in ranked.items()
+        if "batch" in name
+    }
     report.finding(
-        "Most pages of a typical batch are on a reduced number of sites (figure 7)",
+        "Most pages of a typical batch are on a reduced number of sites (section VI)",
         "half of the pages are on "
-        + ", ".join(f"{x:.1%} of the sites ({name})" for name, x in held.items()),
-        below({name: x for name, x in held.items() if "batch" in name}, 0.1),
-        "half of the pages of a batch are on less than a tenth of its sites",
+        + ", ".join(f"{x:.1%} of the web's sites ({name})" for name, x in few.items()),
+        below(few, 0.1),
+        "half of the pages of a batch are on less than a tenth of the web's sites",
+        picture="figures-3-7",
+        name="batch-on-few-sites",
+    )
+    skewed = {n: x for n, x in held.items() if "batch" in n and len(ranked[n]) >= LEAST_SITES}
+    report.finding(
+        "The pages of a batch are as unevenly spread over its sites as those of the Web (figure 7)",
+        "half of the pages are on "
+        + ", ".join(f"{x:.1%} of the batch's sites ({name})" for name, x in skewed.items()),
+        below(skewed, 0.1),
+        f"half are on less than a tenth of the batch's sites; batches on {LEAST_SITES} sites or "
+        "more",
         why="Length takes turns at the largest sites, as many pages from each",
         picture="figures-3-7",
     )
@@ -163,7 +183,8 @@ def _figures_8_and_9(
             for k, figure in ((1, 8), (100, 9))
         ],
         "Figures 8 and 9: robots at work while a batch is fetched by "
-        f"{BATCH_ROBOTS} robots with w = 15 s, at one page a connection and at up to 100; above the "
+        f"{BATCH_ROBOTS} robots with w = 15 s, at one page a connection and at up to 100; above "
+        "the "
         "nearly flat batch of Length, below the skewed one of Batch. The paper's curves are for "
         "'small (2K) and large (20K) bandwidth', without unit or r, and most robots are idle most "
         "of the time; with k = 100 more are at work. A robot waiting for its share of a saturated "

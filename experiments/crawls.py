@@ -88,7 +88,7 @@ class Crawls:
         return kept
 
     def cases(self, values: Sequence[float], *orderings: str) -> dict[str, float]:
-        """Return the value of each different crawl under these orderings, by a name for the case."""
+        """Return the value of each different crawl under these orderings, by the case's name."""
         places = self.distinct(*orderings)
         if len(places) == 1:
             return {self.name: values[0]}

@@ -1,6 +1,6 @@
 """The made-up webs beside real ones: whether results on made-up webs can be believed.
 
-Distributions, the crawls of a real web and of its twins, and from those the generator's errors, below
+Distributions, crawls of real webs and of their twins, and from those the generator's errors, below
 which made-up webs decide nothing in the other sections.
 """
 

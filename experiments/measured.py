@@ -20,6 +20,8 @@ from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.simulator import Network, TimedCrawl, timed_crawl
 
+Mask = NDArray[np.bool_]
+
 DELAY = 15.0
 """w of Castillo et al. 2004 and Baeza-Yates et al. 2005 in seconds."""
 
@@ -155,14 +157,20 @@ def with_bandwidth(network: Network, bandwidth: float | None) -> Network:
 
 
 def earlier_state(
-    start: Start, *, known: float = 0.55, known_rank: float = 0.72, seed: int = 0
+    start: Start,
+    *,
+    known: float = 0.55,
+    known_rank: float = 0.72,
+    links_left: float = 1.0,
+    seed: int = 0,
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which pages an earlier crawl of the web had, and the PageRank that it computed.
 
-    Pages are taken out by lot; the chance of a page to be old grows with a power of its PageRank.
-    What the seeds that are left reach by the links that are left is the earlier crawl. The share
-    left and the power are found by bisection, such that the earlier crawl has the shares wanted of
-    the reachable pages and of their PageRank.
+    Pages are taken out at random; the chance of a page to be old grows with a power of its
+    PageRank. Of the links each was there before with the chance `links_left`. What the seeds that
+    are left reach by the links that are left is the earlier crawl. The share left and the power are
+    found by bisection, such that the earlier crawl has the shares wanted of the reachable pages and
+    of their PageRank, or comes as near as reachability lets it.
 
     Returns
     -------
@@ -170,6 +178,9 @@ def earlier_state(
         known pages, and their PageRank in the graph of known pages alone; 0 elsewhere.
     """
     graph, ranks = start.web.graph, start.web.ranks
+    if links_left < 1.0:
+        there = np.random.default_rng(seed + 1).random(graph.n_links) < links_left
+        graph = _links_where(graph, there)
     lots = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
     n_wanted = known * start.n_pages
     rank_wanted = known_rank * ranks[start.reachable].sum()
@@ -180,11 +191,11 @@ def earlier_state(
         fewest, most = 0, graph.n_pages
         while most - fewest > max(start.n_pages // 2000, 1):
             n_left = (fewest + most) // 2
-            if _crawled_of(start, ranking[:n_left]).sum() < n_wanted:
+            if _crawled_of(graph, start.seeds, ranking[:n_left]).sum() < n_wanted:
                 fewest = n_left
             else:
                 most = n_left
-        old = _crawled_of(start, ranking[:most])
+        old = _crawled_of(graph, start.seeds, ranking[:most])
         if ranks[old].sum() < rank_wanted:
             low = power
         else:
@@ -198,18 +209,21 @@ def earlier_state(
     return old, earlier
 
 
-def _crawled_of(start: Start, left: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _crawled_of(graph: LinkGraph, seeds: Sequence[int], left: NDArray[np.int64]) -> Mask:
     """The pages that a crawl of the pages left reaches."""
-    graph = start.web.graph
     is_left = np.zeros(graph.n_pages, dtype=np.bool_)
     is_left[left] = True
-    seeds = [seed for seed in start.seeds if is_left[seed]]
-    return reachable(_links_within(graph, is_left), seeds) if seeds else is_left & False
+    starts = [seed for seed in seeds if is_left[seed]]
+    return reachable(_links_within(graph, is_left), starts) if starts else is_left & False
 
 
-def _links_within(graph: LinkGraph, kept: NDArray[np.bool_]) -> LinkGraph:
+def _links_within(graph: LinkGraph, kept: Mask) -> LinkGraph:
     """The graph without the links from or to other pages."""
-    stays = np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices]
+    return _links_where(graph, np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices])
+
+
+def _links_where(graph: LinkGraph, stays: Mask) -> LinkGraph:
+    """The graph with some of its links."""
     indptr = np.concatenate(([0], np.cumsum(stays)))[graph.indptr]
     return LinkGraph(indptr, graph.indices[stays])
 
@@ -236,7 +250,8 @@ def mean_curves(crawls: Sequence[Mapping[str, Crawled]]) -> dict[str, Series]:
 def curves_panel(
     title: str, curves: Mapping[str, Series | NDArray[np.float64]], starts: Sequence[Start]
 ) -> Panel:
-    """A panel of cumulative PageRank against pages, with the bound and the diagonal."""
+    """A panel of cumulative PageRank against pages, with the diagonal and the starts' bound."""
+    bound = {"ideal": mean_and_spread([s.best for s in starts], POINTS).points} if starts else {}
     return Panel(
         curves,
         title,
@@ -244,10 +259,7 @@ def curves_panel(
         "share of all PageRank",
         x_percent=True,
         y_percent=True,
-        references={
-            "ideal": mean_and_spread([start.best for start in starts], POINTS).points,
-            "random, expected": [(0.0, 0.0), (1.0, 1.0)],
-        },
+        references={**bound, "random, expected": [(0.0, 0.0), (1.0, 1.0)]},
         x_limits=(0.0, 1.0),
         y_limits=(0.0, 1.0),
     )

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import najork_beside
-import numpy as np
 from najork_crawls import (
     DAYS,
     HALFWAY,
@@ -37,7 +36,8 @@ CHOICES = (
     "www.yahoo.com, with 500 threads, one connection to a site and a pause of ten times the last "
     "fetch, and judges pages by PageRank over all it saw. Here are {webs}. In order alone a day is "
     "a 58th of the fetches; against the clock it is a 58th of the time. Each web is crawled to the "
-    "end from {n_seeds} single pages (one known to lead far, and pages drawn at random from which at "
+    "end from {n_seeds} single pages (one known to lead far, and pages drawn at random from which "
+    "at "
     "least half as much is reached; bands go from the least to the greatest) and from all home "
     "pages at once. As the paper's crawl left most of the web unseen, other crawls stop halfway, "
     "judged by PageRank of what they saw alone: in order alone, and, of the country, against the "
@@ -223,7 +223,8 @@ class Claims:
             name="breadth-first-early",
         )
         self._report.finding(
-            "Fig. 1: quality falls as the crawl goes on: day 1, the rest of week 1, week 2, weeks 3 "
+            "Fig. 1: quality falls as the crawl goes on: day 1, the rest of week 1, week 2, weeks "
+            "3 "
             "and 4, the rest",
             "least fall from one of these to the next: "
             + self.span("least fall from stretch to stretch"),
@@ -287,7 +288,8 @@ class Claims:
             picture="overlap",
         )  # fmt: skip
         self._report.finding(
-            "Fig. 3: the overlap stays at 60 to 80 % for all N from 20 on, so that breadth-first is "
+            "Fig. 3: the overlap stays at 60 to 80 % for all N from 20 on, so that breadth-first "
+            "is "
             "fairly immune to self-endorsement",
             "least overlap: " + self.span("least overlap from N = 20", ".0%"),
             self.cases("least overlap from N = 20", 0.6),

@@ -161,7 +161,8 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
         "The paper's figures 1 and 2 for other orderings, of which it speaks without measuring: "
         "crawls from single pages in order alone, keys brought up to date after every page; "
         "'pagerank' at its default cadence, on the small web alone. 'site by site' is the Internet "
-        f"Archive's crawl: {HOSTS_AT_A_TIME} sites at a time, drawn at random and exhausted, from all "
+        f"Archive's crawl: {HOSTS_AT_A_TIME} sites at a time, drawn at random and exhausted, from "
+        "all "
         "home pages. 'ideal' takes pages by falling PageRank.",
         title="Breadth-first beside other orderings",
     )  # fmt: skip
@@ -274,6 +275,7 @@ def _clock(report: Report, crawls: Sequence[Watched]) -> None:
         f"pages for each site in the first tenth of the fetches: {alone.pages_per_site_early:.1f} "
         "in order alone, " + ", ".join(f"{c.pages_per_site_early:.1f} ({c.label})" for c in timed),
         above(wider, 1.0),
-        "fewer than in order alone; the sizes of sites, which decide this, are those of a real crawl",
+        "fewer than in order alone; the sizes of sites, which decide this, are those of a real "
+        "crawl",
         picture="clock",
     )

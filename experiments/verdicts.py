@@ -1,7 +1,8 @@
 """The rule that turns the cases of a claim into a verdict, and its words.
 
-A case is one web crawled in one way. Crawls that are the same count once; so do not those in which the
-orderings compared cannot differ. On a made-up web a case decides only beyond the generator's error.
+A case is one web crawled in one way. Crawls that are the same are one case; where the orderings
+compared cannot differ there is none. On a made-up web a case decides only beyond the generator's
+error.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ BOUNDS: tuple[tuple[float, Verdict], ...] = (
 RULE = (
     "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
     "reproduced* from two thirds on, *reproduced in part* from one third, *mostly not reproduced* "
-    "from 10 %, and else *not reproduced*. Seeds from which the crawls are the same (pages displaced "
-    "by less than 1 % of the crawl on average, under all orderings compared) are one case. Crawls in "
+    "from 10 %, and else *not reproduced*. Seeds from which the crawls are the same (pages "
+    "displaced "
+    "by less than 1 % of the crawl on average, under all orderings compared) are one case. Crawls "
+    "in "
     "which the orderings compared cannot differ are left out. A made-up web decides only where the "
     "margin exceeds the generator's error; if no case decides, the claim is *undecided*."
 )
