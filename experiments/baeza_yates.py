@@ -13,6 +13,7 @@ import baeza_claims
 import baeza_history
 import numpy as np
 from baeza_webs import PRINTED, Group, drawn, no_delay, rounds
+from crawls import SAME, displaced
 from measured import (
     DELAY,
     STRATEGIES,
@@ -31,6 +32,7 @@ from webs import Web, cnr, hollins, uci
 from crawlprio.evaluation import cumulative_by_time
 from crawlprio.evaluation.figures import Panel, Points
 from crawlprio.orderings import make_ordering
+from crawlprio.pages import PageIds
 from crawlprio.simulator import timed_crawl
 
 COUNTRIES = 4
@@ -38,7 +40,7 @@ COUNTRY_SHARE, CRAWLED_SHARE = 35, 5
 """Parts of the large country that the small ones, and that of figure 6, are."""
 
 DAY = 86_400.0
-CRAWL_DAYS, CRAWL_ROBOTS = 4, 1000
+CRAWL_DAYS, CRAWL_ROBOTS, SITES_A_ROBOT = 4, 1000, 10
 
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
@@ -74,7 +76,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     report.write()
     baeza_history.add(report, countries, recorded, errors)
     report.write()
-    _figure_6(report, [small_country(shared, country_pages // CRAWLED_SHARE), *recorded[:2]])
+    _figure_6(report, [small_country(shared, country_pages // CRAWLED_SHARE), recorded[0]])
     report.write()
 
 
@@ -192,11 +194,12 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
     faster: dict[str, float] = {}
     for web in webs:
         start = Start(web, web.homes)
-        fast = polite_network(web, robots=CRAWL_ROBOTS, real_crawl=True)
+        robots = min(CRAWL_ROBOTS, web.graph.n_sites // SITES_A_ROBOT)
+        fast = polite_network(web, robots=robots, real_crawl=True)
         whole = float(fast.sizes()[start.reachable].sum())
-        short = "country" if web.made_up else web.name
+        short = f"{'country' if web.made_up else web.name}, r = {robots:,}"
         links = {
-            f"{short}, link such that all pages take {CRAWL_DAYS} days": with_bandwidth(
+            f"{short}, link for {CRAWL_DAYS} days": with_bandwidth(
                 fast, whole / (CRAWL_DAYS * DAY)
             ),
             f"{short}, unlimited link": fast,
@@ -204,8 +207,10 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
         for name, network in links.items():
             lines: dict[str, Points] = {}
             days: dict[tuple[str, str], list[float]] = {}
+            orders: list[PageIds] = []
             for strategy in ("breadth-first", "larger-sites-first"):
                 crawl = timed_crawl(web.graph, start.seeds, make_ordering(strategy), network)
+                orders.append(crawl.order)
                 seconds, rank, documents = cumulative_by_time(
                     crawl.order, crawl.ended, web.ranks, start.reachable, start=0.0
                 )
@@ -220,15 +225,20 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
                      crawl.seconds / DAY]
                 )  # fmt: skip
             panels.append(Panel(lines, name, "days", "share", y_percent=True))
-            faster |= _faster(name, days)
+            if displaced(*orders) >= SAME:
+                faster |= _faster(name, days)
     report.figure(
         "figure-6",
         panels,
-        "Figure 6: PageRank and documents against time with breadth-first and larger sites "
-        "first. The paper's are two real crawls of Greece in batches of 200,000 pages; here "
-        f"{CRAWL_ROBOTS:,} robots crawl without batches, from all home pages, a country of "
-        f"{webs[0].graph.n_pages:,} pages, and two recorded webs of fewer sites than robots; w = 5 "
-        "s, and 15 s for sites of which under 100 pages are known, k = 1.",
+        "Figure 6: PageRank and documents against time with breadth-first and larger sites first. "
+        "The "
+        "paper's are two real crawls of Greece in batches of 200,000 pages with r = 1,000; here "
+        "up to "
+        f"{CRAWL_ROBOTS:,} robots, one for each {SITES_A_ROBOT} sites, crawl without batches, from "
+        f"all home pages, a country of {webs[0].graph.n_pages:,} pages and a recorded web; w = 5 "
+        "s, "
+        "and 15 s for sites of which under 100 pages are known, k = 1. 'Link for 4 days': one that "
+        "carries all pages in that time. Crawls in which both orders are the same do not count.",
         title="Baeza-Yates et al. 2005, figure 6",
     )
     report.table(
@@ -241,9 +251,9 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
     report.finding(
         "Larger sites first is faster than breadth-first in documents and in PageRank (figure 6)",
         "time against breadth-first: " + ", ".join(f"{x:.3f} ({n})" for n, x in faster.items()),
-        [Case(name, 0.99 - ratio) for name, ratio in faster.items() if abs(ratio - 1.0) > 1e-9],
+        [Case(name, 0.99 - ratio) for name, ratio in faster.items()],
         "at least 1 % fewer days to 50, 80 and 95 %, on average of the three ratios",
-        why="with more robots than sites both orderings keep every site busy",
+        why="the largest site, or the link, bounds both",
         picture="figure-6",
         name="larger-sites-faster",
     )

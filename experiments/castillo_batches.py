@@ -62,6 +62,7 @@ def _figures_3_and_7(
         **{f"batch of {n}": np.bincount(real.site[batch]) for n, batch in of_recorded.items()},
     }
     ranked = {name: sizes_falling(np.repeat(np.arange(len(n)), n)) for name, n in sizes.items()}
+    drawn = {name: n for name, n in ranked.items() if len(n) >= LEAST_SITES}
     law = fit_power_law(sizes["country"][sizes["country"] > 0])
     shares = {
         name: Series(
@@ -69,13 +70,13 @@ def _figures_3_and_7(
                 np.unique(np.geomspace(1, len(n), 400).astype(int) - 1)
             ]
         )
-        for name, n in ranked.items()
+        for name, n in drawn.items()
     }
     rank_curves = {
         name: np.column_stack((np.arange(1, len(n) + 1), n))[
             np.unique(np.geomspace(1, len(n), 400).astype(int) - 1)
         ]
-        for name, n in ranked.items()
+        for name, n in drawn.items()
     }
     report.figure(
         "figures-3-7",
@@ -173,7 +174,7 @@ def _figures_8_and_9(
         [
             Panel(
                 {name: _active(crawls[kind, k, name]) for name in BATCH_BANDWIDTHS},
-                f"batch of {kind}, {n_sites[kind]:,} sites, k = {k} (figure {figure})",
+                f"{kind}'s batch, {n_sites[kind]:,} sites, k = {k} (fig. {figure})",
                 "share of the batch's retrieval time",
                 "robots at work",
                 x_percent=True,

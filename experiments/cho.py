@@ -340,6 +340,6 @@ def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
         f"{_spans(deeper['backlink-count'].values())} links",
         above(deeper["backlink-count"]),
         "it lies deeper under backlink order",
-        why="ties in order of discovery make backlink order breadth-first among equals; with the "
-        f"newest first the claim is {judge(above(deeper[NEWEST_FIRST]))}",
+        why="with ties in order of discovery backlink order is breadth-first among equals; with "
+        f"the newest first the claim is {judge(above(deeper[NEWEST_FIRST]))}",
     )
