@@ -41,6 +41,9 @@ BOUNDS: tuple[tuple[float, Verdict], ...] = (
 )
 """The least share of the decided cases in which a claim holds, falling, and the verdict."""
 
+MOST_NAMED = 2
+"""Undecided cases that are named; the JSON has all."""
+
 RULE = (
     "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
     "reproduced* from two thirds on, *reproduced in part* from one third, *mostly not reproduced* "
@@ -121,7 +124,9 @@ def in_words(cases: Sequence[Case]) -> str:
     if held and failed:
         fewer = f"not {'; '.join(failed)}" if len(failed) <= len(held) else "; ".join(held)
         words[-1] += f" ({fewer})"
-    if undecided:
+    if len(undecided) > MOST_NAMED:
+        words.append(f"{len(undecided)} undecided")
+    elif undecided:
         words.append(f"undecided: {'; '.join(undecided)}")
     return "; ".join(words) if words else "-"
 
