@@ -181,13 +181,13 @@ def earlier_state(
     if links_left < 1.0:
         there = np.random.default_rng(seed + 1).random(graph.n_links) < links_left
         graph = _links_where(graph, there)
-    lots = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
+    draws = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
     n_wanted = known * start.n_pages
     rank_wanted = known_rank * ranks[start.reachable].sum()
     low, high = -1.0, 3.0
     for _ in range(10):
         power = (low + high) / 2
-        ranking = np.argsort(lots - power * np.log(ranks), kind="stable")
+        ranking = np.argsort(draws - power * np.log(ranks), kind="stable")
         fewest, most = 0, graph.n_pages
         while most - fewest > max(start.n_pages // 2000, 1):
             n_left = (fewest + most) // 2

@@ -207,8 +207,8 @@ def _span(values: Sequence[float]) -> str:
 def _archive(web: Web) -> Means:
     """Mean PageRank by day of crawls that exhaust site after site, drawn at random; their mean.
 
-    An idealisation: the crawler knows all home pages, and takes each site breadth-first. The paper's
-    archive crawls 64 sites at a time, of millions: here it is a thousandth of the sites, at least 1.
+    An idealisation: the crawler knows all home pages, and takes each site breadth-first. The
+    paper's archive takes 64 sites at a time, of millions; here it is a thousandth, at least 1.
     """
     order = crawl_order(web.graph, web.homes, make_ordering("breadth-first"))
     ranks = scaled_to_mean_one(web.ranks, reachable(web.graph, web.homes))

@@ -1,7 +1,4 @@
-"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were.
-
-It reads options and writes files; the crawls themselves are the simulator's business.
-"""
+"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were."""
 
 from __future__ import annotations
 
