@@ -1,4 +1,4 @@
-"""The estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far."""
+"""Estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far."""
 
 from __future__ import annotations
 
