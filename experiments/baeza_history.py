@@ -63,11 +63,10 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
         "Figure 5: strategies that know the PageRank of an earlier crawl, with OPIC and "
         "omniscient. The paper has two crawls of Greece, four months apart; 45 % of the pages "
         "were new. Here the earlier crawl is made from the web: pages are taken out at random, "
-        "such "
-        "that what is left to reach has 55 % of the pages and, as near as can be, 72 % of the "
-        "PageRank; its PageRank is that of the pages left. In the upper panels no link between "
-        "pages "
-        "left is changed; in the lower ones half of these links, drawn at random, were not there.",
+        "such that what is left to reach has 55 % of the pages and, as near as can be, 72 % of "
+        "the PageRank; its PageRank is that of the pages left. In the upper panels no link "
+        "between pages left is changed; in the lower ones half of these links, drawn at random, "
+        "were not there.",
         title="Baeza-Yates et al. 2005, figure 5",
         columns=3,
     )
@@ -92,7 +91,7 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
                 [s, printed[s][k], *(mean_with_spread(values(g, s)) for g in groups)]
                 for s in strategies
             ],
-            f"Table 2, strategies with history: "
+            "Table 2, strategies with history: "
             f"{'average cumulative PageRank' if k == 0 else 'tau'}. The paper's historical rows "
             "are of one pair of crawls of Greece, its other rows means over four collections.",
         )

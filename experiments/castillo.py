@@ -67,19 +67,14 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     recorded = [Start(w, w.homes) for w in (uci(shared), hollins(shared))]
     report.text(
         f"Crawls of a made-up country of {web.graph.n_pages:,} pages on {web.graph.n_sites:,} "
-        "sites, "
-        "in the proportions of the Chilean Web of April 2004 (3.5 million pages, 50,000 sites of "
-        "at "
-        "most 25,000 pages), and of the recorded webs uci-ics (88 sites) and hollins (4 sites), "
-        "from "
-        f"all home pages. One connection to a site at a time, w = {DELAY:g} s from the end of a "
-        "fetch to the next start on its site, one page a connection (k = 1) unless said otherwise. "
-        "Keys are brought up to date after every page; Batch and Partial compute PageRank every N "
-        "/ "
-        f"35 pages (m = 100,000 in the paper). {NETWORK}. {RULE} What takes time is decided by the "
-        "sizes of sites, which are the paper's, and by the drawn speeds; the generator's errors "
-        "are "
-        "of PageRank and do not bear on it."
+        "sites, in the proportions of the Chilean Web of April 2004 (3.5 million pages, 50,000 "
+        "sites of at most 25,000 pages), and of the recorded webs uci-ics (88 sites) and hollins "
+        f"(4 sites), from all home pages. One connection to a site at a time, w = {DELAY:g} s from "
+        "the end of a fetch to the next start on its site, one page a connection (k = 1) unless "
+        "said otherwise. Keys are brought up to date after every page; Batch and Partial compute "
+        f"PageRank every N / 35 pages (m = 100,000 in the paper). {NETWORK}. {RULE} What takes "
+        "time is decided by the sizes of sites, which are the paper's, and by the drawn speeds; "
+        "the generator's errors are of PageRank and do not bear on it."
     )
     settings = _settings([start, *recorded])
     _figure_5(report, settings, errors)
@@ -107,8 +102,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     report.finding(
         "No difference between simulator and real crawler in cumulative PageRank (section V)",
         "no crawl of a real country was made here; that live crawls fetch in the simulated order "
-        "is "
-        "held by the project's tests, page for page",
+        "is held by the project's tests, page for page",
         [],
         "-",
     )
@@ -142,12 +136,11 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
             curves_panel(s.name, {n: c.points for n, c in s.crawls.items()}, [s.start])
             for s in settings
         ],
-        "Figure 5: cumulative PageRank against pages, r = 1. The paper's shows Length above Batch, "
-        "Partial and Depth, and Optimal above all but for the end. Depth is breadth-first, Length "
-        "larger-sites-first, Optimal omniscient. What politeness decides: in rounds fetches take "
-        "no "
-        "time, so that every site with waiting pages is fetched from once in 15 s; right, order "
-        "alone.",
+        "Figure 5: cumulative PageRank against pages, r = 1. The paper's shows Length above "
+        "Batch, Partial and Depth, and Optimal above all but for the end. Depth is "
+        "breadth-first, Length larger-sites-first, Optimal omniscient. What politeness decides: "
+        "in rounds fetches take no time, so that every site with waiting pages is fetched from "
+        "once in 15 s; right, order alone.",
         title="Castillo et al. 2004, figure 5",
         columns=3,
     )
@@ -309,6 +302,5 @@ def _batch_sizes_and_connections(report: Report, starts: list[Start]) -> None:
             for name in (LENGTH, "breadth-first")
         ],
         "Average cumulative PageRank by k, the pages fetched on a connection (section IV.B asks "
-        "for "
-        "its effect on quality and does not show it). w = 15 s, r = 64.",
+        "for its effect on quality and does not show it). w = 15 s, r = 64.",
     )  # fmt: skip

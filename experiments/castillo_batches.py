@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from batched import alone
 from castillo_webs import LENGTH
 from numpy.typing import NDArray
 from report import Report
@@ -94,11 +95,10 @@ def _figures_3_and_7(
                   "share of pages", x_percent=True, y_percent=True,
                   references={"random: alike": [(0.0, 0.0), (1.0, 1.0)]}),
         ],
-        "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical batch. "
-        "The paper's shows that few sites hold most pages of either. The country's sizes are made "
-        "so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
-        "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
-        "Batch "
+        "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical "
+        "batch. The paper's shows that few sites hold most pages of either. The country's sizes "
+        "are made so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive fetches "
+        "from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of Batch "
         "with one.",
         title="Castillo et al. 2004, figures 3 and 7",
         columns=3,
@@ -153,20 +153,12 @@ def _figures_8_and_9(
     crawls: dict[tuple[str, int, str], TimedCrawl] = {}
     n_bytes: dict[str, float] = {}
     for kind, batch in batches.items():
-        sites, site = np.unique(graph.site[batch], return_inverse=True)
-        alone = LinkGraph(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32), site)
-        fetches = replace(
-            network,
-            robots=BATCH_ROBOTS,
-            page_bytes=network.sizes()[batch],
-            latency=network.latencies(graph.n_sites)[sites],
-            site_speed=network.speeds(graph.n_sites)[sites],
-        )
+        pages, fetches = alone(graph, batch, replace(network, robots=BATCH_ROBOTS))
         n_bytes[kind] = float(fetches.sizes().sum())
         for k in (1, 100):
             for name, bandwidth in BATCH_BANDWIDTHS.items():
                 crawls[kind, k, name] = _crawl_of_batch(
-                    alone, replace(fetches, pages_per_visit=k, bandwidth=bandwidth)
+                    pages, replace(fetches, pages_per_visit=k, bandwidth=bandwidth)
                 )
     n_sites = {kind: len(np.unique(graph.site[batch])) for kind, batch in batches.items()}
     report.figure(
@@ -183,13 +175,12 @@ def _figures_8_and_9(
             for kind in batches
             for k, figure in ((1, 8), (100, 9))
         ],
-        "Figures 8 and 9: robots at work while a batch is fetched by "
-        f"{BATCH_ROBOTS} robots with w = 15 s, at one page a connection and at up to 100; above "
-        "the "
-        "nearly flat batch of Length, below the skewed one of Batch. The paper's curves are for "
-        "'small (2K) and large (20K) bandwidth', without unit or r, and most robots are idle most "
-        "of the time; with k = 100 more are at work. A robot waiting for its share of a saturated "
-        "link is at work here.",
+        f"Figures 8 and 9: robots at work while a batch is fetched by {BATCH_ROBOTS} robots with "
+        "w = 15 s, at one page a connection and at up to 100; above the nearly flat batch of "
+        "Length, below the skewed one of Batch. The paper's curves are for 'small (2K) and large "
+        "(20K) bandwidth', without unit or r, and most robots are idle most of the time; with k "
+        "= 100 more are at work. A robot waiting for its share of a saturated link is at work "
+        "here.",
         title="Castillo et al. 2004, figures 8 and 9",
     )
     report.table(

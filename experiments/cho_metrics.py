@@ -46,12 +46,10 @@ def add(report: Report, shared: Path, web: Web) -> None:
     _table(
         report, "metrics", curves,
         f"{web.name}: mean P_ST over all fetches, means over seeds, where the {HOT_SHARE:.0%} of "
-        "the "
-        "pages with the highest importance is hot (equals in). Importance by row: IB, IR, IF, IL "
-        "of "
-        "the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each divided by its "
-        "mean. "
-        "'combined' orders by the sum of the location's points and the backlinks seen.",
+        "the pages with the highest importance is hot (equals in). Importance by row: IB, IR, "
+        "IF, IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
+        "divided by its mean. 'combined' orders by the sum of the location's points and the "
+        "backlinks seen.",
     )  # fmt: skip
     for importance, own, words in (
         ("location", "location", "IL(p) can be used directly for ordering"),
@@ -107,10 +105,9 @@ def on_text(report: Report, web: Web, path: Path, word: str) -> None:
     _table(
         report, "text-metrics", curves,
         f"Mean P_ST of crawls for {word!r} without a hot queue, where the {HOT_SHARE:.0%} of the "
-        "pages with the highest importance is hot. IS counts the word, ten times in the title; IC "
-        "is "
-        "the sum of IS and IB, each divided by its mean. 'combined' orders by ten times the anchor "
-        "similarity and the backlinks seen.",
+        "pages with the highest importance is hot. IS counts the word, ten times in the title; "
+        "IC is the sum of IS and IB, each divided by its mean. 'combined' orders by ten times "
+        "the anchor similarity and the backlinks seen.",
     )  # fmt: skip
     for importance, own, words in (
         ("IS", "anchor-similarity", "O(u) = IS(anchor text) predicts the text of the page"),

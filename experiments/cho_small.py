@@ -203,8 +203,8 @@ def _judge_size(
     report.finding(
         "Fig. 10: on the small domain all orderings do better by IR than by IB, with as many pages "
         "hot",
-        "mean P_ST by IR less that by IB, least of the three: "
-        f"{min(better.values()):+.3f} to {max(better.values()):+.3f}",
+        f"mean P_ST by IR less that by IB, least of the three: {min(better.values()):+.3f} to "
+        f"{max(better.values()):+.3f}",
         above(better),
         "all three have the larger mean P_ST by IR",
         picture="small",

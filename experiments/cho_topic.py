@@ -62,19 +62,17 @@ def add(report: Report, shared: Path) -> None:
             second = stand_in
         counts = ", ".join(
             f"{topic.word} {topic.n_hot(short=False):,}, of which {topic.n_hot(short=True):,} are "
-            "of "
-            "at most 16 kB"
+            "of at most 16 kB"
             for topic in topics
         )
         report.text(
             f"Of the {int(first.reached.sum()):,} pages of uci-ics with text that are reached from "
             f"{HOME}, so many are hot, having the word in the title or 10 times in the text: "
             f"{counts}. **The recording was chosen by PageRank**: it holds the pages of 16 kB or "
-            "less "
-            "that can be reached, and of the longer ones those of highest PageRank. Hot pages "
-            "are often long, so most of them are well linked here as they are not on the Web. "
-            "Each claim is therefore judged by all hot pages and by the short ones alone, of which "
-            "none is there because of its rank."
+            "less that can be reached, and of the longer ones those of highest PageRank. Hot "
+            "pages are often long, so most of them are well linked here as they are not on the "
+            "Web. Each claim is therefore judged by all hot pages and by the short ones alone, of "
+            "which none is there because of its rank."
         )
         _draw(report, first, second)
         _judge_hot_pages(report, first)

@@ -146,15 +146,13 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     ]
     report.text(
         "The papers leave some choices open; where their pseudo-code decides (ties: a stable sort "
-        "of "
-        "a queue to which new pages are appended), it is our default. Each choice is made here in "
-        "the ways that they allow, all "
-        "else being equal, and what it changes in the average cumulative PageRank is set beside "
-        "the differences between orderings. Unless said otherwise crawls are from one page, by "
-        "order alone, with keys brought up to date after every page and ties by order of "
-        f"discovery: from three pages of each recorded web, and from the home page of the largest "
-        f"site of {COUNTRIES} made-up countries of {n_pages:,} pages. Changes are means over the "
-        f"crawls. {RULE} A case is one kind of web."
+        "of a queue to which new pages are appended), it is our default. Each choice is made here "
+        "in the ways that they allow, all else being equal, and what it changes in the average "
+        "cumulative PageRank is set beside the differences between orderings. Unless said "
+        "otherwise crawls are from one page, by order alone, with keys brought up to date after "
+        "every page and ties by order of discovery: from three pages of each recorded web, and "
+        f"from the home page of the largest site of {COUNTRIES} made-up countries of {n_pages:,} "
+        f"pages. Changes are means over the crawls. {RULE} A case is one kind of web."
     )
     plain = {
         kind.name: {

@@ -57,17 +57,13 @@ def add(report: Report, webs: Sequence[Web]) -> None:
                 by_day.setdefault(measure, []).append(abs(mean - value))
     report.text(
         "Twins are made by the model of the made-up countries from the sites of a recorded web "
-        "alone: "
-        "as many pages, links and links between sites on each. What is measured on them and on the "
-        f"web itself differs by the generator's error: that which {QUANTILE:.0%} of the "
-        "comparisons do "
-        f"not exceed, over {', '.join(web.name for web in webs)}, one page and all home pages, "
-        f"{len(STRATEGIES)} orderings by order alone, means of {TWINS} twins. Of what is measured "
-        "of "
-        "a breadth-first crawl day by day there is one value a web, and the error is the largest. "
-        "**A result on a made-up web that is smaller than the error counts for nothing in the "
-        "other "
-        "sections.**"
+        "alone: as many pages, links and links between sites on each. What is measured on them "
+        f"and on the web itself differs by the generator's error: that which {QUANTILE:.0%} of the "
+        f"comparisons do not exceed, over {', '.join(web.name for web in webs)}, one page and all "
+        f"home pages, {len(STRATEGIES)} orderings by order alone, means of {TWINS} twins. Of what "
+        "is measured of a breadth-first crawl day by day there is one value a web, and the error "
+        "is the largest. **A result on a made-up web that is smaller than the error counts for "
+        "nothing in the other sections.**"
     )
     report.table(
         "errors",

@@ -223,9 +223,8 @@ class Claims:
             name="breadth-first-early",
         )
         self._report.finding(
-            "Fig. 1: quality falls as the crawl goes on: day 1, the rest of week 1, week 2, weeks "
-            "3 "
-            "and 4, the rest",
+            "Fig. 1: quality falls as the crawl goes on: day 1, the rest of week 1, week 2, "
+            "weeks 3 and 4, the rest",
             "least fall from one of these to the next: "
             + self.span("least fall from stretch to stretch"),
             self.cases("least fall from stretch to stretch", 0.0),
@@ -289,8 +288,7 @@ class Claims:
         )  # fmt: skip
         self._report.finding(
             "Fig. 3: the overlap stays at 60 to 80 % for all N from 20 on, so that breadth-first "
-            "is "
-            "fairly immune to self-endorsement",
+            "is fairly immune to self-endorsement",
             "least overlap: " + self.span("least overlap from N = 20", ".0%"),
             self.cases("least overlap from N = 20", 0.6),
             "never below 60 %",

@@ -137,8 +137,7 @@ def summary_page(found: Found) -> str:
         *_contradicted(found),
         "## How it is judged",
         f"{RULE} The rules, the cases and their margins are in the JSON of each section; the "
-        "verdicts "
-        "and this page are computed from them. Of all claims "
+        "verdicts and this page are computed from them. Of all claims "
         + ", ".join(f"{total[v]} are {v}" for v in VERDICTS if total[v])
         + ".",
         _errors(found),
@@ -170,8 +169,7 @@ def _choosing(found: Found) -> list[str]:
             else ", so that no cheap ordering is best everywhere."
         ),
         f"* **For a fifth of the pages only**: `{cheap_early[0][0]}` has gathered the most at 20 "
-        "%, "
-        f"{cheap_early[0][1]:.0%} of the PageRank, before "
+        f"%, {cheap_early[0][1]:.0%} of the PageRank, before "
         + ", ".join(f"`{name}` {share:.0%}" for name, share in cheap_early[1:])
         + f"; `random` has {_ranking(early, ('random',))[0][1]:.0%}.",
         _never_worse(by_kind),
@@ -394,11 +392,10 @@ def _errors(found: Found) -> str:
     rows = {row[0]: row[1] for row in found.sections["generator"]["tables"]["errors"]["rows"]}
     return (
         f"Made-up webs are wrong by {rows['lead']:.3f} in the difference of two orderings' "
-        "averages, "
-        f"by {rows['lead at a share']:.3f} in that of two curves, and by {rows['tau lead']:.3f} in "
-        "that of Kendall's tau (nine of ten comparisons of recorded webs with made-up twins are "
-        "nearer; [the generator](reproduction/generator.md)): what lies below that is undecided "
-        "there."
+        f"averages, by {rows['lead at a share']:.3f} in that of two curves, and by "
+        f"{rows['tau lead']:.3f} in that of Kendall's tau (nine of ten comparisons of recorded "
+        "webs with made-up twins are nearer; [the generator](reproduction/generator.md)): what "
+        "lies below that is undecided there."
     )
 
 

@@ -48,11 +48,10 @@ RULE = (
     "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
     "reproduced* from two thirds on, *reproduced in part* from one third, *mostly not reproduced* "
     "from 10 %, and else *not reproduced*. Seeds from which the crawls are the same (pages "
-    "displaced "
-    "by less than 1 % of the crawl on average, under all orderings compared) are one case. Crawls "
-    "in "
-    "which the orderings compared cannot differ are left out. A made-up web decides only where the "
-    "margin exceeds the generator's error; if no case decides, the claim is *undecided*."
+    "displaced by less than 1 % of the crawl on average, under all orderings compared) are one "
+    "case. Crawls in which the orderings compared cannot differ are left out. A made-up web "
+    "decides only where the margin exceeds the generator's error; if no case decides, the claim "
+    "is *undecided*."
 )
 
 

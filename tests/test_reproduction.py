@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crawlprio.evaluation import depth_from_seeds
+from crawlprio.frontier import Politeness
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
+from crawlprio.simulator import Network, crawl_order
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
@@ -28,6 +31,7 @@ def experiments() -> Iterator[SimpleNamespace]:
     """The modules of the folder `experiments`, which is no package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
+        import batched
         import castillo_time
         import crawls
         import measured
@@ -36,8 +40,8 @@ def experiments() -> Iterator[SimpleNamespace]:
         import verdicts
 
         yield SimpleNamespace(
-            castillo_time=castillo_time, crawls=crawls, measured=measured, report=report,
-            summary=summary, verdicts=verdicts,
+            batched=batched, castillo_time=castillo_time, crawls=crawls, measured=measured,
+            report=report, summary=summary, verdicts=verdicts,
         )  # fmt: skip
     finally:
         sys.path.remove(str(ROOT / "experiments"))
@@ -184,6 +188,51 @@ def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> Non
     assert "reproduced: 1 of 1" in rows[1.0]
     assert advice.if_not in rows[-1.0]
     assert "not reproduced: 0 of 1" in rows[-1.0]
+
+
+def small_graph() -> LinkGraph:
+    """A web of 300 pages on 12 sites, all reached from page 0."""
+    rng = np.random.default_rng(11)
+    n_pages, degree = 300, 6
+    targets = rng.integers(0, n_pages, n_pages * degree).astype(np.int32)
+    targets[::degree] = (np.arange(n_pages) + 1) % n_pages
+    indptr = np.arange(0, n_pages * degree + 1, degree, dtype=np.int64)
+    site = rng.integers(0, 12, n_pages).astype(np.int32)
+    return LinkGraph.cleaned(indptr, targets, site=site)
+
+
+@pytest.mark.parametrize("name", ["breadth-first", "larger-sites-first"])
+def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
+    experiments: SimpleNamespace, name: str
+) -> None:
+    graph = small_graph()
+    order, ended = experiments.batched.crawl_in_batches(
+        graph, [0], lambda: make_ordering(name), Network(latency=2.0), 1
+    )
+    assert order.tolist() == crawl_order(graph, [0], make_ordering(name)).tolist()
+    assert ended.tolist() == [2.0 * (k + 1) for k in range(300)]
+
+
+def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_has_come(
+    experiments: SimpleNamespace,
+) -> None:
+    """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
+    graph = small_graph()
+    network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)
+    order, ended = experiments.batched.crawl_in_batches(
+        graph, [0], lambda: make_ordering("breadth-first"), network, 300
+    )
+    assert sorted(order.tolist()) == list(range(300))
+    depth = depth_from_seeds(graph, [0])
+    now = 0.0
+    for level in range(int(depth.max()) + 1):
+        of_level = depth[order] == level
+        assert set(np.flatnonzero(of_level).tolist()) == set(
+            range(int((depth < level).sum()), int((depth <= level).sum()))
+        )
+        most = np.bincount(graph.site[order[of_level]]).max()
+        now += 0.5 * most + 1.0 * (most - 1)
+        assert ended[of_level].max() == pytest.approx(now)
 
 
 def test_an_earlier_state_has_the_shares_of_pages_and_links_asked_for(
