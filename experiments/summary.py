@@ -175,7 +175,14 @@ def _choosing(found: Found) -> list[str]:
         _never_worse(by_kind),
         _against(by_kind, "opic", "breadth-first"),
     ]  # fmt: skip
-    return ["\n".join(sentences)]
+    few = (
+        f"{len(webs)} webs are few. What holds in all kinds of crawls is likely to hold on your "
+        "web "
+        "too; what holds in most is a guess. `scrapy simulate` answers for a web of which you "
+        "have a "
+        "crawl."
+    )
+    return ["\n".join(sentences), few]
 
 
 def _never_worse(by_kind: Mapping[str, Mapping[str, float]]) -> str:
@@ -245,6 +252,10 @@ def _table_of_averages(found: Found) -> str:
     return "\n".join(lines)
 
 
+OPEN = "open: these webs do not decide it; try it on yours with `scrapy simulate`"
+"""Advice where no case decides."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """What to do in a situation, by how a named claim came out."""
@@ -260,6 +271,8 @@ class Advice:
         holds = found.holds(self.finding)
         verdict = found.verdict(self.finding)
         text = {True: self.if_it_holds, False: self.if_not, None: self.if_mixed}[holds]
+        if verdict in ("undecided", "not tested"):
+            text = OPEN
         return f"| {self.situation} | {text} | {verdict}: {found.count(self.finding)} |"
 
 

@@ -184,6 +184,9 @@ def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> Non
         }  # fmt: skip
         found = experiments.summary.Found({"cho": {"findings": [finding], "tables": {}}})
         rows[margin] = advice.row(found)
+    nothing = {"name": advice.finding, "claim": "x", "cases": [], "verdict": "not tested"}
+    found = experiments.summary.Found({"cho": {"findings": [nothing], "tables": {}}})
+    assert experiments.summary.OPEN in advice.row(found)
     assert advice.if_it_holds in rows[1.0]
     assert "reproduced: 1 of 1" in rows[1.0]
     assert advice.if_not in rows[-1.0]
