@@ -182,7 +182,7 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
         f"{highest[1]:.1f} and {highest[2]:.1f} times with 64 and 256 robots at 20 MB/s",
         below(off, 0.1),
         "within 10 % of what is printed",
-        why=f"our robots find ready sites for longer: of {start.web.graph.n_sites:,} home pages",
+        why=f"how many robots find a ready site depends on the sites: {start.web.graph.n_sites:,}",
         picture="table-1",
     )
     rows_of = zip(by_row.bandwidths, by_row.speed_up, strict=True)
