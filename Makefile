@@ -26,7 +26,7 @@ bench: .venv/dev
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 
-# The papers' experiments, for half an hour, into docs/reproduction; needs the graphs in $(DATA).
+# The papers' experiments, for half an hour to an hour, into docs/reproduction; needs the graphs in $(DATA).
 reproduce: .venv/dev
 	$(BIN)/python experiments/reproduce.py --shared $(DATA)
 

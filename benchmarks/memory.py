@@ -66,9 +66,8 @@ def free_bytes() -> int:
 
 def job_of(folder: Path, with_store: bool) -> Any:
     """Make the job of a crawl in a job directory, and bring it to where it was."""
-    from scrapy.utils.test import get_crawler
-
     from crawlprio.live.job import Job
+    from scrapy.utils.test import get_crawler
 
     settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}
     if with_store:

@@ -1,11 +1,8 @@
-"""Crawls as Cho, Garcia-Molina & Page 1998 make and judge them: orderings, importances, models.
-
-It must not know figures or what the paper found.
-"""
+"""Crawls as Cho, Garcia-Molina & Page 1998 make and judge them: orderings, importances, models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -121,8 +118,3 @@ def share_panel(
         series, title, xlabel, ylabel, x_percent=True, y_percent=True, references=references,
         y_limits=(0.0, 1.0),
     )  # fmt: skip
-
-
-def beats(one: Sequence[float], other: Sequence[float]) -> list[bool]:
-    """In which cases one is larger than the other."""
-    return [a > b for a, b in zip(one, other, strict=True)]

@@ -182,7 +182,12 @@ def test_commands_that_do_not_crawl_leave_the_store_of_the_last_crawl_alone(
         before = sorted(path.name for path in tmp_path.iterdir())
         running = {
             name: subprocess.Popen(
-                [sys.executable, "-m", "scrapy", *(url if word == "URL" else word for word in line)],
+                [
+                    sys.executable,
+                    "-m",
+                    "scrapy",
+                    *(url if word == "URL" else word for word in line),
+                ],
                 cwd=tmp_path,
                 env={
                     **os.environ,
@@ -236,5 +241,3 @@ def test_the_log_at_debug_has_nothing_of_the_libraries_that_the_add_on_brings(
         check=False,
     )
     assert "loud: []" in done.stdout, done.stdout[-500:] + done.stderr[-1000:]
-
-

@@ -1,7 +1,4 @@
-"""What the commands read from their arguments and options alike, and where they write.
-
-It must not know what a command does with them.
-"""
+"""Arguments and options that several commands read, and the files that they write."""
 
 from __future__ import annotations
 

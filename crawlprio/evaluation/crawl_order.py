@@ -1,6 +1,6 @@
 """Measures of a crawl order against the importance of its pages, known once the crawl is over.
 
-Nothing here knows where an order or an importance comes from; PageRank is only the usual one.
+Importance is usually PageRank, and may be any number of 0 or more for each page.
 """
 
 from __future__ import annotations

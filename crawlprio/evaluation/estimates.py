@@ -1,7 +1,4 @@
-"""The estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far.
-
-Nothing here knows what the estimates are for, nor where the order of the crawl comes from.
-"""
+"""Estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class BacklinksSeen:
 
 @dataclass(frozen=True, slots=True)
 class PageRankSeen:
-    """IR'(P): PageRank of the pages seen so far, computed anew every so many fetches.
+    """IR'(P): PageRank of the pages seen so far, computed again every so many fetches.
 
     A page discovered since the last time is estimated by one step of the equation of Cho et al.,
     `(1 - d) + d * sum(IR'(parent) / out-degree(parent))`, over the parents fetched since.

@@ -174,6 +174,7 @@ class Network:
             "small_site_delay": polite.small_site_delay,
             "small_site_pages": polite.small_site_pages,
             "adaptive": polite.adaptive,
+            "max_adaptive": polite.max_adaptive,
             "pages_per_visit": int(self.pages_per_visit),
             "bandwidth": self.bandwidth,
             "latency": _in_short(self.latency),
