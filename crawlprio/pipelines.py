@@ -22,8 +22,9 @@ class LinkPairPipeline:
     pairs of a page with its visit; then the pipeline adds nothing.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawl = Crawl.of(crawler)
+    def __init__(self, crawler: Crawler | None = None) -> None:
+        # An ITEM_PROCESSOR of the project's own may know no crawler; then nothing is recorded here.
+        self._crawl = None if crawler is None else Crawl.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinkPairPipeline:
@@ -31,7 +32,12 @@ class LinkPairPipeline:
 
     def process_item(self, item: Any) -> Any:
         crawl = self._crawl
-        if isinstance(item, LinkPairs) and crawl.is_running and not crawl.reads_visits:
+        if (
+            isinstance(item, LinkPairs)
+            and crawl is not None
+            and crawl.is_running
+            and not crawl.reads_visits
+        ):
             recorder = crawl.recorder
             page = recorder.find_or_add([item.source], 0)[0]
             if page == NO_PAGE:

@@ -93,6 +93,7 @@ class Dispatcher(FetchObserver):
         self._yielded_starts: set[Request] = set()
         self._waiting_starts: set[str] = set()
         self._room_for_starts: Deferred[None] | None = None
+        self._has_unstorable = False
         self._is_closed = False
         self._alarm = engine.EngineAlarm(crawler)
         frontier.on_ready = self._wake
@@ -193,7 +194,13 @@ class Dispatcher(FetchObserver):
             return to_json(request, self._spider)
         except RequestNotStorable as error:
             self._crawler.stats.inc_value("scheduler/unserializable")
-            logger.warning("%s It is kept in memory, and lost if the crawl ends before it.", error)
+            if not self._has_unstorable:
+                self._has_unstorable = True
+                logger.warning(
+                    "%s It is kept in memory, and lost if the crawl ends before it; others like it "
+                    "are counted as scheduler/unserializable.",
+                    error,
+                )
             return request
 
     async def room_for_start(self, request: Request) -> None:

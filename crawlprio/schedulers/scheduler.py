@@ -49,6 +49,8 @@ class Scheduler(BaseScheduler):
         self._crawl = Crawl.of(crawler)
         self._spider: Spider | None = None
         self._n_links_counted = 0
+        # What waits on disk, as Scrapy's telnet console asks for it: nothing.
+        self.dqs: None = None
         self._own_dupefilter: BaseDupeFilter | None = None
         self._duplicates: BaseDupeFilter | None = None
         self._tunes_gc = False
@@ -66,11 +68,6 @@ class Scheduler(BaseScheduler):
     def mqs(self) -> Scheduler:
         """What waits in memory, as Scrapy's telnet console asks for it."""
         return self
-
-    @property
-    def dqs(self) -> None:
-        """What waits on disk: nothing."""
-        return None
 
     def open(self, spider: Spider) -> None:
         """Make the frontier ready. A bad setting is reported once the spider is opened."""
