@@ -108,7 +108,7 @@ def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
             targets = pages.discover(graph.out_links(page))
             ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
         keys[novelty] = ordering.keys[pages.local_of[41]]
-    assert (keys[0.2] > keys[0.0]) is is_preferred
+    assert bool(keys[0.2] > keys[0.0]) is is_preferred
 
 
 @pytest.mark.parametrize(
