@@ -91,6 +91,26 @@ def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
     assert days_before_half(decay=0.9999) > 250, "decay is what keeps the chain from gaining"
 
 
+@pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
+def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
+    n_visits: int, is_preferred: bool
+) -> None:
+    """Page 0 shows page 1 of a second site of 40 pages, whose last page shows a third site."""
+    rows: list[list[int]] = [[1], [*range(2, 41)], *([] for _ in range(2, 41)), []]
+    rows[n_visits] = [41]
+    graph = graph_of(rows, [0] + [1] * 40 + [2])
+    keys = {}
+    for novelty in (0.0, 0.2):
+        pages, ordering = GraphPages(graph), SiblingSampling(novelty=novelty)
+        ordering.open(pages)
+        ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
+        for page in range(n_visits + 1):
+            targets = pages.discover(graph.out_links(page))
+            ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
+        keys[novelty] = ordering.keys[pages.local_of[41]]
+    assert bool(keys[0.2] > keys[0.0]) is is_preferred
+
+
 @pytest.mark.parametrize(
     ("option", "value", "bound"),
     [

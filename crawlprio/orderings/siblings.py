@@ -27,6 +27,11 @@ it on again; and the links that it may have for that."""
 PRIOR, NEAREST = 0.5, 256
 """What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
 
+ESTABLISHED = 30
+"""Visits to a site before sites first shown by it count as new."""
+
+NOT_SHOWN, BY_A_SEED, BY_SITE = 0, 1, 2
+
 N_DEPTHS = 1024
 
 PAGE = np.dtype(
@@ -48,6 +53,10 @@ PAGE = np.dtype(
 it had when it last passed it on, or `NOT_VISITED`; `n_visited`: children visited; `due`: children
 visited at which the keys of the others are next brought up to date."""
 
+SITE = np.dtype([("n_visits", np.int32), ("shown", np.int32)], align=True)
+"""One site. `shown`: how its first page was found: `NOT_SHOWN` yet, `BY_A_SEED`, being one, or on a
+page of site `shown` - `BY_SITE`."""
+
 RULES = np.dtype(
     [
         ("seed_mass", np.float64),
@@ -65,9 +74,7 @@ RULES = np.dtype(
 
 
 @njit(cache=True)
-def key_of(
-    pages: Records, site_visits: NDArray[np.int32], rules: Records, page: int, log_visits: float
-) -> float:
+def key_of(pages: Records, sites: Records, rules: Records, page: int, log_visits: float) -> float:
     """Return the key of a page: its mass, corrected for siblings not visited, and new sites up."""
     key = pages[page].mass
     parent = pages[page].parent
@@ -75,18 +82,21 @@ def key_of(
         known, visited = pages[parent].n_children, pages[parent].n_visited
         key += ((known + PRIOR) / (visited + PRIOR) - 1.0) * pages[page].kin
     if rules[0].novelty > 0.0:
-        n = site_visits[pages[page].site]
-        key *= 1.0 + rules[0].novelty * math.sqrt(log_visits / (n + 1.0))
+        site = pages[page].site
+        source = sites[site].shown - BY_SITE
+        if source < 0 or sites[source].n_visits >= ESTABLISHED:
+            n = sites[site].n_visits
+            key *= 1.0 + rules[0].novelty * math.sqrt(log_visits / (n + 1.0))
     return float(key)
 
 
 @njit(cache=True)
 def discover_pages(
     pages: Records,
-    site_visits: NDArray[np.int32],
+    sites: Records,
     rules: Records,
     own_mass: NDArray[np.float64],
-    sites: NDArray[np.int32],
+    page_sites: NDArray[np.int32],
     keys: Keys,
     first: int,
     last: int,
@@ -110,8 +120,11 @@ def discover_pages(
         pages[page].passed = NOT_VISITED
         pages[page].parent = source if is_parent else -1
         pages[page].depth = depth
-        pages[page].site = sites[page]
-        keys[page] = key_of(pages, site_visits, rules, page, log_visits)
+        site = page_sites[page]
+        pages[page].site = site
+        if sites[site].shown == NOT_SHOWN:
+            sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
+        keys[page] = key_of(pages, sites, rules, page, log_visits)
 
 
 @njit(cache=True)
@@ -132,7 +145,7 @@ def pass_on(pages: Records, damping: float, page: int, targets: PageIds) -> None
 @njit(cache=True)
 def observe_visit(
     pages: Records,
-    site_visits: NDArray[np.int32],
+    sites: Records,
     rules: Records,
     visited: PageIds,
     ends: NDArray[np.int64],
@@ -154,7 +167,7 @@ def observe_visit(
     ends[n + 1] = end + len(targets)
     rules[0].n_links = ends[n + 1]
     rules[0].n_visits = n + 1
-    site_visits[pages[page].site] += 1
+    sites[pages[page].site].n_visits += 1
     parent = pages[page].parent
     if parent >= 0:
         pages[parent].n_visited += 1
@@ -198,7 +211,7 @@ def observe_visit(
     for at in range(n_changed):
         target = changed[at]
         if pages[target].passed == NOT_VISITED:
-            keys[target] = key_of(pages, site_visits, rules, target, log_visits)
+            keys[target] = key_of(pages, sites, rules, target, log_visits)
             changed[n_waiting] = target
             n_waiting += 1
     return n_waiting
@@ -225,7 +238,9 @@ class SiblingSampling(Ordering):
 
     *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits on its site +
     1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
-    multiarmed bandit problem, Machine Learning 47, 2002).
+    multiarmed bandit problem, Machine Learning 47, 2002); but only on sites that have a seed, or
+    were first shown by a page of a site that has 30 visits, for a farm can make sites that show
+    each other at no cost.
 
     Keys are brought up to date for all pages to which mass is passed, and when the number of
     siblings fetched has grown by a quarter, for the 256 siblings that come after the page just
@@ -287,22 +302,22 @@ class SiblingSampling(Ordering):
             self._rules[name] = value
         self._rules["cursor"] = -1
         self._records = np.zeros(1024, dtype=PAGE)
-        self._site_visits = np.zeros(64, dtype=np.int32)
+        self._sites = np.zeros(64, dtype=SITE)
         self._visited = np.zeros(1024, dtype=np.int32)
         self._ends = np.zeros(1025, dtype=np.int64)
         self._links = np.zeros(8192, dtype=np.int32)
         self._changed = np.zeros(1024, dtype=np.int32)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
-        sites = self.pages.sites
+        page_sites = self.pages.sites
         self._records = _with_room(self._records, last)
-        self._site_visits = _with_room(self._site_visits, int(sites[first:last].max()) + 1)
+        self._sites = _with_room(self._sites, int(page_sites[first:last].max()) + 1)
         discover_pages(
             self._records,
-            self._site_visits,
+            self._sites,
             self._rules,
             self._own_mass,
-            sites,
+            page_sites,
             self.keys,
             first,
             last,
@@ -321,7 +336,7 @@ class SiblingSampling(Ordering):
         self._changed = _with_room(self._changed, room)
         n_changed = observe_visit(
             self._records,
-            self._site_visits,
+            self._sites,
             self._rules,
             self._visited,
             self._ends,

@@ -36,6 +36,7 @@ class SiblingSampling(Ordering):
         self.due: dict[int, int] = {}
         self.at = -1
         self.key: Keys = {}
+        self.shown_by: dict[int, int | None] = {self.site(seed): None for seed in record.seeds}
         for seed in record.seeds:
             self.depth[seed] = 0
             self.mass[seed] = seed_mass
@@ -51,12 +52,17 @@ class SiblingSampling(Ordering):
             n = len(self.children[parent])
             c = self.n_fetched(self.children[parent])
             worth += ((n + 0.5) / (c + 0.5) - 1.0) * self.from_kin[page]
-        if self.novelty > 0:
-            visits = Counter(record.web.site.get(u, 0) for u in record.crawled_pages)
-            n_here = visits[record.web.site.get(page, 0)]
+        visits = Counter(self.site(u) for u in record.crawled_pages)
+        source = self.shown_by[self.site(page)]
+        if source is None or visits[source] >= 30:
             logarithm = math.log(len(record.crawled_pages) + 2)
-            worth *= 1 + self.novelty * math.sqrt(logarithm / (n_here + 1))
+            here = visits[self.site(page)]
+            worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
         return worth
+
+    def site(self, page: int) -> int:
+        """Return the site of a page."""
+        return self.record.web.site.get(page, 0)
 
     def n_fetched(self, pages: list[int]) -> int:
         """Return how many of some pages have been fetched."""
@@ -82,6 +88,7 @@ class SiblingSampling(Ordering):
         self.children[page] = new
         self.due[page] = 1
         for v in new:
+            self.shown_by.setdefault(self.site(v), self.site(page))
             self.depth[v] = self.depth[page] + 1
             self.mass[v] = self.decay ** self.depth[v]
             self.from_kin[v] = 0.0
