@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.settings import BaseSettings
 
+from crawlprio.compiled.notices import quieten
 from crawlprio.config import bad_stock_settings
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
@@ -41,6 +42,8 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
+        # At Scrapy's default level of DEBUG they log every step of what they do.
+        quieten("numba", "llvmlite", "matplotlib", "rich")
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")

@@ -176,7 +176,9 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("setting", [s for s in OURS if s.name != "CRAWLPRIO_LOOPBACK"], ids=str)
+@pytest.mark.parametrize(
+    "setting", [s for s in OURS if s.name != "CRAWLPRIO_LOOPBACK"], ids=lambda one: one.name
+)
 def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None:
     bad = BAD.get(setting.name, "certainly not")
     sentence = refusal(**{setting.name: bad})
@@ -184,7 +186,9 @@ def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None
     assert repr(bad) in sentence
 
 
-@pytest.mark.parametrize("setting", [s for s in OURS if s not in INTERNAL.settings], ids=str)
+@pytest.mark.parametrize(
+    "setting", [s for s in OURS if s not in INTERNAL.settings], ids=lambda one: one.name
+)
 def test_none_is_refused_where_it_means_nothing(setting: Setting) -> None:
     if setting.kind.none:
         assert read_setting(Settings({setting.name: None}), setting.name) is None

@@ -62,6 +62,7 @@ class _Site:
     paused_until: float = -math.inf
     pause: float = 0.0
     n_refusals: int = 0
+    refused_at: float = -math.inf
     n_fetching: int = 0
     n_unstarted: int = 0
 
@@ -206,7 +207,10 @@ class SiteClock:
         is_refusal = status in BACK_OFF_STATUSES
         is_new = is_refusal or (bool(status) and known.n_refusals > 0)
         if is_refusal:
-            known.n_refusals += 1
+            # Fetches that had started before the site refused the first of them are one refusal.
+            if now - elapsed >= known.refused_at:
+                known.n_refusals += 1
+                known.refused_at = now
             pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
         elif status:
             known.n_refusals = 0

@@ -35,6 +35,9 @@ logger = logging.getLogger("crawlprio")
 
 _KEY = "_crawlprio_crawl"
 
+OWN_REQUEST = "crawlprio_own"
+"""The key in `meta` of a request to a private address that no page led to."""
+
 
 class Crawl:
     """The crawl of one crawler; every component gets the same one from `Crawl.of(crawler)`.

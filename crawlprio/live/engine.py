@@ -19,6 +19,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.pipelines.media import MediaPipeline
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
@@ -196,6 +197,23 @@ def exit_with_error(crawler: Crawler) -> None:
         crawler.spider = None
 
     crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+
+
+def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
+    """Have it told of each request that a media pipeline makes, before it is made.
+
+    Their URLs come from items, and so from pages; other requests that bypass the scheduler are made
+    by a project's own code.
+    """
+    for pipeline in getattr(crawler.engine.scraper.itemproc, "middlewares", ()):
+        if isinstance(pipeline, MediaPipeline):
+            modify = pipeline._modify_media_request
+
+            def modify_noted(request: Request, modify: Any = modify) -> None:
+                modify(request)
+                note(request)
+
+            setattr(pipeline, "_modify_media_request", modify_noted)  # noqa: B010
 
 
 def uses_spider_middleware(crawler: Crawler, path: str) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from functools import partial
+from html import unescape
 from time import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
@@ -15,7 +18,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
@@ -24,6 +27,13 @@ from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16))
 
 
 class LinksMiddleware:
@@ -80,6 +90,7 @@ class LinksMiddleware:
                         continue
                 elif isinstance(output, Request):
                     requests.append(output)
+                    self._mark_own(output, response)
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
                 yield output
@@ -115,6 +126,19 @@ class LinksMiddleware:
                 if self._crawl.dispatcher is not None:
                     await self._crawl.dispatcher.room_for_start(output)
             yield output
+
+    def _mark_own(self, request: Request, response: Response) -> None:
+        """Mark a request to a private address that is the project's own, not the page's.
+
+        It is the page's if the page names the host, however it is written there.
+        """
+        host = urlparse_cached(request).hostname or ""
+        if self._crawl.addresses.allows_host(host):
+            return
+        body = response.body.decode("latin-1")
+        written = (body, unescape(body), unquote(body), _JSON_ESCAPE.sub(_unescaped, body))
+        if not any(host in text.lower() for text in written):
+            request.meta[OWN_REQUEST] = True
 
     def _passes_on(self) -> bool:
         """Whether anything takes the items of the spider."""
