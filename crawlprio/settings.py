@@ -151,8 +151,8 @@ CRAWLPRIO_PROGRESS = True
 
 # The process
 
-# Compile what runs often before the crawl starts, for speed. Otherwise that is left until 200,000
-# pages are known or something needs it, which saves half a second and 130 MB.
+# Compile what runs often before the crawl starts, for speed; else once 200,000 pages are known or
+# something needs it, which saves half a second and 130 MB.
 CRAWLPRIO_COMPILE = True
 
 # Have Python's garbage collector look less often, in the whole process, while a crawl runs.
