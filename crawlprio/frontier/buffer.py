@@ -151,7 +151,7 @@ def take_out(
     totals: Records,
     dropped: NDArray[np.int32],
 ) -> int:
-    """Let pages wait no more, as if they were unknown; return how many did wait."""
+    """Take pages out of the queue, as if they were unknown; return how many were in it."""
     n_waiting = 0
     for at in range(len(dropped)):
         page = wide(dropped[at])

@@ -160,7 +160,7 @@ class CompiledFrontier:
         Parameters
         ----------
         n_pages
-            pages of the page table that are known by now, when earlier visits are observed anew; by
+            pages of the page table that are known by now, when earlier visits are replayed; by
             default all.
         """
         if n_pages is None:
@@ -191,7 +191,7 @@ class CompiledFrontier:
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
-        """Let one page wait, again if it was done, at a request priority.
+        """Queue one page at a request priority, again if it was done.
 
         A page that is new gets its first key from the next visit that is observed; until then it
         has that of any new page. A page that waits already keeps the higher priority. O(log n).
@@ -239,7 +239,7 @@ class CompiledFrontier:
         return int(self._pages["n_leases"][page])
 
     def _push(self, page: int, tier: int) -> None:
-        """Let a page wait with its present key."""
+        """Queue a page with its present key."""
         known = page < self.ordering.n_pages
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
         self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
@@ -316,7 +316,7 @@ class CompiledFrontier:
         return float(self._sites["ready_at"][site])
 
     def set_ready_at(self, site: int, ready_at: float) -> None:
-        """Let no fetch start on a site before `ready_at`, and from then on."""
+        """Set the time before which no fetch may start on a site."""
         self._grow()
         self._sites["ready_at"][site] = ready_at
         self._queue.place_site(*self._arrays, site)

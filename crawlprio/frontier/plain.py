@@ -157,7 +157,7 @@ class PlainQueue:
         self._stand(site, (-tier, -self._site_key[site], self._head[site], site))
 
     def _stand(self, site: int, entry: _SiteEntry | None) -> None:
-        """Let a site stand with this entry and no other, or nowhere."""
+        """Place a site with this entry and no other, or nowhere."""
         before = self._entries[site]
         if entry == before:
             return

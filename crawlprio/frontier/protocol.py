@@ -160,7 +160,7 @@ class Frontier(Protocol):
         """Lease the page to fetch next; None if no site is ready, or the answer is on its way."""
 
     def let_go(self, lease: int) -> None:
-        """Let the site of a lease hand out its next page before this one is observed."""
+        """Free the site of a lease for its next page before this one is observed."""
 
     def observe(self, lease: int, visit: PageVisit) -> None:
         """Learn from a visit and end its lease; new links wait from now on."""

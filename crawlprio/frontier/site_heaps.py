@@ -140,7 +140,7 @@ def stand(
     key: float,
     tie: float,
 ) -> None:
-    """Let a site stand on a side with this entry, wherever it stood before. O(log sites)."""
+    """Place a site on a side with this entry, wherever it stood before. O(log sites)."""
     entry = (tier, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):

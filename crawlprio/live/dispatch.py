@@ -248,7 +248,7 @@ class Dispatcher(FetchObserver):
         return request
 
     def _start_is_out(self, identity: str) -> None:
-        """Let `start` go on once one of its requests is handed out."""
+        """Resume `start` once one of its requests is handed out."""
         self._waiting_starts.discard(identity)
         if self._room_for_starts is not None and len(self._waiting_starts) < MAX_WAITING_STARTS:
             room, self._room_for_starts = self._room_for_starts, None
@@ -324,7 +324,7 @@ class Dispatcher(FetchObserver):
             self._let_go(lease)
 
     def _tick(self) -> None:
-        """Let sites go on whose callbacks take too long to be waited for."""
+        """Free the sites whose callbacks take too long to be waited for."""
         self._ticker = call_later(TICK, self._tick) if self._n_answered else None
         self._ticks += 1
         self._in_callback = [lease for lease in self._in_callback if lease.holds_site]

@@ -98,7 +98,7 @@ class Downloader(StockDownloader):
 
 
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
-    """Let an observer be told of fetches: directly, or by signals under another downloader.
+    """Tell an observer of fetches: directly, or by signals under another downloader.
 
     A signal costs some 10 µs for each receiver.
     """

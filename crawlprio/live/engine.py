@@ -72,7 +72,7 @@ class EngineAlarm:
 
 
 def wake(crawler: Crawler) -> None:
-    """Let the engine ask the scheduler for requests soon."""
+    """Make the engine ask the scheduler for requests soon."""
     slot = crawler.engine._slot
     if slot is not None and slot.closing is None:
         slot.nextcall.schedule()
@@ -157,7 +157,7 @@ def is_listened_to(crawler: Crawler, signal: object) -> bool:
 
 
 def silence_downloader_delays(crawler: Crawler) -> None:
-    """Let the stock downloader add no delay or jitter of its own to those of crawlprio."""
+    """Switch off the delays and the jitter of the stock downloader."""
     downloader: Any = crawler.engine.downloader
     downloader._delay = 0.0
     downloader._jitter = 0.0

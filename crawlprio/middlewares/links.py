@@ -119,7 +119,7 @@ class LinksMiddleware:
             lease.error = type(exception).__name__
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Let a spider's `start` go on only as fast as its requests are handed out."""
+        """Pull from a spider's `start` only as fast as its requests are handed out."""
         async for output in start:
             if isinstance(output, Request) and self._crawl.is_running:
                 self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")

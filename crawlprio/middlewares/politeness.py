@@ -65,7 +65,7 @@ class PolitenessMiddleware(FetchGate):
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
-        """Let a fetch start, make it wait, or give its page back to the frontier."""
+        """Start a fetch, make it wait, or give its page back to the frontier."""
         crawl = self._crawl
         if not crawl.is_running:
             return None

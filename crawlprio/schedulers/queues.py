@@ -55,7 +55,7 @@ class OrderedQueue:
         return cls(crawler, key)
 
     def push(self, request: Request) -> None:
-        """Let a request wait. The disk queue refuses, and Scrapy then takes the one in memory."""
+        """Queue a request. The disk queue refuses, and Scrapy then takes the one in memory."""
         if not self._in_memory:
             raise ValueError("crawlprio's priority queues keep requests in memory")
         if self._dispatcher is not None:

@@ -262,7 +262,7 @@ class SiteSpider(Spider):
         return normalise_url(url) or url
 
     def _take_in_redirect(self, response: Response) -> None:
-        """Let the site that a seed redirects to belong to the scope."""
+        """Add the site that a seed redirects to to the scope."""
         request = response.request
         if request is None or self.scope.follow == "web" or "redirect_urls" not in request.meta:
             return

@@ -65,7 +65,7 @@ class Connection(sqlite3.Connection):
         return super().execute(*args)
 
     def lift(self) -> None:
-        """Let statements take any number of steps until the next `execute`: ours, which write."""
+        """Allow statements any number of steps until the next `execute`: ours, which write."""
         self.work.steps = -(2**60)
 
 
