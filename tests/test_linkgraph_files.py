@@ -148,7 +148,7 @@ def test_a_graph_without_links_is_a_graph(tmp_path: Path, name: str) -> None:
         ("w.csv", "source,target\n1,2147483647\n", ":2: expected two page ids from 0 to 21474"),
         ("w.csv", 'source,target\na,"b', ":2: this is no CSV"),
         ("w.csv", 'source,target\na,"b"c\n', ":2: this is no CSV"),
-        ("w.csv", b"source,target\na,b\n\xff,c\n", ":3: this line is not UTF-8"),
+        ("w.csv", b"source,target\na,b\n\xff,c\n", ":3: not valid UTF-8"),
         ("w.csv", "source,target\n0,1\n9,2000000000\n", ": the largest page id is 2000000000"),
         ("w.jsonl", '{"source": "a", "target": "b"}\n{"source"', ":2: this line is not JSON"),
         ("w.jsonl", "\n[1, 2]\n", ":2: expected a JSON object"),

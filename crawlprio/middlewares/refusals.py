@@ -80,8 +80,7 @@ class RefusalMiddleware(FetchObserver):
         if not self._private.allows_host(host) and not self._is_own(request):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
-                f"{host} is private, and a page led there; CRAWLPRIO_PRIVATE_ADDRESSES says what may"
-                " be fetched"
+                f"{host} is private, and a page led there (CRAWLPRIO_PRIVATE_ADDRESSES)"
             )
         if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
             request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)

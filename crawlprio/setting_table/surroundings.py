@@ -60,8 +60,8 @@ PROCESS = Section(
             "CRAWLPRIO_COMPILE",
             Switch(),
             True,
-            "Compile what runs often before the crawl starts, for speed; else once 200,000 pages are "
-            "known or something needs it, which saves half a second and 130 MB.",
+            "Compile what runs often before the crawl starts, for speed; else once 200,000 pages "
+            "are known or something needs it, which saves half a second and 130 MB.",
             guest=False,
         ),
         Setting(
