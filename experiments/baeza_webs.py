@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from crawls import SAME, displaced
 from measured import DELAY, STRATEGIES, Crawled, Start, polite_network
+from paper_crawls import SAME, displaced
 from webs import Web
 
 from crawlprio.frontier import Politeness

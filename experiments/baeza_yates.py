@@ -14,7 +14,6 @@ import baeza_history
 import numpy as np
 from baeza_webs import PRINTED, Group, drawn, no_delay, rounds
 from batched import crawl_in_batches
-from crawls import SAME, displaced
 from measured import (
     DELAY,
     STRATEGIES,
@@ -28,6 +27,7 @@ from measured import (
     with_bandwidth,
 )
 from numpy.typing import NDArray
+from paper_crawls import SAME, displaced
 from report import Report
 from verdicts import RULE, Case, GeneratorErrors
 from webs import Web, cnr, hollins, uci

@@ -13,8 +13,8 @@ import castillo_batches
 import castillo_time
 import numpy as np
 from castillo_webs import LENGTH, NAMES, NETWORK, middle_of
-from crawls import SAME, displaced
 from measured import DELAY, Crawled, Start, curves_panel, polite_network, small_country
+from paper_crawls import SAME, displaced
 from report import Report
 from verdicts import RULE, Case, GeneratorErrors, above
 from webs import hollins, uci

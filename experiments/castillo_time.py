@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from batched import crawl_in_batches
 from castillo_webs import LENGTH, NAMES
-from crawls import SAME, displaced
 from measured import BATCHES, Crawled, Start, with_bandwidth
 from numpy.typing import NDArray
+from paper_crawls import SAME, displaced
 from report import Report
 from verdicts import Case, GeneratorErrors, above, below
 from webs import hollins, uci

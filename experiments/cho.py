@@ -25,7 +25,7 @@ from cho_webs import (
     orderings,
     share_panel,
 )
-from crawls import area, areas, at, bands, mean_at
+from paper_crawls import area, areas, at, bands, mean_at
 from report import Report
 from verdicts import RULE, Case, above, below, judge
 from webs import Web, cnr, uci

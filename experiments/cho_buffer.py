@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from cho_webs import DAMPING, THREE, JudgedCrawls, ideal_and_random, share_panel
-from crawls import Mask, bands, mean_at
+from paper_crawls import Mask, bands, mean_at
 from report import Report
 from verdicts import above
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from cho_webs import DAMPING, JudgedCrawls, orderings
-from crawls import area, areas
 from numpy.typing import NDArray
+from paper_crawls import area, areas
 from report import Report
 from verdicts import above
 from webs import Web

@@ -20,7 +20,7 @@ from cho_webs import (
     orderings,
     share_panel,
 )
-from crawls import area, areas, at, bands, mean_at
+from paper_crawls import area, areas, at, bands, mean_at
 from report import Report
 from verdicts import above, judge
 from webs import Web, hollins, uci

@@ -15,8 +15,8 @@ from urllib.parse import urljoin
 import cho_metrics
 import numpy as np
 from cho_webs import THREE, JudgedCrawls, orderings, share_panel
-from crawls import Mask, area, areas, at, bands, mean_at
 from numpy.typing import NDArray
+from paper_crawls import Mask, area, areas, at, bands, mean_at
 from report import Report
 from verdicts import Case, above
 from webs import Web

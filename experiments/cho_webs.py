@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from crawls import Crawls, Mask
 from numpy.typing import NDArray
+from paper_crawls import Crawls, Mask
 
 from crawlprio.evaluation import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
 from crawlprio.evaluation.figures import Panel, Points, Series

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from crawls import Crawls
 from najork_crawls import (
     DAYS,
     EARLY_DAYS,
@@ -19,6 +18,7 @@ from najork_crawls import (
     by_log_x,
     from_log_x,
 )
+from paper_crawls import Crawls
 from report import Report
 from verdicts import Case, GeneratorErrors, above
 from webs import Web

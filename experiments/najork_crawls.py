@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from crawls import Crawls
 from numpy.typing import NDArray
+from paper_crawls import Crawls
 from webs import Web
 
 from crawlprio.evaluation import (

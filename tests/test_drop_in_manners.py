@@ -1,4 +1,4 @@
-"""What a project would notice of the add-on though nothing is lost: waits, refusals, files, the log."""
+"""What a project would notice of the add-on though nothing is lost: waits, refusals, the log."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ NOT_OF_SCRAPY = {
     "_replace": "a public method of named tuples",
     "_asdict": "a public method of named tuples",
     "_fields": "a public attribute of named tuples",
+    "_ArgumentGroup": "a type of argparse, which has no public name for it",
 }
 
 

@@ -55,7 +55,7 @@ class Log:
 
 
 def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: int | None) -> bool:
-    """Crawl a plan in another process until so many records are there; say whether it was killed."""
+    """Crawl a plan in another process until so many records are there; say if it was killed."""
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
             [

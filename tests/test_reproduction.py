@@ -33,14 +33,14 @@ def experiments() -> Iterator[SimpleNamespace]:
     try:
         import batched
         import castillo_time
-        import crawls
         import measured
+        import paper_crawls
         import report
         import summary
         import verdicts
 
         yield SimpleNamespace(
-            batched=batched, castillo_time=castillo_time, crawls=crawls, measured=measured,
+            batched=batched, castillo_time=castillo_time, crawls=paper_crawls, measured=measured,
             report=report, summary=summary, verdicts=verdicts,
         )  # fmt: skip
     finally:

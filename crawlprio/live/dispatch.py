@@ -197,8 +197,9 @@ class Dispatcher(FetchObserver):
             if not self._has_unstorable:
                 self._has_unstorable = True
                 logger.warning(
-                    "%s It is kept in memory, and lost if the crawl ends before it; others like it "
-                    "are counted as scheduler/unserializable.",
+                    "Unable to serialize request: %s - reason: %s It is kept in memory, and lost "
+                    "if the crawl ends before it; others like it are counted in the stats.",
+                    request,
                     error,
                 )
             return request

@@ -105,7 +105,7 @@ def headers(data: bytes) -> None:
     response = Response("http://a.test/", headers={"Retry-After": data})
     seconds = _retry_after(response)
     assert seconds is None or seconds >= 0
-    pause = Politeness(max_back_off=60.0).pause(0, status=503, retry_after=seconds)
+    pause = Politeness(max_back_off=60.0).back_off(0.0, 1, seconds)
     assert 0 <= pause <= 60
 
 
@@ -116,7 +116,7 @@ def robots(data: bytes) -> None:
         assert parser.allowed("http://a.test/x", "crawlprio") in (True, False)
         seconds = _crawl_delay(parser, "crawlprio")
         if seconds is not None and not math.isnan(seconds):
-            obeyed = Politeness(max_crawl_delay=60.0).set_crawl_delay(0, seconds)
+            obeyed = Politeness(max_crawl_delay=60.0).obeyed_crawl_delay(seconds)
             assert 0 <= obeyed <= 60
 
 
