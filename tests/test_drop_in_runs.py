@@ -126,7 +126,7 @@ class Paused(Kind, Spider):
 
 
 class Lazy(Kind, Spider):
-    """`start()` waits for the scheduler to be empty before it yields more, as in Scrapy's docs.
+    """`start()` waits for the scheduler to be empty before it yields more, as Scrapy's docs say.
 
     What is compared is how many start requests it is ahead of the answers, in steps of ten.
     """

@@ -53,6 +53,11 @@ class Log:
     def __len__(self) -> int:
         return len(self.records())
 
+    def note_kill(self) -> None:
+        """Mark where a kill was, after a line that it may have cut short."""
+        with self._file.open("a") as file:
+            file.write(f"\n{json.dumps(Record('kill', 0))}\n")
+
 
 def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: int | None) -> bool:
     """Crawl a plan in another process until so many records are there; say if it was killed."""
@@ -72,6 +77,7 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
         if n_records is not None and len(log) >= n_records:
             process.send_signal(signal.SIGKILL)
             process.wait()
+            log.note_kill()
             return True
         if monotonic() > deadline:
             process.kill()
@@ -83,16 +89,17 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
 
 
 def unfinished(records: list[Record], asked_for: Counter[int]) -> set[int]:
-    """Return the tags whose fetch or callback may not have been recorded when a run was killed.
+    """Return the tags whose fetches may not all have been recorded when a run was killed.
 
-    Those are the ones asked for that did not get to the end of their callback, and those whose
-    callback ended after the last one began: nothing was handed out since, so that their visits need
-    not be on disk.
+    Those are the ones asked for, or whose callbacks began, more often than callbacks ended; but for
+    callbacks that ended after the last one began: nothing was handed out since, so that their
+    visits need not be on disk.
     """
-    begun = [n for n, record in enumerate(records) if record.kind in ("callback", "errback")]
-    since = begun[-1] if begun else 0
-    done = {record.tag for record in records[:since] if record.kind in ("end", "errback")}
-    return set(asked_for) - done
+    reached = [n for n, record in enumerate(records) if record.kind in ("callback", "errback")]
+    since = reached[-1] if reached else 0
+    begun = Counter(records[n].tag for n in reached) | asked_for
+    done = Counter(record.tag for record in records[:since] if record.kind in ("end", "errback"))
+    return {tag for tag, n_times in begun.items() if n_times > done[tag]}
 
 
 def descendants(plan: Plan, tags: set[int]) -> set[int]:
@@ -153,7 +160,7 @@ def test_a_random_spider_that_is_killed_loses_nothing(tmp_path: Path, seed: int)
         for kill_at in [*kills, None]:
             if not run_until(plan_file, log, tmp_path, site, kill_at):
                 break
-            asked_for = Counter(record.tag for record in site.requests())
+            asked_for = Counter(record.tag for record in site.requests().elements())
             may_double |= unfinished(log.records(), asked_for)
     reached, once = came(log.records()), came(plain.records.elements())
     assert sorted(set(once) - set(reached)) == []

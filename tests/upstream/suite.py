@@ -1,8 +1,9 @@
 """Scrapy's own test suite: fetches it, runs it with a part of crawlprio switched on, compares.
 
 The suite is that of the source distribution of the Scrapy that is installed. It is unpacked into
-`.upstream` with an environment of its own for what it needs besides, which sees the packages of the
-project's environment too, so that it tests the very Scrapy that is in use.
+the user's cache, as in this folder Scrapy's commands would find the project's `scrapy.cfg`. It has
+an environment of its own for what it needs besides, which sees the packages of the project's
+environment too. `CRAWLPRIO_UPSTREAM_FOLDER` names another place.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from platformdirs import user_cache_dir
+
 ROOT = Path(__file__).parent.parent.parent
-FOLDER = ROOT / ".upstream"
+FOLDER = Path(
+    os.environ.get("CRAWLPRIO_UPSTREAM_FOLDER") or user_cache_dir("crawlprio-upstream")
+).resolve()
 INJECT = Path(__file__).parent / "inject"
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
@@ -64,12 +69,14 @@ def prepare() -> Suite:
     found = suite()
     if is_ready():
         return found
-    FOLDER.mkdir(exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     # Only Scrapy as source: what is needed to read its metadata may be a wheel.
     subprocess.run(
-        [*pip, "download", "--no-deps", "--no-binary", "scrapy", "--dest", str(FOLDER)]
-        + [f"scrapy=={version('scrapy')}"],
+        [
+            *(*pip, "download", f"scrapy=={version('scrapy')}", "--no-deps"),
+            *("--no-binary", "scrapy", "--dest", str(FOLDER)),
+        ],
         check=True,
     )
     archive = next(FOLDER.glob(f"[sS]crapy-{version('scrapy')}.tar.gz"))
@@ -85,10 +92,14 @@ def _make_environment(found: Suite) -> None:
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
     project = sysconfig.get_path("purelib")
-    Path(done.stdout.strip(), "project.pth").write_text(f"{project}\n")
+    # As a folder of packages in its own right, so that what is installed there in place is found.
+    line = f"import site; site.addsitedir({project!r})\n"
+    Path(done.stdout.strip(), "project.pth").write_text(line)
     subprocess.run(
-        [found.python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-        + [*test_requirements(found.source / "tox.ini"), *EXTRAS],
+        [
+            *(found.python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"),
+            *(*test_requirements(found.source / "tox.ini"), *EXTRAS),
+        ],
         check=True,
     )
 
@@ -158,7 +169,8 @@ def with_crawlers(outcomes: Path) -> set[str]:
 
 def environment(part: str) -> dict[str, str]:
     """Return the environment in which every crawler has a part of crawlprio switched on."""
-    path = [str(INJECT), str(ROOT)]
+    # The suite before this project, which has a folder `tests` too.
+    path = [str(INJECT), str(suite().source), str(ROOT)]
     return {**os.environ, "CRAWLPRIO_UPSTREAM": part, "PYTHONPATH": os.pathsep.join(path)}
 
 
