@@ -8,7 +8,7 @@ SQLAlchemy, SQLite: some 7,700, of 40 kB on average), unpacked into `--folder`, 
 site is served by one plain static server in a process of its own, on a loopback address of its own.
 
 The spider follows every link and scrapes the title of every page. Scrapy's settings are its
-defaults, but for the log. Nothing is changed but the one line in ADDONS, and with `--contender` what
+defaults, but for the log. Nothing is changed but the line in ADDONS, and with `--contender` what
 is given beside it. Both contenders crawl all pages, in turn; they must scrape the same items.
 
 Shown are pages per second from the first answer to the last, by wall time and by processor time of
