@@ -17,6 +17,15 @@ from crawlprio.compiled import notices
 
 _INDEX, _CODE = ".nbi", ".nbc"
 
+_folders: set[Path] = set()
+
+
+def folder() -> Path | None:
+    """Return where compiled functions are kept for later runs; None if they may not last."""
+    if not _folders or _temporary_folder.cache_info().currsize:
+        return None
+    return Path(os.path.commonpath(_folders))
+
 
 def kept(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return numba's dispatcher of a function, which keeps on disk what it compiles.
@@ -31,19 +40,20 @@ def kept(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
     try:
         dispatcher = numba.njit(**options)(function)
     except RuntimeError:  # "no locator available"
-        folder = _temporary_folder()
-        if folder is None:
+        temporary = _temporary_folder()
+        if temporary is None:
             return numba.njit(**{**options, "cache": False})(function)
-        given, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        given, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(temporary)
         try:
             dispatcher = numba.njit(**options)(function)
         finally:
             numba.config.CACHE_DIR = given
-    folder = Path(dispatcher.stats.cache_path)
+    chosen = Path(dispatcher.stats.cache_path)
+    _folders.add(chosen)
     source = Path(inspect.getfile(function))
-    _copy(source.parent / "__pycache__", folder, source.stem)
+    _copy(source.parent / "__pycache__", chosen, source.stem)
     if numba.config.CACHE_DIR:
-        _copy(Path(numba.config.CACHE_DIR, folder.name), folder, source.stem)
+        _copy(Path(numba.config.CACHE_DIR, chosen.name), chosen, source.stem)
     return dispatcher
 
 
