@@ -24,8 +24,9 @@ from webs import Web, cnr, hollins, uci
 from crawlprio.evaluation.figures import Panel
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import Keys, Pages
+from crawlprio.orderings.opic import Opic
 from crawlprio.pages import PageIds, Visit
 from crawlprio.simulator import Network
 

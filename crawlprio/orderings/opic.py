@@ -1,4 +1,4 @@
-"""Orderings that count the links seen so far: backlink count and OPIC."""
+"""OPIC: cash flows along links, and the richest page comes first."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ import numpy as np
 from crawlprio.orderings import kernels
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages, checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
-
-
-class BacklinkCount(CompiledOrdering):
-    """Pages that the most fetched pages link to first.
-
-    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
-    (2). O(1) per link and page, and a heap operation for each waiting target.
-    """
-
-    evidence_rule = kernels.COUNT_BACKLINKS
 
 
 class Opic(CompiledOrdering):
