@@ -6,7 +6,8 @@ otherwise are run once more by themselves, one at a time, so that a busy machine
 The exit status is 1 if `docs/compatibility.md` lists other tests than these.
 
 `--prepare` only fetches the suite; `--update` writes the rows of the document, with `?` where the
-reason is to be given.
+reason is to be given; `--reuse` takes what the last run found with Scrapy alone, which does not
+depend on crawlprio.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from suite import (
     environment,
     listed,
     prepare,
+    read_outcomes,
     run_tests,
     with_crawlers,
 )
@@ -40,6 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--prepare", action="store_true", help="only fetch the suite")
     parser.add_argument("--update", action="store_true", help="write the rows of the document")
+    parser.add_argument("--reuse", action="store_true", help="run Scrapy alone only once")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all parts")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
     arguments = parser.parse_args()
@@ -49,7 +52,10 @@ def main() -> int:
     compile_all(found)
     differs: dict[str, set[str]] = {}
     parts = arguments.part or PARTS
-    plain = timed(found, "", ["tests"], arguments.processes)
+    if arguments.reuse and outcomes_file("").exists():
+        plain = read_outcomes(outcomes_file(""))
+    else:
+        plain = timed(found, "", ["tests"], arguments.processes)
     chosen = sorted(with_crawlers(outcomes_file("")) & plain.keys())
     selection = FOLDER / "selection.txt"
     selection.write_text("".join(f"{test}\n" for test in chosen))

@@ -150,6 +150,11 @@ def run_tests(
     if not outcomes.exists():
         said = outcomes.with_suffix(".log").read_text()[-2000:]
         raise RuntimeError(f"The suite did not run to its end:\n{said}")
+    return read_outcomes(outcomes)
+
+
+def read_outcomes(outcomes: Path) -> dict[str, str]:
+    """Return the outcome of each test of an earlier run."""
     return dict(json.loads(line) for line in outcomes.read_text().splitlines())
 
 
