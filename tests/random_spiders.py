@@ -32,7 +32,6 @@ COMPARED_STATS = (
     "finish_reason",
     "item_",
     "log_count/ERROR",
-    "log_count/WARNING",
     "request_depth_max",
     "response_received_count",
     "retry/",

@@ -23,6 +23,7 @@ from scrapy.pipelines.media import MediaPipeline
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
+from twisted.internet.defer import Deferred
 
 from crawlprio.live.logformatter import QuietLogFormatter
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.utils.asyncio import CallLaterResult
-    from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
 _NOBODY: dict[object, list[object]] = {}
@@ -104,12 +104,14 @@ def watch_requests(
     engine._slot.inprogress = _InProgress(done)
     fetch = engine.downloader.fetch
 
-    def fetch_watched(request: Request, *args: Any) -> Deferred[Response | Request]:
+    def fetch_watched(request: Request, *args: Any) -> Any:
         def tell(result: Any) -> Any:
             outcome(request, result)
             return result
 
-        return fetch(request, *args).addBoth(tell)
+        # A downloader of the project's own need not return a Deferred.
+        fetched: Any = fetch(request, *args)
+        return fetched.addBoth(tell) if isinstance(fetched, Deferred) else tell(fetched)
 
     setattr(engine.downloader, "fetch", fetch_watched)  # noqa: B010
 
