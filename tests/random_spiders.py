@@ -24,7 +24,6 @@ MAX_SECONDS = 20.0
 COMPARED_STATS = (
     "downloader/exception_",
     "downloader/request_count",
-    "downloader/request_method_count/",
     "downloader/response_count",
     "downloader/response_status_count/",
     "dupefilter/",
@@ -84,10 +83,6 @@ def crawl(plan: Plan, settings: dict[str, Any], jobdir: Path | None = None) -> O
     n_given_back = run.stats.get("crawlprio/given_back", 0)
     for name in ("downloader/request_count", "scheduler/dequeued", "scheduler/enqueued"):
         stats[name] = stats.get(name, 0) - n_given_back
-    if n_given_back:
-        stats["downloader/request_method_count/GET"] = stats["downloader/request_count"] - sum(
-            stats.get(f"downloader/request_method_count/{method}", 0) for method in ("POST", "HEAD")
-        )
     return Outcome(records, site.requests(), stats if len(stops) == 1 else {}, len(stops))
 
 
