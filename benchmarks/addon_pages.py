@@ -8,8 +8,8 @@ SQLAlchemy, SQLite: some 7,700, of 40 kB on average), unpacked into `--folder`, 
 site is served by one plain static server in a process of its own, on a loopback address of its own.
 
 The spider follows every link and scrapes the title of every page. Scrapy's settings are its
-defaults, but for the log. Nothing is changed but the line in ADDONS, and with `--contender` what
-is given beside it. Both contenders crawl all pages, in turn; they must scrape the same items.
+defaults, but for the log. Nothing is changed but the one line in ADDONS, and with `--contender`
+what is given beside it. Both contenders crawl all pages, in turn; they must scrape the same items.
 
 Shown are pages per second from the first answer to the last, by wall time and by processor time of
 the crawling process, both also with start and end of the process; and the most memory that it had
@@ -103,6 +103,8 @@ class StaticPages(SimpleHTTPRequestHandler):
     """Serves the files of a folder on connections that stay open; a folder is its index.html."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -71,9 +71,9 @@ def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], C
     return decorate
 
 
-def is_loaded() -> bool:
-    """Return whether compiled functions run already."""
-    return _numba is not None
+def plain_until() -> int:
+    """Return for how many pages plain Python should do: 0 where numba is loaded already."""
+    return PLAIN_UNTIL if _numba is None else 0
 
 
 def load() -> None:

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import is_loaded
 from crawlprio.frontier import compiled_queue, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.plain import PlainQueue
@@ -73,9 +72,8 @@ class CompiledFrontier:
     max_waiting
         pages that may wait, by the rule of `LimitedBuffer`; default None, no limit.
     plain_until
-        pages known up to which the queue is a plain one, so that numba need not be loaded: it goes
-        over to compiled heaps when there are more, or when numba is loaded for something else.
-        Default 0, compiled from the start. The order is the same.
+        pages known up to which the queue is in plain Python, so that numba need not be loaded;
+        beyond them it is compiled. Default 0, compiled from the start. The order is the same.
 
     Attributes
     ----------
@@ -122,7 +120,7 @@ class CompiledFrontier:
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
         self._plain_until = plain_until
         self._queue: Any = compiled_queue
-        if plain_until and not is_loaded():
+        if plain_until:
             self._queue = PlainQueue()
         if self._buffer is not None:
             self._queue.take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
@@ -131,6 +129,11 @@ class CompiledFrontier:
     def __len__(self) -> int:
         """Pages that wait."""
         return int(self._totals["n_waiting"][0])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the queue is in plain Python still."""
+        return self._queue is not compiled_queue
 
     @property
     def n_dropped(self) -> int:
@@ -402,11 +405,11 @@ class CompiledFrontier:
         self._n_pages = n_pages
         self._n_sites = n_sites
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
-        if self._queue is not compiled_queue and (n_pages > self._plain_until or is_loaded()):
+        if self.is_plain and n_pages > self._plain_until:
             self._compile()
 
     def _compile(self) -> None:
-        """Go over from the plain queue to compiled heaps, built from the records. O(n)."""
+        """Switch from the plain queue to compiled heaps, built from the records. O(n)."""
         self._queue = compiled_queue
         self._totals["n_ready"] = self._totals["n_delayed"] = 0
         keys = self._pages["key"].copy()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
-from crawlprio.compiled import PLAIN_UNTIL
+from crawlprio.compiled import plain_until
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -124,7 +124,7 @@ class Crawl:
             pages,
             limit=self.config.limit,
             delay=politeness.delay,
-            plain_until=PLAIN_UNTIL,
+            plain_until=plain_until(),
         )
         clock = HostClock(SiteClock(politeness, idle, pages.site_size), self.recorder, self.fail)
         if self.recorder.resumes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crawlprio.compiled import PLAIN_UNTIL
+from crawlprio.compiled import plain_until
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -95,7 +95,7 @@ class LocalFrontier:
             hot_queue=config.hot_queue(),
             truth=None if truth is None else lambda page: truth(pages.url(page)),
             max_waiting=config.max_waiting,
-            plain_until=PLAIN_UNTIL,
+            plain_until=plain_until(),
         )
         self.clock = HostClock(
             SiteClock(config.politeness, self.queue, pages.site_size), recorder, failed

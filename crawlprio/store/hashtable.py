@@ -30,13 +30,13 @@ class HashTable:
     Parameters
     ----------
     plain_until
-        entries up to which a dictionary does instead (some 110 bytes an entry), unless numba is
-        loaded already.
+        entries up to which a dictionary does instead (some 110 bytes an entry); by default as
+        `crawlprio.compiled.plain_until` says.
     """
 
-    def __init__(self, plain_until: int = compiled.PLAIN_UNTIL) -> None:
-        self._plain_until = plain_until
-        self._few: dict[int, int] | None = {}
+    def __init__(self, plain_until: int | None = None) -> None:
+        self._plain_until = compiled.plain_until() if plain_until is None else plain_until
+        self._few: dict[int, int] | None = {} if self._plain_until else None
         self._hashes = np.empty(1024, dtype=np.int64)
         self._values = np.full(1024, EMPTY, dtype=np.int32)
         self._n = 0
@@ -96,7 +96,7 @@ class HashTable:
     def _make_room(self, n_more: int) -> None:
         few = self._few
         if few is not None:
-            if self._n + n_more <= self._plain_until and not compiled.is_loaded():
+            if self._n + n_more <= self._plain_until:
                 return
             self._few, self._n = None, 0
             for hashed, value in few.items():
