@@ -113,12 +113,18 @@ class StaticPages(SimpleHTTPRequestHandler):
         self.send_error(404)
 
 
+class Server(ThreadingHTTPServer):
+    """A server of one site, with room for all connections that a crawl opens at once."""
+
+    request_queue_size = 128
+
+
 def serve(folder: Path) -> None:
     """Serve each folder in a folder on its own loopback address, until standard input ends."""
     seeds = []
     for at, site in enumerate(sorted(path for path in folder.iterdir() if path.is_dir())):
         host = f"127.0.0.{at + 1}"
-        server = ThreadingHTTPServer((host, 0), partial(StaticPages, directory=str(site)))
+        server = Server((host, 0), partial(StaticPages, directory=str(site)))
         Thread(target=server.serve_forever, daemon=True).start()
         first = next(
             (site / name for name in ("index.html", "contents.html") if (site / name).exists()),
