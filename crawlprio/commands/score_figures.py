@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from crawlprio.evaluation import Means, ModelCurve
@@ -245,6 +244,8 @@ def order_figures(
     O(pages log pages); the model `buffer` adds O(log B) for each fetch and size, and a PageRank of
     the pages seen 35 times a crawl unless importance is backlinks.
     """
+    import numpy as np
+
     from crawlprio.evaluation import (
         mean_importance_by_slice,
         mean_slice_of_top,
@@ -302,6 +303,8 @@ def _model(
 
 def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
     """The value at a share of the pages; a dash beyond the end of the crawl."""
+    import numpy as np
+
     if len(x) == 0 or mark > x[-1] + 1e-9:
         return "-"
     return f"{float(np.interp(mark, x, y)):.4f}"

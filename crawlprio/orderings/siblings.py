@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.orderings.base import Changed, Keys, Ordering, Pages, checked_number
 from crawlprio.pages import PageIds, Visit
 
