@@ -13,6 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import scrapy
+from crawls import ADDON, Site, page, run_spider
+from scrapy.http import Response
 from test_store import letters, query, visit
 
 from crawlprio.errors import StoreError
@@ -116,6 +119,19 @@ class TestModes:
         assert (mode(old), mode(old / "job")) == (0o755, 0o700)
         make_private_folder(tmp_path / "a" / "b")
         assert mode(tmp_path / "a" / "b") == 0o700
+
+    @posix
+    def test_a_crawl_makes_its_job_folder_before_scrapy_does(self, tmp_path: Path) -> None:
+        class Nothing(scrapy.Spider):
+            name = "nothing"
+            start_urls = ("http://a.test/",)
+
+            def parse(self, response: Response) -> None: ...
+
+        job = tmp_path / "jobs" / "job"
+        with umask(0o022), Site({"/": page()}) as site:
+            run_spider(Nothing, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "s"}, site=site)
+        assert (mode(job), mode(job / "s")) == (0o700, 0o600)
 
     def test_a_job_folder_that_is_a_file_is_named(self, path: Path) -> None:
         path.touch()
