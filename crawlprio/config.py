@@ -239,7 +239,7 @@ def _store_path(store: Path | None, jobdir: str | None) -> Path | None:
         return store
     path = Path(jobdir) / store
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"CRAWLPRIO_STORE is {str(store)!r}, whose folder cannot be made in JOBDIR {jobdir!r} "

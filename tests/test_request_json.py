@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
+from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from crawlprio.errors import StoreError
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
@@ -304,7 +305,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 class TestRoundTrip:
     @given(requests())
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=200, deadline=None)
     def test_every_attribute_comes_back_as_it_was(self, request: Request) -> None:
         if type(request) is not Request and Request(request.url, encoding=request.encoding).url != (
             request.url
@@ -316,7 +317,7 @@ class TestRoundTrip:
         assert_comes_back(request)
 
     @given(PLAIN)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=200, deadline=None)
     @example({"$tuple": [1, 2]})
     @example({"$unknown": 1})
     @example({"$a": 1, "b": {"$bytes": "AAE="}})
@@ -345,6 +346,18 @@ class TestRoundTrip:
         for callback in (spider.parse_late, spider.parse_free):  # type: ignore[attr-defined]
             back = from_json(to_json(Request(URL, callback=callback), spider), spider)
             assert back.callback == callback
+
+    def test_the_callbacks_of_scrapys_own_spiders_are_found(self) -> None:
+        crawler, sitemap = CrawlSpider(name="crawl"), SitemapSpider(name="sitemap")
+        for spider, callback in (
+            (crawler, crawler._callback),
+            (crawler, crawler._errback),
+            (crawler, crawler._parse),
+            (sitemap, sitemap._parse_sitemap),
+        ):
+            request = Request(URL, callback=callback, errback=callback)
+            back = from_json(to_json(request, spider), spider)
+            assert back.callback == back.errback == callback
 
     def test_what_scrapy_and_crawlprio_put_into_meta_comes_back(self) -> None:
         meta = {
@@ -624,7 +637,7 @@ class TestHostile:
     @given(
         st.dictionaries(FIELDS, JSON_VALUES, max_size=5), st.sampled_from([URL, "", None, "\x1b"])
     )
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=300, deadline=None)
     def test_any_json_is_a_request_or_refused_and_runs_nothing(
         self, fields: dict[str, Any], url: str | None
     ) -> None:

@@ -9,16 +9,22 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import scrapy
+from crawls import ADDON, Site, page, run_spider
+from scrapy.http import Response
 from test_store import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.locks import is_open_elsewhere
+
+with suppress(ImportError):  # Windows has none.
+    import fcntl
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs leases")
@@ -113,6 +119,19 @@ class TestModes:
         assert (mode(old), mode(old / "job")) == (0o755, 0o700)
         make_private_folder(tmp_path / "a" / "b")
         assert mode(tmp_path / "a" / "b") == 0o700
+
+    @posix
+    def test_a_crawl_makes_its_job_folder_before_scrapy_does(self, tmp_path: Path) -> None:
+        class Nothing(scrapy.Spider):
+            name = "nothing"
+            start_urls = ("http://a.test/",)
+
+            def parse(self, response: Response) -> None: ...
+
+        job = tmp_path / "jobs" / "job"
+        with umask(0o022), Site({"/": page()}) as site:
+            run_spider(Nothing, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "s"}, site=site)
+        assert (mode(job), mode(job / "s")) == (0o700, 0o600)
 
     def test_a_job_folder_that_is_a_file_is_named(self, path: Path) -> None:
         path.touch()
@@ -319,6 +338,21 @@ class TestRenaming:
                 assert store.path.name == "crawl.1.sqlite"
         assert query(path, "SELECT count(*) FROM visits") == [(1,)]
         assert keep_existing(path) == path.with_name("crawl.2.sqlite")
+
+    @posix
+    @pytest.mark.parametrize(
+        "code", [pytest.param(code, id=name) for name, (code, needs) in USERS.items() if not needs]
+    )
+    def test_so_does_one_that_has_been_read_where_there_are_no_leases(
+        self, path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(fcntl, "F_SETLEASE", raising=False)
+        make_store(path)
+        with another(path, code), pytest.raises(StoreInUse, match="another program has this file"):
+            keep_existing(path)
+        with Store.open(path, readonly=True), pytest.raises(StoreInUse):
+            keep_existing(path)
+        assert keep_existing(path) == path.with_name("crawl.1.sqlite")
 
     @posix
     def test_so_does_one_that_this_process_has_open(self, path: Path) -> None:

@@ -146,15 +146,16 @@ class TestSchema:
         with Store.open(path) as store:
             assert store.record(visit(0), store.load_pages()) == 7
 
-    def test_functions_that_are_not_harmless_do_not_run_in_what_a_file_defines(
+    def test_a_function_of_the_program_does_not_run_in_what_a_file_defines(
         self, path: Path
     ) -> None:
-        change(path, "CREATE VIEW v AS SELECT load_extension('none')")
-        with (
-            closing(connect(path, "rw")) as db,
-            pytest.raises(sqlite3.OperationalError, match="unsafe use of load_extension"),
-        ):
-            db.execute("SELECT * FROM v")
+        change(path, "CREATE VIEW v AS SELECT run('rm')")
+        ran: list[str] = []
+        with closing(connect(path, "rw")) as db:
+            db.create_function("run", 1, ran.append)
+            with pytest.raises(sqlite3.OperationalError, match=r"unsafe use of run\(\)"):
+                db.execute("SELECT * FROM v").fetchall()
+        assert ran == []
 
     def test_what_a_file_says_of_itself_does_not_act_on_a_terminal(self, path: Path) -> None:
         for key in ("schema_version", "crawlprio_version"):

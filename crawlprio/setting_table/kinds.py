@@ -199,7 +199,7 @@ class Folder(Kind):
     def convert(self, value: Any) -> str:
         folder = Path(os.fspath(value))
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise NotAllowedError("which is a file") from None
         except OSError as error:

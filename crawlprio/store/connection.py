@@ -65,7 +65,7 @@ class Connection(sqlite3.Connection):
         return super().execute(*args)
 
     def lift(self) -> None:
-        """Allow statements any number of steps until the next `execute`: ours, which write."""
+        """Lift the limit until the next `execute`, for statements of ours that write."""
         self.work.steps = -(2**60)
 
 

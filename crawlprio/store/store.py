@@ -50,7 +50,7 @@ class _Recorded(NamedTuple):
 
 
 class Store(StoreReader):
-    """A store keeps every committed visit, whatever ends the process that wrote it.
+    """A crawl store: it keeps every committed visit, whatever ends the process that wrote it.
 
     `Store.create` and `Store.open` make one. One writer at a time, any number of readers, also
     while the crawl runs. What was committed survives `kill -9`; a power failure may cost the last
@@ -144,9 +144,9 @@ class Store(StoreReader):
     def close(self) -> None:
         """Commit, move the log into the store and let the next writer in.
 
-        The file is then whole, and the only one, even if somebody reads it meanwhile: unless that
-        is a connection without the right to write, the last one to close removes what SQLite keeps
-        beside the store. A second call does nothing. The table of `stored_pages` stays readable.
+        The file is then whole, even while somebody reads it; what SQLite keeps beside it is removed
+        by the last connection to close, if that one may write. A second call does nothing. The
+        table of `stored_pages` stays readable.
         """
         try:
             if self._is_open:

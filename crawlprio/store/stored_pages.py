@@ -26,11 +26,11 @@ UrlRow = tuple[str, str | None]
 class StoredPages(PageTable):
     """A page table whose URLs are in the crawl store: some 26 bytes of memory a page.
 
-    A page is found by a 64-bit hash of its identity, Python's own of a text, whose key is another
-    in each process. What is found is compared with the identity in the store, by one indexed query
+    A page is found by a 64-bit hash of its identity: Python's own of a text, keyed at random in
+    each process. What is found is compared with the identity in the store, by one indexed query
     unless the page was met lately; so two identities of one hash are two pages, always. Pages that
-    are not recorded yet are in memory. Where a store replaces characters that SQLite cannot hold, a
-    goes by what is stored.
+    are not recorded yet are in memory. Where a store replaces characters that SQLite cannot hold,
+    the page goes by what is stored.
 
     Memory: 16 to 32 bytes a page in the hash table, 6 for site and depth, and the URLs of 20,000 to
     40,000 pages met lately (some 10 MB).
