@@ -108,22 +108,31 @@ class PlannedSpider(Spider):
         self._events: dict[str, asyncio.Event] = {}
         self._is_stopping = False
         self._was_idle = False
+        self._starting: dict[Request, int] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> PlannedSpider:
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        crawler.signals.connect(spider.scheduled, signal=signals.request_scheduled)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
         for tag in self.plan.starts:
-            self.write(Record("start", tag))
-            yield self.request(tag)
+            request = self.request(tag)
+            self._starting[request] = tag
+            yield request
             if tag % 3 == 0:
                 await asyncio.sleep(0.02)
             # Scrapy never closes a spider that is stopped while the pipelines have a start item.
             if not self.plan.stops_after:
                 yield {"start": tag}
+
+    def scheduled(self, request: Request) -> None:
+        """Note a start request once it is scheduled: one that is yielded to a stop never is."""
+        tag = self._starting.pop(request, None)
+        if tag is not None:
+            self.write(Record("start", tag))
 
     def idle(self) -> None:
         """Ask for some more pages, once a run."""
