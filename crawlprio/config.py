@@ -130,7 +130,13 @@ class CrawlConfig:
             private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(
-                _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
+                _store_path(
+                    values["CRAWLPRIO_STORE"],
+                    values["JOBDIR"],
+                    is_asked_for=settings.getpriority("CRAWLPRIO_STORE") is not None,
+                )
+                if records
+                else None
             ),
             resumes=values["JOBDIR"] is not None,
         )
@@ -233,10 +239,23 @@ def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str,
     return topic, options
 
 
-def _store_path(store: Path | None, jobdir: str | None) -> Path | None:
-    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist."""
-    if store is None or jobdir is None:
-        return store
+def _store_path(store: Path | None, jobdir: str | None, *, is_asked_for: bool) -> Path | None:
+    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist.
+
+    A store that nobody asked for does not end a crawl whose working folder is read-only.
+    """
+    if store is None:
+        return None
+    if jobdir is None:
+        if is_asked_for or can_write(store.parent):
+            return store
+        logger.warning(
+            "%s cannot be written in %s: nothing is recorded; set CRAWLPRIO_STORE to a file that "
+            "can be written, or to None.",
+            store,
+            Path.cwd(),
+        )
+        return None
     path = Path(jobdir) / store
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
