@@ -28,8 +28,9 @@ from webs import Web, cnr, hollins, uci
 from crawlprio.evaluation.figures import Panel
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.backlinks import BacklinkCount
 from crawlprio.orderings.base import Keys, Pages
+from crawlprio.orderings.opic import Opic
 from crawlprio.pages import PageIds, Visit
 from crawlprio.simulator import Network
 
@@ -83,11 +84,13 @@ class RenewedEvery(Ordering):
 class OpicRandomTies(Opic):
     """OPIC with random numbers below 1e-9 in the cash of new pages: equals leave at random."""
 
+    rule = Opic.rule
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         return 1.0 + 1e-9 * _lots(self._seed, n_pages)
@@ -96,10 +99,12 @@ class OpicRandomTies(Opic):
 class BacklinkCountRandomTies(BacklinkCount):
     """Backlink count with random numbers below 1 in the keys, so that equals leave at random."""
 
+    rule = BacklinkCount.rule
+
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         return _lots(self._seed, n_pages)

@@ -24,9 +24,10 @@ from crawlprio.frontier import Frontier
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.backlinks import BacklinkCount
 from crawlprio.orderings.baseline import BreadthFirst
 from crawlprio.orderings.historical import Omniscient
+from crawlprio.orderings.opic import Opic
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.simulator import GraphPages, Simulation, Source, crawl_order, simulate
 from crawlprio.simulator.order_only import runs_compiled
@@ -292,7 +293,7 @@ class LateCount(BacklinkCount):
 
 
 class Upside(Omniscient):
-    """Another refinement: scores that `graph_scores` does not know."""
+    """Another refinement: scores that `first_scores` does not know."""
 
     def score_of(self, page: int) -> float:
         return -super().score_of(page)

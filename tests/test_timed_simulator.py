@@ -28,8 +28,9 @@ from crawlprio.frontier import Politeness
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.backlinks import BacklinkCount
 from crawlprio.orderings.baseline import BreadthFirst
+from crawlprio.orderings.opic import Opic
 from crawlprio.pages import Visit
 from crawlprio.simulator import (
     Network,

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.orderings.backlinks import BacklinkCount, Opic
+from crawlprio.orderings.backlinks import BacklinkCount
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
+from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.topical import AnchorSimilarity
 

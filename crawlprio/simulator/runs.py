@@ -19,7 +19,7 @@ from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering
-from crawlprio.orderings.backlinks import Opic
+from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
 from crawlprio.pages import PageIds
 from crawlprio.simulator.network import Network
