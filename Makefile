@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench kills reproduce scale clean
+.PHONY: demo test lint bench kills spiders upstream upstream-tests reproduce scale clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s ORDERING=opic -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -26,7 +26,19 @@ bench: .venv/dev
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 
-# The papers' experiments, for half an hour, into docs/reproduction; needs the graphs in $(DATA).
+# A thousand random spiders, 50 of them killed, each against Scrapy alone, for about an hour.
+spiders: .venv/dev
+	CRAWLPRIO_SPIDERS=1000 $(BIN)/pytest -n 2 tests/test_random_spiders.py
+
+# Scrapy's own tests with parts of crawlprio switched on, for half an hour; they are fetched into
+# the user's cache, not into this folder. What may differ is in docs/compatibility.md.
+upstream: .venv/dev
+	$(BIN)/python tests/upstream/run.py
+
+upstream-tests: .venv/dev
+	$(BIN)/python tests/upstream/run.py --prepare
+
+# The papers' experiments, for half an hour to an hour, into docs/reproduction; needs the graphs in $(DATA).
 reproduce: .venv/dev
 	$(BIN)/python experiments/reproduce.py --shared $(DATA)
 

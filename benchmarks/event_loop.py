@@ -33,7 +33,7 @@ ORDERINGS: dict[str, dict[str, Any]] = {
 class Lateness:
     """An extension that notes by how many seconds a task is woken late."""
 
-    seconds: list[float] = []  # noqa: RUF012 - one crawl a process
+    seconds: list[float] = []
 
     def __init__(self, crawler: Any) -> None:
         crawler.signals.connect(self._opened, signal=signals.engine_started)

@@ -64,43 +64,51 @@ def free_bytes() -> int:
     return 0
 
 
-def job_of(folder: Path, with_store: bool) -> Any:
-    """Make the job of a crawl in a job directory, and bring it to where it was."""
+def opened(folder: Path, with_store: bool) -> Any:
+    """Open the recorder and the frontier of a crawl in a job directory, where it was before."""
     from scrapy.utils.test import get_crawler
 
-    from crawlprio.live.job import Job
+    from crawlprio import compiled
+    from crawlprio.config import CrawlConfig
+    from crawlprio.live.identity import Identities
+    from crawlprio.live.local_frontier import LocalFrontier
+    from crawlprio.live.recorder import Recorder
 
+    compiled.load()  # as CRAWLPRIO_COMPILE has it in the bundled project
     settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}
     if with_store:
         settings["CRAWLPRIO_STORE"] = "crawl.sqlite"
-    job = Job(get_crawler(settings_dict=settings))
-    job.start_ordering()
-    return job
+    crawler = get_crawler(settings_dict=settings)
+    config = CrawlConfig.from_settings(crawler.settings)
+    recorder = Recorder(config, Identities(crawler))
+    frontier = LocalFrontier(config, recorder)
+    recorder.open()
+    return SimpleNamespace(frontier=frontier, recorder=recorder, close=recorder.close)
 
 
 def fill_crawlprio(n_pages: int, n_sites: int, folder: Path, with_store: bool) -> object:
     """Let so many pages wait in a crawl under OPIC; return what must be kept."""
     import numpy as np
 
-    from crawlprio.pages import NO_PAGE, Visit
+    from crawlprio.frontier.protocol import PageVisit
+    from crawlprio.items import LinkPairs
 
-    job = job_of(folder, with_store)
+    crawl = opened(folder, with_store)
+    recorder, frontier = crawl.recorder, crawl.frontier
     rng = np.random.default_rng(0)
-    (seed,) = job.find_or_add([page_url(0, n_sites)], 0)
-    job.seed([seed])
-    now = 0.0
-    while len(job.frontier) < n_pages:
-        n_known = len(job.pages)
+    frontier.add_seeds([page_url(0, n_sites)])
+    n_visits = 0
+    while len(frontier) < n_pages:
+        n_known = len(recorder.pages)
         known = rng.integers(0, n_known, N_LINKS - N_NEW).tolist()
         links = [page_url(page, n_sites) for page in [*known, *range(n_known, n_known + N_NEW)]]
-        page = job.frontier.next_page(now)
-        assert page != NO_PAGE
-        found = dict.fromkeys(job.find_or_add(links, 1))
-        found.pop(page, None)
-        job.observe(Visit(page, np.array(list(found), dtype=np.int32), content_hash=page + 1))
-        job.frontier.end_fetch(int(job.pages.sites[page]), now)
-        job.frontier.release(page)
-    return job
+        handout = frontier.next_page(0.0)
+        assert handout is not None
+        n_visits += 1
+        frontier.observe(
+            handout.lease, PageVisit(LinkPairs(handout.url, links, content_hash=n_visits))
+        )
+    return crawl
 
 
 def fill_stock(n_pages: int, n_sites: int, with_depth: bool) -> object:
@@ -134,7 +142,7 @@ def fill(contender: str, n_pages: int, n_sites: int, folder: Path) -> dict[str, 
 
     def build(n: int, inside: Path) -> object:
         if contender == "resumed":
-            return job_of(inside, True)
+            return opened(inside, True)
         if contender.startswith("Scrapy"):
             return fill_stock(n, n_sites, contender.endswith("depth"))
         return fill_crawlprio(n, n_sites, inside, contender == "crawlprio")

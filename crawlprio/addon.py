@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import BaseSettings
 
-from crawlprio.config import bad_stock_number
-from crawlprio.live.job import refuse
+from crawlprio.compiled.notices import quieten
+from crawlprio.config import bad_stock_settings
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
     BoundedRobotParser,
@@ -16,6 +17,7 @@ from crawlprio.middlewares import (
     RefusalMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
+from crawlprio.setting_table import SETTINGS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
-    `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, the middlewares, the pipeline, the
-    report, and a parser that reads no more than half a megabyte of a robots.txt. Retries and
-    redirects keep their place in the order (their priority adjustments become 0) unless the project
-    says otherwise.
+    `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, the downloader, the middlewares, the
+    pipeline, the report, and a parser that reads no more than half a megabyte of a robots.txt.
+    Retries and redirects keep their place in the order (their priority adjustments become 0) unless
+    the project says otherwise. Nothing else changes: stats, items, garbage collection and all other
+    settings are the project's.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -39,9 +42,10 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
+        # At Scrapy's default level of DEBUG they log every step of what they do.
+        quieten("numba", "llvmlite", "matplotlib", "rich")
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
-        settings.set("STATS_CLASS", "crawlprio.live.stats.StatsCollector", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")
@@ -51,8 +55,7 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        bad = bad_stock_number(settings)
-        if bad is not None:
-            name, error = bad
-            refuse(self._crawler, error)
-            settings.set(name, getattr(default_settings, name), "cmdline")
+        for name, error in bad_stock_settings(settings):
+            Crawl.of(self._crawler).refuse(error)
+            # So that Scrapy's components can be made, and the crawl end in good order.
+            settings.set(name, SETTINGS[name].guest_default, "cmdline")

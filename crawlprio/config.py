@@ -1,24 +1,30 @@
-"""What the settings of a crawl say, checked once at its start; the only reader of setting names.
+"""What the settings of a crawl say, checked once at its start; the only reader of settings.
 
-Every bad value is a `ConfigError` of one sentence: setting, value, what is allowed.
+Every bad value, and every misspelt name, is a `ConfigError` of one sentence.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scrapy.settings import BaseSettings
-from scrapy.utils.job import job_dir
+from scrapy.settings import BaseSettings, default_settings
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.setting_table import SETTINGS
+from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.topic import HotQueue, Topic
-from crawlprio.web.addresses import PRIVATE_ADDRESSES
+
+logger = logging.getLogger("crawlprio")
+
+_OWN_SETTINGS = [name for name, setting in SETTINGS.items() if setting.is_ours]
+_TOPIC_OPTIONS = ("distance", "title", "body", "stem")
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class CrawlConfig:
     store_path
         where the crawl store goes; None: nothing is recorded.
     resumes
-        whether JOBDIR is set, so that an existing store is gone on with.
+        whether JOBDIR is set, so that the crawl in an existing store is resumed.
     """
 
     ordering_name: str
@@ -76,50 +82,57 @@ class CrawlConfig:
     resumes: bool
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings, ordering: str | None = None) -> CrawlConfig:
-        """Read and check all settings; `ordering` stands in for ORDERING where it is given.
+    def from_settings(
+        cls, settings: BaseSettings, ordering: str | None = None, *, records: bool = True
+    ) -> CrawlConfig:
+        """Read and check all settings.
+
+        A name that looks like a misspelt one of crawlprio's is logged as a warning.
+
+        Parameters
+        ----------
+        ordering
+            stands in for ORDERING where it is given.
+        records
+            False: nothing is recorded, whatever CRAWLPRIO_STORE says.
 
         Raises
         ------
         ConfigError
-            for the first bad value.
+            for the first unknown name or bad value, whether this crawl would use it or not.
         """
-        name = ordering or settings.get("ORDERING", "opic")
-        topic, topic_options = _topic(settings)
-        jobdir = job_dir(settings)
-        store = given(settings, "CRAWLPRIO_STORE", "crawl.sqlite")
-        path = None if store in (None, "", "None", False) else Path(str(store))
-        if path is not None and jobdir is not None and not path.is_absolute():
-            path = Path(jobdir) / path
+        for sentence in misspelt_names(settings):
+            logger.warning("%s", sentence)
+        values = {name: read_setting(settings, name) for name in SETTINGS}
+        name = ordering or values["ORDERING"]
+        topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
-            ordering=make_ordering(name, _options(settings, "ORDERING_OPTIONS")),
+            ordering=make_ordering(name, values["ORDERING_OPTIONS"]),
             topic=topic,
             topic_options=topic_options,
             politeness=Politeness(
-                delay=_number(settings, "DOWNLOAD_DELAY", 0.0),
-                small_site_delay=(
-                    None
-                    if settings.get("CRAWLPRIO_SMALL_SITE_DELAY") in (None, "", "None")
-                    else _number(settings, "CRAWLPRIO_SMALL_SITE_DELAY", 0.0)
-                ),
-                small_site_pages=_whole(settings, "CRAWLPRIO_SMALL_SITE_PAGES", 100),
-                adaptive=_number(settings, "CRAWLPRIO_ADAPTIVE_DELAY", 0.0),
-                max_adaptive=_number(settings, "CRAWLPRIO_MAX_ADAPTIVE_DELAY", 60.0),
-                max_crawl_delay=_number(settings, "CRAWLPRIO_MAX_CRAWL_DELAY", 300.0),
-                max_back_off=_number(settings, "CRAWLPRIO_MAX_BACK_OFF", 3600.0),
+                delay=values["DOWNLOAD_DELAY"],
+                small_site_delay=values["CRAWLPRIO_SMALL_SITE_DELAY"],
+                small_site_pages=values["CRAWLPRIO_SMALL_SITE_PAGES"],
+                adaptive=values["CRAWLPRIO_ADAPTIVE_DELAY"],
+                max_adaptive=values["CRAWLPRIO_MAX_ADAPTIVE_DELAY"],
+                max_crawl_delay=values["CRAWLPRIO_MAX_CRAWL_DELAY"],
+                max_back_off=values["CRAWLPRIO_MAX_BACK_OFF"],
             ),
-            limit=_whole(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", 8) or 2**30,
-            concurrency=_whole(settings, "CONCURRENT_REQUESTS", 16),
-            pages_per_visit=_whole(settings, "CRAWLPRIO_PAGES_PER_VISIT", 1, least=1),
-            max_pages_per_site=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_SITE"),
-            max_pages_per_domain=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN"),
-            max_pages_per_pattern=_budget(settings, "CRAWLPRIO_MAX_PAGES_PER_PATTERN"),
-            max_waiting=_budget(settings, "CRAWLPRIO_MAX_WAITING"),
-            private_addresses=_private_addresses(settings),
-            slots=_slots(settings),
-            store_path=path,
-            resumes=jobdir is not None,
+            limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
+            concurrency=values["CONCURRENT_REQUESTS"],
+            pages_per_visit=values["CRAWLPRIO_PAGES_PER_VISIT"],
+            max_pages_per_site=values["CRAWLPRIO_MAX_PAGES_PER_SITE"],
+            max_pages_per_domain=values["CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
+            max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
+            max_waiting=values["CRAWLPRIO_MAX_WAITING"],
+            private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
+            slots=values["DOWNLOAD_SLOTS"],
+            store_path=(
+                _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
+            ),
+            resumes=values["JOBDIR"] is not None,
         )
 
     def hot_queue(self) -> HotQueue | None:
@@ -127,50 +140,92 @@ class CrawlConfig:
         return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
 
 
-def bad_stock_number(settings: BaseSettings) -> tuple[str, ConfigError] | None:
-    """Return the first bad one of the settings that Scrapy itself reads, and what to say of it.
+def read_setting(settings: BaseSettings, name: str) -> Any:
+    """Return the value of a setting of the table, checked, as its kind has it.
 
-    Scrapy's downloader reads these before any component of a project, and fails with a traceback.
+    A setting that nobody has set has its default under the add-on: the bundled project sets all of
+    its own. None for one of Scrapy's settings is Scrapy's default, as in Scrapy.
+
+    Raises
+    ------
+    ConfigError
+        if the value is not allowed.
     """
-    checks: dict[str, Callable[[BaseSettings, str, Any], object]] = {
-        "CONCURRENT_REQUESTS": _whole,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": _whole,
-        "DOWNLOAD_DELAY": _number,
-        "DOWNLOAD_SLOTS": lambda settings, *_: _slots(settings),
-        "JOBDIR": lambda settings, *_: _job_folder(settings),
-    }
-    for name, check in checks.items():
-        try:
-            check(settings, name, 0)
-        except ConfigError as error:
-            return name, error
-    return None
+    setting = SETTINGS[name]
+    value = settings[name] if name in settings else setting.guest_default  # noqa: SIM401 - None
+    if value is None and not setting.is_ours:
+        value = setting.guest_default
+    return setting.parse(value)
 
 
-def _job_folder(settings: BaseSettings) -> str | None:
-    """JOBDIR, which is made if it is not there."""
-    try:
-        return job_dir(settings)
-    except OSError as error:
+def bad_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
+    """Return the settings of Scrapy's that have a bad value, and what to say of each.
+
+    Scrapy's own components read them first, and fail with a traceback.
+    """
+    for name, setting in SETTINGS.items():
+        if not setting.is_ours:
+            try:
+                read_setting(settings, name)
+            except ConfigError as error:
+                yield name, error
+
+
+def misspelt_names(settings: BaseSettings) -> list[str]:
+    """Return a sentence for each name that is close to a setting of crawlprio, and is none.
+
+    Raises
+    ------
+    ConfigError
+        for a name that begins with `CRAWLPRIO_` and is unknown: it can be meant for nobody else.
+    """
+    sentences = []
+    for name in settings:
+        if name in SETTINGS or hasattr(default_settings, name):
+            continue
+        ours = name.upper()
+        if ours.startswith(OWN_PREFIX):
+            near = get_close_matches(ours, _OWN_SETTINGS, 1, 0.0)[0]
+            raise ConfigError(f"{name} is not a setting of crawlprio; the nearest is {near}.")
+        near_names = get_close_matches(ours, OWN_NAMES, 1, 0.8)
+        near_names = near_names or get_close_matches(ours, _OWN_SETTINGS, 1, 0.9)
+        if near_names:
+            sentences.append(
+                f"{name} is set, which neither Scrapy nor crawlprio reads; if {near_names[0]} is "
+                "meant, write that."
+            )
+    return sentences
+
+
+def plot_path(settings: BaseSettings) -> Path | None:
+    """Return the picture that CRAWLPRIO_PLOT asks for, for a crawl that will draw it.
+
+    Raises
+    ------
+    ConfigError
+        if it cannot be written.
+    """
+    path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
+    if path is not None and not can_write(path if path.exists() else path.parent):
         raise ConfigError(
-            f"JOBDIR is {settings.get('JOBDIR')!r}, and no such folder can be made "
-            f"({error.strerror}); name another one."
-        ) from None
+            f"CRAWLPRIO_PLOT is {str(path)!r}, which cannot be written; name a file in a folder "
+            "that can, or None for no picture."
+        )
+    return path
 
 
-def given(settings: BaseSettings, name: str, default: Any) -> Any:
-    """Return a setting, None too where it is set to that, or the default where it is not set."""
-    return settings[name] if name in settings else default  # noqa: SIM401 - get() drops None
+def download_handler(settings: BaseSettings, scheme: str) -> Any:
+    """Return the download handler of a scheme, a class or an import path; None without one."""
+    return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
-def _topic(settings: BaseSettings) -> tuple[Topic | None, dict[str, int]]:
+def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:
     """TOPIC and TOPIC_OPTIONS, checked."""
-    options = _options(settings, "TOPIC_OPTIONS")
-    known = ("distance", "title", "body", "stem")
     for option in options:
-        if option not in known:
-            raise ConfigError(f"TOPIC_OPTIONS names {option!r}; known options: {', '.join(known)}.")
-    terms = settings.get("TOPIC")
+        if option not in _TOPIC_OPTIONS:
+            raise ConfigError(
+                f"TOPIC_OPTIONS names {option!r}; known options: {', '.join(_TOPIC_OPTIONS)}."
+            )
     if not terms:
         return None, {}
     topic = Topic(terms, stem=options.pop("stem", None))
@@ -178,78 +233,16 @@ def _topic(settings: BaseSettings) -> tuple[Topic | None, dict[str, int]]:
     return topic, options
 
 
-def _options(settings: BaseSettings, name: str) -> dict[str, Any]:
-    """A setting that is a dict, or JSON of one on the command line."""
+def _store_path(store: Path | None, jobdir: str | None) -> Path | None:
+    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist."""
+    if store is None or jobdir is None:
+        return store
+    path = Path(jobdir) / store
     try:
-        return dict(settings.getdict(name))
-    except (TypeError, ValueError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
         raise ConfigError(
-            f"{name} is {settings.get(name)!r}; give a dict, as JSON on the command line: "
-            "'{\"option\": 1}'."
+            f"CRAWLPRIO_STORE is {str(store)!r}, whose folder cannot be made in JOBDIR {jobdir!r} "
+            f"({error.strerror}); name another file."
         ) from None
-
-
-def _slots(settings: BaseSettings) -> dict[str, tuple[float | None, int | None]]:
-    """DOWNLOAD_SLOTS, checked."""
-    slots: dict[str, tuple[float | None, int | None]] = {}
-    for host, slot in _options(settings, "DOWNLOAD_SLOTS").items():
-        if not isinstance(slot, Mapping):
-            raise ConfigError(
-                f"DOWNLOAD_SLOTS of {host!r} is {slot!r}; give a dict with delay or concurrency."
-            )
-        delay, limit = slot.get("delay"), slot.get("concurrency")
-        slots[host] = (
-            None if delay is None else _checked_number(f"DOWNLOAD_SLOTS of {host!r}: delay", delay),
-            None
-            if limit is None
-            else _checked_whole(f"DOWNLOAD_SLOTS of {host!r}: concurrency", limit, 1),
-        )
-    return slots
-
-
-def _budget(settings: BaseSettings, name: str) -> int | None:
-    """A setting that bounds a number of pages; None where it is not set."""
-    if settings.get(name) in (None, "", "None"):
-        return None
-    return _whole(settings, name, 0, least=1)
-
-
-def _private_addresses(settings: BaseSettings) -> str:
-    """CRAWLPRIO_PRIVATE_ADDRESSES, checked."""
-    mode = settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
-    if mode not in PRIVATE_ADDRESSES:
-        raise ConfigError(
-            f"CRAWLPRIO_PRIVATE_ADDRESSES is {mode!r}; known values: "
-            f"{', '.join(PRIVATE_ADDRESSES)}."
-        )
-    return str(mode)
-
-
-def _number(settings: BaseSettings, name: str, default: float) -> float:
-    """A setting in seconds or the like: a finite number of 0 or more."""
-    return _checked_number(name, settings.get(name, default))
-
-
-def _checked_number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ConfigError(f"{name} is {value!r}; give a number of 0 or more.")
-    return number
-
-
-def _whole(settings: BaseSettings, name: str, default: int, *, least: int = 0) -> int:
-    """A setting that counts: a whole number of `least` or more."""
-    return _checked_whole(name, settings.get(name, default), least)
-
-
-def _checked_whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = int(value)
-        if number != float(value) or number < least:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{name} is {value!r}; give a whole number of {least} or more.") from None
-    return number
+    return path

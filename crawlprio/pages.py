@@ -150,7 +150,7 @@ class PageTable:
         return page
 
     def alias(self, identity: str, page: int) -> None:
-        """Let a second identity mean `page`."""
+        """Give a page a second identity."""
         self._ids[identity] = page
 
     def site(self, host: str) -> int:

@@ -1,15 +1,15 @@
-"""The item pipeline that records link pairs; it knows the crawl store and no ordering."""
+"""The item pipeline that records link pairs."""
 
 from __future__ import annotations
 
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
-
+from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.job import Job, failure_of, reads_visits
+from crawlprio.live.crawl import Crawl
 from crawlprio.pages import NO_PAGE
+from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -18,27 +18,32 @@ if TYPE_CHECKING:
 class LinkPairPipeline:
     """Records every `LinkPairs` item in the crawl store, and returns it.
 
-    It works under any scheduler. Where `LinksMiddleware` is in use the pairs are in the store
-    before the item comes here, so that no page is done before its links are recorded; then it adds
-    nothing.
+    It works under any scheduler, and alone. Where `LinksMiddleware` is in use that records the
+    pairs of a page with its visit; then the pipeline adds nothing.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler | None = None) -> None:
+        # An ITEM_PROCESSOR of the project's own may know no crawler; then nothing is recorded here.
+        self._crawl = None if crawler is None else Crawl.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinkPairPipeline:
         return cls(crawler)
 
     def process_item(self, item: Any) -> Any:
-        if isinstance(item, LinkPairs) and not self._is_recorded_before():
-            job = Job.of(self._crawler)
-            request = Request(item.source)
-            page = job.page_of(request)
+        crawl = self._crawl
+        if (
+            isinstance(item, LinkPairs)
+            and crawl is not None
+            and crawl.is_running
+            and not crawl.reads_visits
+        ):
+            recorder = crawl.recorder
+            page = recorder.find_or_add([item.source], 0)[0]
             if page == NO_PAGE:
-                page = job.add_page(request)
-            job.observe(job.timed(job.visit_of(page, item), time(), 0.0))
+                url = normalise_url(item.source) or item.source
+                site = recorder.pages.site(host_of(url))
+                page = recorder.add_page(crawl.identities.of_url(url), url, site, 0)
+            visit = recorder.visit_of(page, PageVisit(item, fetched_at=time()))
+            recorder.record(visit)
         return item
-
-    def _is_recorded_before(self) -> bool:
-        return failure_of(self._crawler) is not None or reads_visits(self._crawler)

@@ -1,7 +1,6 @@
 """Settings of the bundled Scrapy project: polite by default, and fast in what it leaves out.
 
-Every setting of crawlprio is here with its default and unit; the names without CRAWLPRIO_ that
-Scrapy knows mean what they always do.
+`docs/settings.md` has them as a table, beside their defaults under the add-on.
 """
 
 from importlib.util import find_spec
@@ -11,64 +10,177 @@ from crawlprio import __version__
 BOT_NAME = "crawlprio"
 SPIDER_MODULES = ["crawlprio.spiders"]
 ADDONS = {"crawlprio.Addon": 500}
-
-# What comes first.
-ORDERING = "opic"  # a name, or the import path of an Ordering
-ORDERING_OPTIONS: dict[str, object] = {}  # keyword arguments of the ordering
-TOPIC = ""  # words, commas between terms: turns the hot queue on
-TOPIC_OPTIONS: dict[str, object] = {}  # distance=3 links, title=1 and body=10 words, stem=None
-
-# Politeness. Seconds unless said otherwise.
 USER_AGENT = f"crawlprio/{__version__} (a Scrapy crawler)"
-ROBOTSTXT_OBEY = True
-DOWNLOAD_DELAY = 1  # from the end of a fetch to the next start on the site, at least
-CONCURRENT_REQUESTS = 16  # fetches in flight on all sites
-CONCURRENT_REQUESTS_PER_DOMAIN = 1  # fetches at once on a site
-CRAWLPRIO_ADAPTIVE_DELAY = 0  # wait at least this many times the last fetch's duration
-CRAWLPRIO_MAX_ADAPTIVE_DELAY = 60  # but for that reason no longer than this
-CRAWLPRIO_MAX_CRAWL_DELAY = 300  # the most that robots.txt can ask for; 0: it is not asked
-CRAWLPRIO_MAX_BACK_OFF = 3600  # the most that Retry-After, or refusals in a row, can ask for
-DOWNLOAD_TIMEOUT = 60  # for a whole fetch; Scrapy's default is 180
-DOWNLOAD_MAXSIZE = 10_485_760  # bytes of a body, before and after decompression
-DOWNLOAD_WARNSIZE = 0  # no warnings below that
-CRAWLPRIO_SMALL_SITE_DELAY = None  # delay of sites with few pages; None: as for others
-CRAWLPRIO_SMALL_SITE_PAGES = 100  # pages below which a site is small
-CRAWLPRIO_PAGES_PER_VISIT = 1  # pages fetched from a site before its delay applies
-
-# What is followed.
-CRAWLPRIO_MAX_PAGES_PER_SITE = 25_000  # pages; None: no limit
-CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000  # pages, by registered domain; None: no limit
-CRAWLPRIO_MAX_WAITING = None  # pages that wait: the least promising beyond are dropped; None: all
-CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5_000  # URLs that differ in digits and values; None: no limit
-CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"  # private hosts: where seeds are; "allow": all; "refuse"
-CRAWLPRIO_HEURISTICS = True  # no /cgi-bin/, and all that stands below
-CRAWLPRIO_MAX_STATIC_DEPTH = 15  # links from a seed
-CRAWLPRIO_MAX_DYNAMIC_DEPTH = 5  # links from a seed, for URLs with a query or a script's ending
-CRAWLPRIO_MAX_PATH_SEGMENTS = 20  # segments of a path; None: no bound, as for the next two
-CRAWLPRIO_MAX_REPEATED_SEGMENTS = 3  # times that one segment stands in a path
-CRAWLPRIO_MAX_QUERY_PARAMETERS = 16  # parameters of a query
-CRAWLPRIO_STRIP_SESSIONS = True  # links lose jsessionid, PHPSESSID and other well-known sessions
-
-# What is recorded and shown.
-CRAWLPRIO_STORE = "crawl.sqlite"  # inside JOBDIR when that is set; None: nothing is recorded
-CRAWLPRIO_PLOT = "crawl.png"  # picture of the curves, where the whole graph is known; None: none
-CRAWLPRIO_PRINT = True  # the table at the end on the terminal, not only in the log
-CRAWLPRIO_PROGRESS = True  # a progress line on a terminal
 LOG_LEVEL = "INFO"
 
 # A faster event loop, where it is installed (the extra `fast`).
 ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None
 
-# The demo web, which is crawled when no seeds are given.
+# Begin of what docs/write_settings.py writes from crawlprio/setting_table/.
+
+# What comes first
+
+# Which waiting page is fetched next: the name of an ordering, or the import path of a class of your
+# own.
+ORDERING = "opic"
+
+# Options of the ordering, by name.
+ORDERING_OPTIONS: dict[str, object] = {}
+
+# Words and phrases, with commas between them, whose pages come first; empty: none.
+TOPIC = ""
+
+# How the topic is looked for: distance (3 links), title (1 word), body (10 words), stem (a
+# language; none).
+TOPIC_OPTIONS: dict[str, object] = {}
+
+# Politeness
+
+# Fetch nothing that the robots.txt of a site forbids.
+ROBOTSTXT_OBEY = True
+
+# The least pause on a site, from the end of a fetch to the next start; from start to start where a
+# site may have several fetches at once. In seconds.
+DOWNLOAD_DELAY = 1
+
+# Fetches at once, on all sites together; 0: no limit.
+CONCURRENT_REQUESTS = 16
+
+# Fetches at once on one site; 0: no limit.
+CONCURRENT_REQUESTS_PER_DOMAIN = 1
+
+# Pages fetched from a site in a row before its delay applies.
+CRAWLPRIO_PAGES_PER_VISIT = 1
+
+# What stands in for DOWNLOAD_DELAY on a site of which few pages are known. In seconds. None: the
+# delay of other sites.
+CRAWLPRIO_SMALL_SITE_DELAY = None
+
+# Known pages below which a site is small.
+CRAWLPRIO_SMALL_SITE_PAGES = 100
+
+# Pause on a site for at least this many times as long as the last fetch there took.
+CRAWLPRIO_ADAPTIVE_DELAY = 0
+
+# The longest pause that CRAWLPRIO_ADAPTIVE_DELAY leads to. In seconds.
+CRAWLPRIO_MAX_ADAPTIVE_DELAY = 60
+
+# The longest Crawl-delay of a robots.txt that is obeyed; 0: none is. In seconds.
+CRAWLPRIO_MAX_CRAWL_DELAY = 300
+
+# The longest pause that Retry-After, or answers 429 and 503 in a row, lead to. In seconds.
+CRAWLPRIO_MAX_BACK_OFF = 3600
+
+# The longest time that one fetch may take. In seconds.
+DOWNLOAD_TIMEOUT = 60
+
+# The largest body that is read, before and after decompression; 0: no limit. In bytes.
+DOWNLOAD_MAXSIZE = 10_485_760
+
+# What a crawl takes in
+
+# Pages of one site that a crawl takes in. None: no limit.
+CRAWLPRIO_MAX_PAGES_PER_SITE = 25_000
+
+# Pages of one registered domain that a crawl takes in. None: no limit.
+CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000
+
+# Pages that a crawl takes in whose URLs differ only in digits and in the values of parameters.
+# None: no limit.
+CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
+
+# Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
+CRAWLPRIO_MAX_WAITING = None
+
+# Which private addresses and local names may be fetched from: those where the seeds are, all of
+# them (allow), or none (refuse).
+CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"
+
+# What the spider site follows
+
+# Links whose path ends in one of these are not followed; all others are, and their content type
+# says whether they are HTML.
+CRAWLPRIO_SKIP_EXTENSIONS = """
+    3gp 7z aac aif aiff apk asf avi avif bin bmp bz2 cab cdr deb djvu dmg doc docm docx dvi
+    dxf eot eps epub exe flac flv gif gz heic ico img iso jar jp2 jpeg jpg lz lzma m4a m4v mid
+    midi mkv mobi mov mp2 mp3 mp4 mpeg mpg msi npy npz odp ods odt oga ogg ogv opus otf
+    parquet pbm pdf pgm pickle pkl png pnm ppm pps ppsx ppt pptm pptx ps psd pyc rar rpm rtf
+    sqlite svg swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xbm xls xlsb
+    xlsm xlsx xpm xz zip zst
+"""
+
+# Follow links that say nofollow, and those of pages that say it in a robots meta tag or an
+# X-Robots-Tag header.
+CRAWLPRIO_FOLLOW_NOFOLLOW = False
+
+# Follow nothing under /cgi-bin/, and apply the settings below.
+CRAWLPRIO_HEURISTICS = True
+
+# Links from a seed to a page. None: no limit.
+CRAWLPRIO_MAX_STATIC_DEPTH = 15
+
+# Links from a seed to a page whose URL has a query or the ending of a script. None: no limit.
+CRAWLPRIO_MAX_DYNAMIC_DEPTH = 5
+
+# Segments of a path. None: no limit.
+CRAWLPRIO_MAX_PATH_SEGMENTS = 20
+
+# How often one segment may stand in a path. None: no limit.
+CRAWLPRIO_MAX_REPEATED_SEGMENTS = 3
+
+# Parameters of a query. None: no limit.
+CRAWLPRIO_MAX_QUERY_PARAMETERS = 16
+
+# Take jsessionid, PHPSESSID and other well-known sessions out of links.
+CRAWLPRIO_STRIP_SESSIONS = True
+
+# What is recorded and shown
+
+# The crawl store, inside JOBDIR where that is set. None: no store.
+CRAWLPRIO_STORE = "crawl.sqlite"
+
+# The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
+# picture.
+CRAWLPRIO_PLOT = "crawl.png"
+
+# Print the report at the end on the terminal; otherwise it is in the log.
+CRAWLPRIO_PRINT = True
+
+# Show a line of progress where the terminal can.
+CRAWLPRIO_PROGRESS = True
+
+# The process
+
+# Compile what runs often before the crawl starts, for speed; else once 200,000 pages are known or
+# something needs it, which saves half a second and 130 MB.
+CRAWLPRIO_COMPILE = True
+
+# Have Python's garbage collector look less often, in the whole process, while a crawl runs.
+CRAWLPRIO_TUNE_GC = True
+
+# The demo web
+
+# Pages of the web.
 CRAWLPRIO_DEMO_PAGES = 20_000
-CRAWLPRIO_DEMO_SITES = 200
+
+# Sites of the web, no more than its pages. None: a tenth of its pages, at most 200.
+CRAWLPRIO_DEMO_SITES = None
+
+# Which of many such webs it is.
 CRAWLPRIO_DEMO_SEED = 0
-CRAWLPRIO_DEMO_PORT = 0  # 0: any free port
-CRAWLPRIO_SERVER_LOG = None  # file for one line of JSON per request that the loopback server saw
+
+# The port of the loopback server of a demo web or a replay; 0: any that is free.
+CRAWLPRIO_DEMO_PORT = 0
+
+# Where that server writes a line of JSON for each request. None: no log.
+CRAWLPRIO_SERVER_LOG = None
+
+# End of what docs/write_settings.py writes.
 
 # Left out or exchanged, since each would cost time on every page: the spider yields one item a page
 # and no requests, follows by its own scope and has no password. Set a name back to Scrapy's default
-# to have it again; DOWNLOADER and STATS_CLASS, which the add-on sets, likewise.
+# to have it again; DOWNLOADER, which the add-on sets, likewise.
+STATS_CLASS = "crawlprio.live.stats.StatsCollector"  # no look for arguments of older days
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
@@ -92,4 +204,5 @@ COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
 TELNETCONSOLE_ENABLED = False
+DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
 RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the end table counts what failed

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import snowballstemmer
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
@@ -48,6 +47,8 @@ class Topic:
     def __init__(self, terms: str | Sequence[str], *, stem: str | None = None) -> None:
         self._stemmer = None
         if stem:
+            import snowballstemmer
+
             if stem not in snowballstemmer.algorithms():
                 raise ConfigError(
                     f"The topic's stemmer is {stem!r}; known stemmers: "

@@ -1,17 +1,17 @@
 """Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7 1998.
 
 Figures 3 to 7 of the extended version, among them graphs 1 to 3, on large webs. The limited buffer
-is in `cho_buffer`, the small domain in `cho_small`, crawls on a topic are in `cho_topic`; it must
-not know how a crawl is simulated or a curve computed.
+is in `cho_buffer`, the small domain in `cho_small`, crawls on a topic are in `cho_topic`, the other
+metrics in `cho_metrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import cho_buffer
+import cho_metrics
 import cho_small
 import cho_topic
 import numpy as np
@@ -21,13 +21,13 @@ from cho_webs import (
     RANK_NEWEST_FIRST,
     THREE,
     JudgedCrawls,
-    beats,
     ideal_and_random,
     orderings,
     share_panel,
 )
-from crawls import HOLDS, RULE, area, areas, at, bands, mean_at, tally, verdict
+from paper_crawls import area, areas, at, bands, mean_at
 from report import Report
+from verdicts import RULE, Case, above, below, judge
 from webs import Web, cnr, uci
 
 from crawlprio.evaluation import (
@@ -43,15 +43,18 @@ RANK_THRESHOLD = 13.0
 CHOICES = (
     "The paper crawls 179,000 pages of stanford.edu from its home page. Here are two webs: "
     "{webs}. Each is crawled to the end from {n_seeds} seeds: a page known to lead far, and pages "
-    "drawn by lot from which at least half as much is reached; curves are means, bands go from the "
+    "drawn at random from which at least half as much is reached; curves are means, bands go from "
+    "the "
     "least to the greatest. Fetches come one by one, without time. Backlinks count linking pages, "
     "not links; importances are those over the whole graph, the pages that the seed reaches are "
     f"'all pages'. PageRank has d = {DAMPING}; its ordering computes it after every page until "
     "1,000 links are seen and then ever more rarely (25 link updates are charged for each link "
     "seen, each fetch earns 25,000), with what parents would give to pages found since; what that "
-    "changes is measured below. Pages with equal keys leave in order of discovery, on which the "
-    "paper is silent. The thresholds G are the paper's own, for the shares of hot pages come out "
-    "alike. 'random' is a crawler that takes waiting pages by lot; 'random, expected' is the "
+    "changes is measured below. Pages with equal keys leave in order of discovery: the paper's "
+    "pseudo-code appends new URLs at the end of the queue, sorts it and takes the first, which is "
+    "this rule if the sort is stable. 'newest first' breaks ties the other way; the text gives it "
+    "the least support. The thresholds G are the paper's own, for the shares of hot pages come out "
+    "alike. 'random' takes each next page uniformly from all that wait; 'random, expected' is the "
     "paper's diagonal, which needs to know all pages. " + RULE
 )
 
@@ -75,6 +78,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     cho_buffer.add(report, large)
     cho_small.add(report, shared, large)
     cho_topic.add(report, shared)
+    cho_metrics.add(report, shared, university)
     report.write()
 
 
@@ -82,7 +86,7 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
     """Figure 3: backlink ordering, judged by backlinks, for three thresholds."""
     report.heading("Backlink ordering for three thresholds")
     panels, rows = [], []
-    rising, rates = [], []
+    rising, rates, half = {}, {}, {}
     for crawls in large:
         curves = {
             g: crawls.p_st(crawls.backlinks, g)["backlink-count"] for g in map(float, THRESHOLDS)
@@ -101,10 +105,11 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
                     *(f"{mean_at(of_seeds, x):.0%}" for x in (0.1, 0.2, 0.5, 0.8)),
                 )
             )  # fmt: skip
-        for k in range(len(crawls.seeds)):
-            found = [at(of_seeds[k], 0.2) for of_seeds in curves.values()]
-            rising.append(found == sorted(found))
-            rates.append((1.0 - at(curves[100.0][k], 0.8)) / 0.2)
+        found = [[at(c, 0.2) for c in of_seeds] for of_seeds in curves.values()]
+        rising |= crawls.cases(np.diff(found, axis=0).min(axis=0).tolist(), "backlink-count")
+        half |= crawls.cases(found[-1], "backlink-count")
+        late = [(1.0 - at(c, 0.8)) / 0.2 for c in curves[100.0]]
+        rates |= crawls.cases(late, "backlink-count")
     report.figure(
         "thresholds", panels,
         "Long version, figure 3: share of the hot pages fetched under backlink ordering, hot being "
@@ -119,23 +124,37 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "Long version, figure 3, in numbers: means over seeds. The paper gives 50 % for G = 100 at "
         "20 %.",
     )
-    half = [at(c, 0.2) for w in large for c in w.p_st(w.backlinks, 100.0)["backlink-count"]]
     report.finding(
-        "Fig. 3: the more backlinks make a page hot, the sooner hot pages are found; half of them "
-        "(G = 100) after 20 % of the crawl",
-        f"P_ST at 20 % rises with G in {tally(rising)} crawls; for G = 100 it is "
-        f"{min(half):.0%} to {max(half):.0%}",
-        verdict(rising),
+        "Fig. 3: the more backlinks make a page hot, the sooner hot pages are found",
+        f"least rise of P_ST at 20 % from one G to the next: {_spans(rising.values())}",
+        above(rising),
+        "P_ST at 20 % of the crawl rises with G",
+        picture="thresholds",
     )
-    slow = [0.5 <= rate <= 2.0 for rate in rates]
+    report.finding(
+        "Fig. 3: half of the hot pages (G = 100) are found in 20 % of the crawl",
+        f"P_ST at 20 %: {_spans(half.values())}",
+        above(half, 0.45),
+        "at least half, to the nearest ten per cent",
+        picture="thresholds",
+        name="half-at-20",
+    )
     report.finding(
         "Fig. 3: beyond 80 % of the crawl hot pages (G = 100) come at about the rate of a random "
         "crawler",
-        f"{min(rates):.2f} to {max(rates):.2f} times that rate; within a factor of 2 in "
-        f"{tally(slow)} crawls",
-        verdict(slow),
-        f"{0.2 * min(rates):.0%} to {0.2 * max(rates):.0%} of the hot pages are left by then",
+        f"{_spans(rates.values())} times that rate",
+        [Case(name, min(rate - 0.5, 2.0 - rate)) for name, rate in rates.items()],
+        "within a factor of 2",
+        why=f"{0.2 * min(rates.values()):.0%} to {0.2 * max(rates.values()):.0%} of the hot pages "
+        "are left by then",
+        picture="thresholds",
     )
+
+
+def _spans(values: Iterable[float]) -> str:
+    """The least and the greatest of values in words."""
+    found = list(values)
+    return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
@@ -185,7 +204,7 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
         f"Graphs 1 to 3 in numbers, means over seeds. Hot by IR(P) >= 13: {hot}; in the paper 1 %. "
         "The paper prints curves only. 'newest first' breaks ties the other way.",
     )  # fmt: skip
-    _judge_models(report, measured)
+    _judge_models(report, large, measured)
 
 
 def _homes(report: Report, web: Web) -> None:
@@ -205,109 +224,98 @@ def _homes(report: Report, web: Web) -> None:
     )
 
 
-def _judge_models(report: Report, measured: dict[str, list[dict[str, list[ModelCurve]]]]) -> None:
+def _judge_models(
+    report: Report,
+    large: Sequence[JudgedCrawls],
+    measured: Mapping[str, list[dict[str, list[ModelCurve]]]],
+) -> None:
     """The claims about figures 4, 6 and 7."""
 
-    def cases(model: str, one: str, other: str) -> list[bool]:
-        """In which crawls one ordering has the larger mean performance."""
-        compared = (beats(areas(c[one]), areas(c[other])) for c in measured[model])
-        return list(chain.from_iterable(compared))
+    def leads(model: str, one: str, other: str) -> dict[str, float]:
+        """By how much one ordering has the larger mean performance, for each different crawl."""
+        found = {}
+        for crawls, curves in zip(large, measured[model], strict=True):
+            lead = np.subtract(areas(curves[one]), areas(curves[other])).tolist()
+            found |= crawls.cases(lead, one, other)
+        return found
 
-    def mean(model: str, name: str) -> str:
+    def best(model: str, one: str) -> dict[str, float]:
+        """By how much one is ahead of the better of the other two."""
+        found = {}
+        for crawls, curves in zip(large, measured[model], strict=True):
+            others = [areas(curves[name]) for name in THREE if name != one]
+            lead = np.subtract(areas(curves[one]), np.max(others, axis=0)).tolist()
+            found |= crawls.cases(lead, *THREE)
+        return found
+
+    def means(model: str, names: Sequence[str] = THREE) -> str:
         """The mean performance on each web."""
-        return " and ".join(f"{area(curves[name]):.3f}" for curves in measured[model])
+        return "; ".join(
+            f"{name} " + " and ".join(f"{area(curves[name]):.3f}" for curves in measured[model])
+            for name in names
+        )
 
-    newest = cases("IB", RANK_NEWEST_FIRST, NEWEST_FIRST)
-    ties = (
-        "of pages with equally many backlinks ours takes the oldest; with the newest first under "
-        f"both orderings backlink count has {mean('IB', NEWEST_FIRST)}, PageRank "
-        f"{mean('IB', RANK_NEWEST_FIRST)}, and PageRank is ahead in {tally(newest)} crawls"
-        + (": the claim hangs on how ties are broken" if np.mean(newest) >= HOLDS else "")
-    )
-    ahead = cases("IB", "pagerank", "backlink-count")
+    newest = above(leads("IB", RANK_NEWEST_FIRST, NEWEST_FIRST))
     report.finding(
         "Graph 1: PageRank order beats backlink order even where importance is backlinks, from any "
         "starting point",
-        f"mean P_ST (G = 100) larger in {tally(ahead)} crawls: PageRank {mean('IB', 'pagerank')}, "
-        f"backlink count {mean('IB', 'backlink-count')} on the two webs",
-        verdict(ahead),
-        "" if np.mean(ahead) >= HOLDS else ties,
+        f"mean P_ST (G = 100) on the two webs: {means('IB', ('pagerank', 'backlink-count'))}",
+        above(leads("IB", "pagerank", "backlink-count")),
+        "PageRank has the larger mean P_ST",
+        why="of pages with equally many backlinks the oldest comes first, as in the paper's "
+        f"pseudo-code; with the newest first the claim is {judge(newest)} "
+        f"({means('IB', (RANK_NEWEST_FIRST, NEWEST_FIRST))})",
+        picture="models",
+        name="pagerank-over-backlinks-by-ib",
     )
-    best = [
-        a and b
-        for a, b in zip(
-            cases("P_CS", "pagerank", "backlink-count"),
-            cases("P_CS", "pagerank", "breadth-first"),
-            strict=True,
-        )
-    ]
     report.finding(
         "Graph 2: under Crawl & Stop the results are the same, PageRank is best",
-        f"mean P_CS largest in {tally(best)} crawls: "
-        + ", ".join(f"{name} {mean('P_CS', name)}" for name in THREE),
-        verdict(best),
-        "" if np.mean(best) >= HOLDS
-        else f"as for graph 1; with the newest first backlink count has "
-        f"{mean('P_CS', NEWEST_FIRST)}",
-    )  # fmt: skip
-    best = [
-        a and b
-        for a, b in zip(
-            cases("IR", "pagerank", "backlink-count"),
-            cases("IR", "pagerank", "breadth-first"),
-            strict=True,
-        )
-    ]
+        f"mean P_CS: {means('P_CS')}",
+        above(best("P_CS", "pagerank")),
+        "the largest mean P_CS of the three",
+        picture="models",
+    )
     report.finding(
         "Graph 3: judged by PageRank, PageRank order is best",
-        f"mean P_ST (G = 13) largest in {tally(best)} crawls: "
-        + ", ".join(f"{name} {mean('IR', name)}" for name in THREE),
-        verdict(best),
+        f"mean P_ST (G = 13): {means('IR')}",
+        above(best("IR", "pagerank")),
+        "the largest mean P_ST of the three",
+        picture="models",
+        name="pagerank-best-by-ir",
     )
-    gains = [
-        r - b
-        for curves_r, curves_b in zip(measured["IR"], measured["IB"], strict=True)
-        for r, b in zip(_gain(curves_r), _gain(curves_b), strict=True)
-    ]
-    more = [gain > 0.0 for gain in gains]
+    by_links = leads("IB", "pagerank", "backlink-count")
+    by_rank = leads("IR", "pagerank", "backlink-count")
+    gains = {name: by_rank[name] - by_links[name] for name in by_rank}
     report.finding(
         "Graph 3: PageRank order is even more effective for IR than for IB",
-        f"its lead on backlink order changes by {min(gains):+.3f} to {max(gains):+.3f}; upwards in "
-        f"{tally(more)} crawls",
-        verdict(more),
+        f"its lead on backlink order changes by {_spans(gains.values())}",
+        above(gains),
+        "its lead on backlink order is larger by IR",
+        picture="models",
     )
-    apart = [
-        abs(a - b)
-        for curves in measured["IR"]
-        for a, b in zip(
-            areas(curves["backlink-count"]), areas(curves["breadth-first"]), strict=True
-        )
-    ]
-    alike = [difference < 0.05 for difference in apart]
+    apart = {n: abs(x) for n, x in leads("IR", "backlink-count", "breadth-first").items()}
     report.finding(
         "Fig. 7: backlink count and breadth-first perform alike when judged by PageRank",
-        f"their mean P_ST differs by {min(apart):.3f} to {max(apart):.3f}; below 0.05 in "
-        f"{tally(alike)} crawls",
-        verdict(alike),
+        f"their mean P_ST differs by {_spans(apart.values())}",
+        below(apart, 0.05),
+        "by less than 0.05",
+        picture="models",
     )
-    good = cases("IB", "pagerank", "random") + cases("IR", "pagerank", "random")
-    report.finding(
-        "A good ordering finds hot pages much sooner than none",
-        f"PageRank beats the random crawler in {tally(good)} crawls (mean P_ST, IB: "
-        f"{mean('IB', 'pagerank')} against {mean('IB', 'random')}; a draw from all pages has 0.5)",
-        verdict(good),
-    )
-
-
-def _gain(curves: dict[str, list[ModelCurve]]) -> list[float]:
-    """How far PageRank order is ahead of backlink order in each crawl."""
-    pairs = zip(areas(curves["pagerank"]), areas(curves["backlink-count"]), strict=True)
-    return [a - b for a, b in pairs]
+    for model, importance in (("IB", "backlinks"), ("IR", "PageRank")):
+        report.finding(
+            f"A good ordering finds hot pages much sooner than none ({importance})",
+            f"mean P_ST: {means(model, ('pagerank', 'random'))}; a draw from all pages has 0.5",
+            above(leads(model, "pagerank", "random")),
+            "PageRank has the larger mean P_ST than the random crawler",
+            picture="models",
+            name=f"pagerank-over-random-by-{model.lower()}",
+        )
 
 
 def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
     """The paper's explanation: backlink order goes deep into clusters."""
-    rows, deeper = [], {name: [] for name in ("backlink-count", NEWEST_FIRST)}
+    rows = []
+    deeper: dict[str, dict[str, float]] = {"backlink-count": {}, NEWEST_FIRST: {}}
     for crawls in large:
         depths = [depth_from_seeds(crawls.graph, seeds) for seeds in crawls.seeds]
         means = {
@@ -319,7 +327,8 @@ def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
             for name, values in means.items()
         ]
         for name, cases in deeper.items():
-            cases += beats(means[name], means["pagerank"])
+            lead = np.subtract(means[name], means["pagerank"]).tolist()
+            cases |= crawls.cases(lead, name, "pagerank")
     report.table(
         "depth", ("web", "ordering", "least", "mean", "greatest"), rows,
         "How far from the seed, in links, the first tenth of the fetches lies; over seeds.",
@@ -327,10 +336,10 @@ def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
     report.finding(
         "Section 5.2: backlink order often behaves like depth-first, PageRank order mixes breadth "
         "and depth",
-        f"the first tenth of the fetches lies deeper under backlink order in "
-        f"{tally(deeper['backlink-count'])} crawls, with ties the newest first in "
-        f"{tally(deeper[NEWEST_FIRST])}",
-        verdict(deeper["backlink-count"]),
-        "with ties in order of discovery backlink order is breadth-first among equals"
-        if np.mean(deeper["backlink-count"]) < np.mean(deeper[NEWEST_FIRST]) else "",
-    )  # fmt: skip
+        "mean depth of the first tenth of the fetches, backlink order less PageRank order: "
+        f"{_spans(deeper['backlink-count'].values())} links",
+        above(deeper["backlink-count"]),
+        "it lies deeper under backlink order",
+        why="with ties in order of discovery backlink order is breadth-first among equals; with "
+        f"the newest first the claim is {judge(above(deeper[NEWEST_FIRST]))}",
+    )

@@ -1,16 +1,13 @@
-"""Crawls as Cho, Garcia-Molina & Page 1998 make and judge them: orderings, importances, models.
-
-It must not know figures or what the paper found.
-"""
+"""Crawls as Cho, Garcia-Molina & Page 1998 make and judge them: orderings, importances, models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from crawls import Crawls, Mask
 from numpy.typing import NDArray
+from paper_crawls import Crawls, Mask
 
 from crawlprio.evaluation import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
 from crawlprio.evaluation.figures import Panel, Points, Series
@@ -123,8 +120,3 @@ def share_panel(
         series, title, xlabel, ylabel, x_percent=True, y_percent=True, references=references,
         y_limits=(0.0, 1.0),
     )  # fmt: skip
-
-
-def beats(one: Sequence[float], other: Sequence[float]) -> list[bool]:
-    """In which cases one is larger than the other."""
-    return [a > b for a, b in zip(one, other, strict=True)]

@@ -1,7 +1,4 @@
-"""What decides a comparison of orderings besides the orderings: cadence, politeness, ties, seeds.
-
-It must not know how crawls are simulated or figures are drawn.
-"""
+"""What decides comparisons of orderings besides the orderings: cadence, politeness, ties, seeds."""
 
 from __future__ import annotations
 
@@ -10,25 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from crawls import RULE
 from measured import (
     DELAY,
     Crawled,
     Start,
     curves_panel,
-    judged,
     mean_curves,
     polite_network,
     small_country,
 )
 from numpy.typing import NDArray
 from report import Report
+from verdicts import RULE, Case, GeneratorErrors
 from webs import Web, cnr, hollins, uci
 
 from crawlprio.evaluation.figures import Panel
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount
+from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import Keys, Pages
 from crawlprio.orderings.opic import Opic
 from crawlprio.pages import PageIds, Visit
@@ -127,7 +123,7 @@ class Kind:
     def crawl(
         self, make: Callable[[Start], Ordering], network: Callable[[Web], Network] | None = None
     ) -> list[Crawled]:
-        """Crawl from all starts under an ordering made anew."""
+        """Crawl from each start under an ordering of its own."""
         return [s.crawl(make(s), network(s.web) if network else None) for s in self.starts]
 
 
@@ -154,13 +150,14 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         Kind("countries", countries, [Start(web, [web.start]) for web in countries]),
     ]
     report.text(
-        "The papers leave some choices open. Each is made here in the ways that they allow, all "
-        "else being equal, and what it changes in the average cumulative PageRank is set beside "
-        "the differences between orderings. Unless said otherwise crawls are from one page, by "
-        "order alone, with keys brought up to date after every page and ties by order of "
-        f"discovery: from three pages of each recorded web, and from the home page of the largest "
-        f"site of {COUNTRIES} made-up countries of {n_pages:,} pages. Changes are means over the "
-        f"crawls. {RULE}"
+        "The papers leave some choices open; where their pseudo-code decides (ties: a stable sort "
+        "of a queue to which new pages are appended), it is our default. Each choice is made here "
+        "in the ways that they allow, all else being equal, and what it changes in the average "
+        "cumulative PageRank is set beside the differences between orderings. Unless said "
+        "otherwise crawls are from one page, by order alone, with keys brought up to date after "
+        "every page and ties by order of discovery: from three pages of each recorded web, and "
+        f"from the home page of the largest site of {COUNTRIES} made-up countries of {n_pages:,} "
+        f"pages. Changes are means over the crawls. {RULE} A case is one kind of web."
     )
     plain = {
         kind.name: {
@@ -179,13 +176,13 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         "curves",
         list(panels.values()),
         "What choices do to one ordering: how often OPIC's keys are brought up to date; r robots "
-        "and w under larger sites first; order of discovery or lots between pages with equal "
+        "and w under larger sites first; order of discovery or a random order of pages with equal "
         "counts of backlinks; the seeds of OPIC and their cash. Means over crawls; bands from the "
         "least to the greatest.",
         title="The same ordering under different choices",
     )
     _table(report, kinds, plain, changes)
-    _findings(report, kinds, plain, changes)
+    _findings(report, kinds, plain, changes, GeneratorErrors.read(output))
     report.write()
 
 
@@ -299,11 +296,13 @@ def _ties(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Cha
         for kind in kinds:
             for seed in range(TIES if kind.has_sites else 1):
                 after[kind.name] += kind.crawl(lambda _, s=seed, make=at_random: make(s))
-        changes.append(_changes("ties", ordering, "lots, not order of discovery", before, after))
+        changes.append(
+            _changes("ties", ordering, "at random, not order of discovery", before, after)
+        )
         if ordering == "backlink-count":
             shown = {
                 "ties by discovery": before["uci-ics"],
-                "ties by lot": after["uci-ics"],
+                "ties at random": after["uci-ics"],
             }
             panels["ties"] = _panel("Ties, backlink count", kinds[0], shown)
     return changes
@@ -365,12 +364,19 @@ def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Ch
     )  # fmt: skip
 
 
-def _findings(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Change]) -> None:
+def _findings(
+    report: Report,
+    kinds: list[Kind],
+    plain: Plain,
+    changes: Sequence[Change],
+    errors: GeneratorErrors,
+) -> None:
     """Whether each choice outweighs the difference between OPIC and breadth-first."""
     between = {
         kind.name: abs(_mean(plain[kind.name]["opic"]) - _mean(plain[kind.name]["breadth-first"]))
         for kind in kinds
     }
+    error = {kind.name: errors.of("lead", made_up=kind.webs[0].made_up) for kind in kinds}
     for choice in dict.fromkeys(change.choice for change in changes):
         chosen = [change.by_kind for change in changes if change.choice == choice]
         largest = {
@@ -378,25 +384,22 @@ def _findings(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence
             for name in between
             if any(name in by_kind for by_kind in chosen)
         }
-        outcome, why = judged(
-            {name: most > between[name] for name, most in largest.items()},
-            "its largest change of an average exceeds the difference of OPIC and breadth-first",
-        )
         report.finding(
             f"(not in the papers) The choice of {choice} matters more than that of the ordering",
-            "largest change, and difference of OPIC and breadth-first: "
+            "largest change of an average, and difference of OPIC and breadth-first: "
             + ", ".join(f"{most:.3f}, {between[n]:.3f} ({n})" for n, most in largest.items()),
-            outcome,
-            why,
+            [Case(n, most - between[n], error[n]) for n, most in largest.items()],
+            "the change exceeds the difference",
+            picture="curves",
+            name=f"choice-{choice.replace(' ', '-')}",
         )
     frozen = next(c for c in changes if c.ordering == "opic" and f"N/{PARTS[-1]} " in c.words)
-    outcome, why = judged(
-        {name: change > 0 for name, change in frozen.by_kind.items()}, "a higher average"
-    )
     report.finding(
         "(not in the papers) OPIC is better when its keys are frozen for N/35 pages",
         "change of its average: "
         + ", ".join(f"{change:+.4f} ({name})" for name, change in frozen.by_kind.items()),
-        outcome,
-        why,
+        [Case(name, change, error[name]) for name, change in frozen.by_kind.items()],
+        "a higher average",
+        picture="curves",
+        name="frozen-keys",
     )

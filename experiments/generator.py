@@ -1,6 +1,7 @@
-"""The made-up webs beside real ones: their distributions, and how orderings do on a twin.
+"""The made-up webs beside real ones: whether results on made-up webs can be believed.
 
-It must not know the papers' crawls; it answers whether results on made-up webs can be believed.
+Distributions, crawls of real webs and of their twins, and from those the generator's errors, below
+which made-up webs decide nothing in the other sections.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import generator_errors
 import numpy as np
 from report import Report
-from webs import Web, country, uci
+from webs import Web, cnr, country, hollins, uci
 
 from crawlprio.evaluation import fit_power_law, log_histogram
 from crawlprio.evaluation.figures import Panel, Series, distribution_panel, mean_and_spread
 from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.synthetic import twin
+from crawlprio.linkgraph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Simulation
 
@@ -27,10 +29,12 @@ TWINS = 3
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
-    report = Report(output, "generator", "The generator: made-up webs beside a real one")
+    report = Report(output, "generator", "The generator: made-up webs beside real ones")
     real = uci(shared)
-    _distributions(report, real, country(shared, country_pages))
+    generator_errors.add(report, [real, hollins(shared), cnr(shared)])
     _calibration(report, real)
+    report.write()
+    _distributions(report, real, country(shared, country_pages))
     report.write()
 
 
@@ -88,44 +92,33 @@ def _counts(graph: LinkGraph, ranks: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _calibration(report: Report, real: Web) -> None:
-    """Cumulative PageRank of each ordering on a real web and on twins of it."""
+    """Draw cumulative PageRank under each ordering on a real web and on twins of it."""
     on_real = _curves(real.graph, real.homes)
-    made = [twin(real.graph, seed) for seed in range(TWINS)]
-    on_twins = [_curves(graph, _first_pages(graph)) for graph in made]
-    panels, rows = [], []
-    for name in ORDERINGS:
-        curves = [curves[name] for curves in on_twins]
-        mean = mean_and_spread(curves, spread="range")
-        points = np.asarray(mean.points)
-        there = np.asarray(on_real[name])
-        apart = np.abs(np.interp(points[:, 0], there[:, 0], there[:, 1]) - points[:, 1])
-        rows.append((name, _area(there), _area(points), float(apart.max())))
-    for title, curves in (
-        (real.name, {name: Series(points) for name, points in on_real.items()}),
-        (
-            f"{TWINS} twins of it",
-            {
-                name: mean_and_spread([curves[name] for curves in on_twins], spread="range")
-                for name in ORDERINGS
-            },
-        ),
-    ):
-        panels.append(
-            Panel(
-                curves, title, "pages fetched", "their share of all PageRank",
-                x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
-            )
-        )  # fmt: skip
+    on_twins = [
+        _curves(graph, [int(page) for page in home_pages(graph)])
+        for graph in (twin(real.graph, seed) for seed in range(TWINS))
+    ]
+    panels = [
+        Panel(
+            curves, title, "pages fetched", "their share of all PageRank",
+            x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+        )
+        for title, curves in (
+            (real.name, {name: Series(points) for name, points in on_real.items()}),
+            (
+                f"{TWINS} twins of it",
+                {
+                    name: mean_and_spread([curves[name] for curves in on_twins], spread="range")
+                    for name in ORDERINGS
+                },
+            ),
+        )
+    ]  # fmt: skip
     report.figure(
         "twin", panels,
         f"Order-only crawls of {real.name} and of made-up twins (as many pages, links and links "
         "between sites on each site) from all home pages; bands from the least to the greatest of "
         "the twins.",
-    )  # fmt: skip
-    report.table(
-        "twin",
-        ("ordering", "average on the real web", "on the twins", "curves apart at most"),
-        rows, "Average cumulative PageRank, and the largest vertical distance of the curves.",
     )  # fmt: skip
 
 
@@ -133,13 +126,3 @@ def _curves(graph: LinkGraph, seeds: list[int]) -> dict[str, list[list[float]]]:
     """The cumulative PageRank of a crawl under each ordering."""
     simulation = Simulation(graph, seeds)
     return {name: simulation.run(name, make_ordering(name, {})).curve for name in ORDERINGS}
-
-
-def _first_pages(graph: LinkGraph) -> list[int]:
-    """The first page of each site, which is its home page in a made-up web."""
-    _, first = np.unique(graph.site, return_index=True)
-    return [int(page) for page in first]
-
-
-def _area(points: np.ndarray) -> float:
-    return float(np.trapezoid(points[:, 1], points[:, 0]))

@@ -1,7 +1,4 @@
-"""Polite crawls of a web from one choice of seeds, all measured alike by their PageRank.
-
-It must not know papers' figures or how a report is laid out.
-"""
+"""Polite crawls of a web from one choice of seeds, all measured alike by their PageRank."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from crawls import tally, verdict
 from numpy.typing import NDArray
-from report import Verdict
 from webs import Web
 
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
@@ -24,6 +19,8 @@ from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+
+Mask = NDArray[np.bool_]
 
 DELAY = 15.0
 """w of Castillo et al. 2004 and Baeza-Yates et al. 2005 in seconds."""
@@ -145,7 +142,7 @@ def small_country(shared: Path, n_pages: int, seed: int = 0) -> Web:
         seed=seed,
     )
     largest = np.bincount(graph.site).argmax()
-    return Web(f"country {seed + 1}", graph, int(home_pages(graph)[largest]))
+    return Web(f"country {seed + 1}", graph, int(home_pages(graph)[largest]), True)
 
 
 def polite_network(web: Web, *, robots: int = 1, real_crawl: bool = False) -> Network:
@@ -160,14 +157,20 @@ def with_bandwidth(network: Network, bandwidth: float | None) -> Network:
 
 
 def earlier_state(
-    start: Start, *, known: float = 0.55, known_rank: float = 0.72, seed: int = 0
+    start: Start,
+    *,
+    known: float = 0.55,
+    known_rank: float = 0.72,
+    links_left: float = 1.0,
+    seed: int = 0,
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which pages an earlier crawl of the web had, and the PageRank that it computed.
 
-    Pages are taken out by lot; the chance of a page to be old grows with a power of its PageRank.
-    What the seeds that are left reach by the links that are left is the earlier crawl. The share
-    left and the power are found by bisection, such that the earlier crawl has the shares wanted of
-    the reachable pages and of their PageRank.
+    Pages are taken out at random; the chance of a page to be old grows with a power of its
+    PageRank. Of the links each was there before with the chance `links_left`. What the seeds that
+    are left reach by the links that are left is the earlier crawl. The share left and the power are
+    found by bisection, such that the earlier crawl has the shares wanted of the reachable pages and
+    of their PageRank, or comes as near as reachability lets it.
 
     Returns
     -------
@@ -175,21 +178,24 @@ def earlier_state(
         known pages, and their PageRank in the graph of known pages alone; 0 elsewhere.
     """
     graph, ranks = start.web.graph, start.web.ranks
-    lots = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
+    if links_left < 1.0:
+        there = np.random.default_rng(seed + 1).random(graph.n_links) < links_left
+        graph = _links_where(graph, there)
+    draws = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
     n_wanted = known * start.n_pages
     rank_wanted = known_rank * ranks[start.reachable].sum()
     low, high = -1.0, 3.0
     for _ in range(10):
         power = (low + high) / 2
-        ranking = np.argsort(lots - power * np.log(ranks), kind="stable")
+        ranking = np.argsort(draws - power * np.log(ranks), kind="stable")
         fewest, most = 0, graph.n_pages
         while most - fewest > max(start.n_pages // 2000, 1):
             n_left = (fewest + most) // 2
-            if _crawled_of(start, ranking[:n_left]).sum() < n_wanted:
+            if _crawled_of(graph, start.seeds, ranking[:n_left]).sum() < n_wanted:
                 fewest = n_left
             else:
                 most = n_left
-        old = _crawled_of(start, ranking[:most])
+        old = _crawled_of(graph, start.seeds, ranking[:most])
         if ranks[old].sum() < rank_wanted:
             low = power
         else:
@@ -203,18 +209,21 @@ def earlier_state(
     return old, earlier
 
 
-def _crawled_of(start: Start, left: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _crawled_of(graph: LinkGraph, seeds: Sequence[int], left: NDArray[np.int64]) -> Mask:
     """The pages that a crawl of the pages left reaches."""
-    graph = start.web.graph
     is_left = np.zeros(graph.n_pages, dtype=np.bool_)
     is_left[left] = True
-    seeds = [seed for seed in start.seeds if is_left[seed]]
-    return reachable(_links_within(graph, is_left), seeds) if seeds else is_left & False
+    starts = [seed for seed in seeds if is_left[seed]]
+    return reachable(_links_within(graph, is_left), starts) if starts else is_left & False
 
 
-def _links_within(graph: LinkGraph, kept: NDArray[np.bool_]) -> LinkGraph:
+def _links_within(graph: LinkGraph, kept: Mask) -> LinkGraph:
     """The graph without the links from or to other pages."""
-    stays = np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices]
+    return _links_where(graph, np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices])
+
+
+def _links_where(graph: LinkGraph, stays: Mask) -> LinkGraph:
+    """The graph with some of its links."""
     indptr = np.concatenate(([0], np.cumsum(stays)))[graph.indptr]
     return LinkGraph(indptr, graph.indices[stays])
 
@@ -241,7 +250,8 @@ def mean_curves(crawls: Sequence[Mapping[str, Crawled]]) -> dict[str, Series]:
 def curves_panel(
     title: str, curves: Mapping[str, Series | NDArray[np.float64]], starts: Sequence[Start]
 ) -> Panel:
-    """A panel of cumulative PageRank against pages, with the bound and the diagonal."""
+    """A panel of cumulative PageRank against pages, with the diagonal and the starts' bound."""
+    bound = {"ideal": mean_and_spread([s.best for s in starts], POINTS).points} if starts else {}
     return Panel(
         curves,
         title,
@@ -249,10 +259,7 @@ def curves_panel(
         "share of all PageRank",
         x_percent=True,
         y_percent=True,
-        references={
-            "ideal": mean_and_spread([start.best for start in starts], POINTS).points,
-            "random, expected": [(0.0, 0.0), (1.0, 1.0)],
-        },
+        references={**bound, "random, expected": [(0.0, 0.0), (1.0, 1.0)]},
         x_limits=(0.0, 1.0),
         y_limits=(0.0, 1.0),
     )
@@ -262,14 +269,3 @@ def mean_with_spread(values: Sequence[float], digits: int = 3) -> str:
     """`mean ± sample standard deviation`; the value alone if there is one."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
-
-
-def judged(cases: Mapping[str, bool], rule: str) -> tuple[Verdict, str]:
-    """The verdict by the rule for claims tested in several cases; and why: where, and the rule."""
-    held = [name for name, holds in cases.items() if holds]
-    failed = [name for name, holds in cases.items() if not holds]
-    where = ""
-    if held and failed:
-        fewer = f"not on {'; '.join(failed)}" if len(failed) < len(held) else "; ".join(held)
-        where = f"holds in {tally(list(cases.values()))} cases ({fewer}); "
-    return verdict(list(cases.values())), f"{where}rule: {rule}"

@@ -1,7 +1,4 @@
-"""The crawls of Najork & Wiener 2001: breadth-first, in order alone and against the clock.
-
-It must not know figures or what the paper found.
-"""
+"""The crawls of Najork & Wiener 2001: breadth-first, in order alone and against the clock."""
 
 from __future__ import annotations
 
@@ -10,15 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from crawls import Crawls
 from numpy.typing import NDArray
+from paper_crawls import Crawls
 from webs import Web
 
 from crawlprio.evaluation import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     pagerank_seen,
+    reachable,
     scaled_to_mean_one,
     slices_by_fetch,
     slices_by_time,
@@ -29,7 +28,7 @@ from crawlprio.importance import importance_of
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.pages import PageIds
-from crawlprio.simulator import Network, timed_crawl
+from crawlprio.simulator import Network, crawl_order, timed_crawl
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +38,12 @@ ROBOTS, HOSTS, PAUSE = 500, 7_000_000, 10.0
 """Mercator's threads, the sites it met, and its pause in durations of the last fetch."""
 STOPPED = 0.5
 """Share of the pages after which crawls are stopped that are to leave much of the web unseen."""
+
+EARLY_DAYS = 28
+TOP_SHARE = 1 / 328
+"""The paper's top million of 328 million pages."""
+WEEKS = ((0, 1), (1, 7), (7, 14), (14, 28), (28, DAYS))
+"""Day 1, the rest of week 1, week 2, weeks 3 and 4, the rest."""
 
 MEANS_SHOWN = (0.2, 40.0)
 """Ends of the axes of mean PageRank."""
@@ -98,25 +103,70 @@ class Watched:
 
 
 def watch(web: Web) -> list[Watched]:
-    """Crawls of a web in order alone: from single pages, all home pages, and stopped halfway."""
+    """Crawls of a web in order alone: from single pages, all home pages, and stopped halfway.
+
+    Of seeds that lead to the same crawl the first alone is there.
+    """
     graph = web.graph
     starts = [[seed] for seed in web.single_seeds] + [web.homes]
     crawls = Crawls(web.name, graph, starts, {"breadth-first": _breadth_first})
-    remote = importance_of(graph, "remote-pagerank")
-    orders = crawls.orders["breadth-first"]
     watched = [
-        Watched(
-            SINGLE if len(seeds) == 1 else HOMES,
-            order,
-            scaled_to_mean_one(web.ranks, reached),
-            scaled_to_mean_one(remote, reached),
-            slices_by_fetch(len(order), DAYS),
-            graph.site,
-        )
-        for seeds, order, reached in zip(starts, orders, crawls.reachable, strict=True)
+        _whole(web, crawls.orders["breadth-first"][k], crawls.reachable[k], len(starts[k]) == 1)
+        for k in crawls.distinct()
     ]
-    first = orders[0][: int(STOPPED * len(orders[0]))]
+    order = crawls.orders["breadth-first"][0]
+    first = order[: int(STOPPED * len(order))]
     return [*watched, _stopped(HALFWAY, graph, first, slices_by_fetch(len(first), DAYS))]
+
+
+def watch_to_the_end(web: Web, seeds: list[int]) -> Watched:
+    """One crawl of all that the seeds reach, in order alone."""
+    order = crawl_order(web.graph, seeds, _breadth_first())
+    return _whole(web, order, reachable(web.graph, seeds), len(seeds) == 1)
+
+
+def _whole(web: Web, order: PageIds, reached: NDArray[np.bool_], single: bool) -> Watched:
+    """A crawl of all that can be reached, judged by the whole web."""
+    return Watched(
+        SINGLE if single else HOMES,
+        order,
+        scaled_to_mean_one(web.ranks, reached),
+        scaled_to_mean_one(importance_of(web.graph, "remote-pagerank"), reached),
+        slices_by_fetch(len(order), DAYS),
+        web.graph.site,
+    )
+
+
+def margins_by_day(web: Web, crawl: Watched) -> dict[str, float]:
+    """Return what the claims on breadth-first crawls go by, each as one number.
+
+    The generator's errors are those of these numbers.
+    """
+    day, remote = crawl.by_day.mean, crawl.remote_by_day.mean
+    by_week = [float(np.nanmean(day[a:b])) for a, b in WEEKS]
+    sizes = [n for n in (100, 1000, 10_000, 100_000, 1_000_000) if n < len(crawl.order)]
+    tops = crawl.day_of_top([*sizes, len(crawl.order)]).mean
+    early = np.flatnonzero(crawl.days <= EARLY_DAYS)
+    partial = pagerank_seen(web.graph, crawl.order[: len(early)])
+    whole = pagerank_seen(web.graph, crawl.order)
+    top = max(round(TOP_SHARE * len(crawl.order)), 1)
+    overlap = overlap_of_top(partial, whole, TOPS)
+    return {
+        "mean PageRank of day 1": float(day[0]),
+        "day 1 by day 2": float(day[0] / day[1]),
+        "least fall from stretch to stretch": -float(np.diff(by_week).max()),
+        "day 1, remote less all links": float(remote[0] - day[0]),
+        "day 1 by day 2, remote less all links": float(remote[0] / remote[1] - day[0] / day[1]),
+        "top 10 on day 1": float((crawl.top(10) == 1).sum()),
+        "top 100 on day 1": float((crawl.top(100) == 1).sum()),
+        "least rise of the mean day with N": float(np.diff(tops).min()),
+        "top 1 % in the first tenth": float(
+            (crawl.top(max(len(crawl.order) // 100, 1)) <= DAYS // 10).mean()
+        ),
+        "top 0.3 % fetched in 28 days": float((crawl.top(top) <= EARLY_DAYS).mean()),
+        "overlap of the top 0.3 %": float(overlap_of_top(partial, whole, [top]).mean[0]),
+        "least overlap from N = 20": float(overlap.mean[overlap.x >= 20].min()),
+    }
 
 
 def watch_clock(web: Web, n_fetches: int) -> list[Watched]:

@@ -1,7 +1,4 @@
-"""The report of a reproduction: figures, tables and findings, written as Markdown as they come.
-
-It must not know papers, webs or crawls.
-"""
+"""The report of a reproduction: figures, tables and findings, written as Markdown as they come."""
 
 from __future__ import annotations
 
@@ -9,12 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+from verdicts import Case, in_words, judge
 
 from crawlprio.evaluation.figures import Panel, plot_panels
 
 Cell = str | int | float | None
-Verdict = Literal["reproduced", "partly reproduced", "not reproduced", "not tested"]
 
 
 @dataclass
@@ -36,7 +34,7 @@ class Report:
     title: str
     _lines: list[str] = field(default_factory=list, init=False)
     _figures: dict[str, Any] = field(default_factory=dict, init=False)
-    _findings: list[tuple[str, str, Verdict, str]] = field(default_factory=list, init=False)
+    _findings: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +69,17 @@ class Report:
         self._lines.append("")
         self._figures[name] = {"columns": list(columns), "rows": [list(row) for row in rows]}
 
-    def finding(self, claim: str, measured: str, verdict: Verdict, why: str = "") -> None:
+    def finding(
+        self,
+        claim: str,
+        measured: str,
+        cases: Sequence[Case],
+        rule: str,
+        *,
+        why: str = "",
+        picture: str = "",
+        name: str = "",
+    ) -> None:
         """Hold a claim of the paper against what was measured.
 
         Parameters
@@ -80,31 +88,50 @@ class Report:
             what the paper says, with its figure or table.
         measured
             what came out here, in numbers.
-        verdict, why
-            whether it is reproduced, and what explains it if not.
+        cases
+            the crawls that it was tested in; see `verdicts`.
+        rule
+            when it holds in a case.
+        why
+            what explains the outcome.
+        picture
+            name of the figure of this section that shows it.
+        name
+            by which the summary refers to it.
         """
-        self._findings.append((claim, measured, verdict, why))
+        self._findings.append(
+            {
+                "name": name,
+                "claim": claim,
+                "measured": measured,
+                "rule": rule,
+                "cases": [case.as_json() for case in cases],
+                "verdict": judge(cases),
+                "why": why,
+                "picture": f"{self.name}-{picture}.png" if picture else "",
+            }
+        )
 
     def write(self) -> Path:
         """Write the section and return its Markdown file."""
         lines = [f"## {self.title}", ""]
         if self._findings:
-            lines += ["| the paper says | measured here | |", "|---|---|---|"]
-            for claim, measured, verdict, why in self._findings:
-                outcome = f"**{verdict}**" + (f": {why}" if why else "")
-                lines.append(f"| {claim} | {measured} | {outcome} |")
-            lines.append("")
+            lines += ["| the paper says | measured here | holds if | cases | verdict | |"]
+            lines += ["|---|---|---|---|---|---|", *map(finding_row, self._findings), ""]
         path = self.folder / f"{self.name}.md"
         path.write_text("\n".join(lines + self._lines), encoding="utf-8")
-        figures = {
-            "tables": self._figures,
-            "findings": [
-                dict(zip(("claim", "measured", "verdict", "why"), finding, strict=True))
-                for finding in self._findings
-            ],
-        }
+        figures = {"tables": self._figures, "findings": self._findings}
         path.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         return path
+
+
+def finding_row(finding: dict[str, Any]) -> str:
+    """Return a finding, as the JSON has it, as a row of the table of findings."""
+    cases = in_words([Case.from_json(case) for case in finding["cases"]])
+    outcome = f"**{finding['verdict']}**" + (f": {finding['why']}" if finding["why"] else "")
+    picture = f"[picture]({finding['picture']})" if finding["picture"] else ""
+    cells = (finding["claim"], finding["measured"], finding["rule"], cases, outcome, picture)
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(value: Cell) -> str:

@@ -1,7 +1,4 @@
-"""The webs of the experiments: recorded link graphs, and a made-up country.
-
-It must not know papers or orderings.
-"""
+"""The webs of the experiments: recorded link graphs, and a made-up country."""
 
 from __future__ import annotations
 
@@ -36,11 +33,14 @@ class Web:
         its links.
     start
         a page from which most of it can be reached.
+    made_up
+        whether a generator made it.
     """
 
     name: str
     graph: LinkGraph
     start: int
+    made_up: bool = False
 
     @cached_property
     def ranks(self) -> NDArray[np.float64]:
@@ -61,7 +61,7 @@ class Web:
 
     @cached_property
     def single_seeds(self) -> list[int]:
-        """The good start, and pages drawn by lot from which at least half as much is reached."""
+        """The good start, and pages drawn at random from which at least half as much is reached."""
         rng = np.random.default_rng(1998)
         most = int(reachable(self.graph, [self.start]).sum())
         seeds = [self.start]
@@ -96,4 +96,4 @@ def country(shared: Path, n_pages: int, n_sites: int | None = None, seed: int = 
     n_sites = n_sites or max(n_pages // PAGES_PER_SITE, 1)
     graph = synthetic_web(n_pages, n_sites, hosts=hosts, seed=seed)
     largest = np.bincount(graph.site).argmax()
-    return Web(f"country of {n_pages:,} pages", graph, int(home_pages(graph)[largest]))
+    return Web(f"country of {n_pages:,} pages", graph, int(home_pages(graph)[largest]), True)

@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -135,9 +136,10 @@ class Answer(NamedTuple):
 
     body: str = ""
     status: int = 200
+    """0 closes the connection without an answer."""
     headers: Mapping[str, str] = {}
     seconds: float = 0.0
-    """How long the answer takes."""
+    """How long the answer takes; infinity: it never comes."""
 
 
 class Fetch(NamedTuple):
@@ -150,6 +152,8 @@ class Fetch(NamedTuple):
     method: str
     body: bytes
     connection: int
+    headers: Mapping[str, str] = {}
+    """By lower-case name."""
 
 
 def page(*links: str, title: str = "") -> Answer:
@@ -198,6 +202,10 @@ class Site:
             found = self._pages.get(f"{host}{path}") or self._pages.get(path)
         return found or Answer("nothing here", 404)
 
+    def answer_to(self, fetch: Fetch) -> Answer:
+        """Answer a request by more than its host and path; `end` is not known yet."""
+        return self.answer(fetch.host, fetch.path)
+
     def paths(self) -> list[str]:
         """The paths asked for, in order of arrival, without robots.txt."""
         return [
@@ -217,10 +225,19 @@ class _SiteRequest(http.Request):
         host = (request.getRequestHostname() or b"").decode()
         uri = request.uri.decode()
         path = "/" + uri.split("/", 3)[3] if "://" in uri.partition("?")[0] else uri
-        answer = self.site.answer(host, path)
+        headers = {
+            name.decode().lower(): values[0].decode("latin-1")
+            for name, values in request.requestHeaders.getAllRawHeaders()
+        }
         method, body = request.method.decode(), request.content.read()
+        fetch = Fetch(host, path, start, start, method, body, self.connection, headers)
+        answer = self.site.answer_to(fetch)
 
         def reply() -> None:
+            if answer.status == 0:
+                self.site.fetches.append(fetch._replace(end=monotonic()))
+                request.channel.transport.abortConnection()
+                return
             request.setResponseCode(answer.status)
             for name, value in answer.headers.items():
                 request.setHeader(name, value)
@@ -228,11 +245,12 @@ class _SiteRequest(http.Request):
             request.setHeader("Content-Length", str(len(content)))
             request.write(content)
             request.finish()
-            self.site.fetches.append(
-                Fetch(host, path, start, monotonic(), method, body, self.connection)
-            )
+            self.site.fetches.append(fetch._replace(end=monotonic()))
 
-        _reactor().callLater(answer.seconds, reply)
+        if answer.seconds == math.inf:
+            self.site.fetches.append(fetch._replace(end=math.inf))
+        else:
+            _reactor().callLater(answer.seconds, reply)
 
 
 class _SiteFactory(http.HTTPFactory):
@@ -346,7 +364,7 @@ def run_spider(
 
 class _Records(logging.Handler):
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:

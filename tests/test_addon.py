@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -171,13 +172,53 @@ def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
     settings, crawler = run.crawler.settings, run.crawler
     assert settings["SCHEDULER"] == "crawlprio.schedulers.Scheduler"
     assert settings["DOWNLOADER"] == "crawlprio.live.downloader.Downloader"
-    assert settings["STATS_CLASS"] == "crawlprio.live.stats.StatsCollector"
     assert settings.getint("REDIRECT_PRIORITY_ADJUST") == 0
     assert settings.getint("RETRY_PRIORITY_ADJUST") == 0
     assert crawler.get_spider_middleware(LinksMiddleware) is not None
     assert crawler.get_downloader_middleware(PolitenessMiddleware) is not None
     assert crawler.get_item_pipeline(LinkPairPipeline) is not None
     assert crawler.get_extension(CrawlReport) is not None
+
+
+CHANGED_BY_THE_ADDON = {
+    *("SCHEDULER", "DOWNLOADER", "ROBOTSTXT_PARSER"),
+    *("REDIRECT_PRIORITY_ADJUST", "RETRY_PRIORITY_ADJUST"),
+    *("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS"),
+}
+"""What `docs/settings.md` says that the add-on sets."""
+
+
+def test_the_addon_changes_no_other_setting_of_a_project() -> None:
+    settings: dict[str, dict[str, Any]] = {}
+    for name, own in (("with", ADDON), ("without", {})):
+        with Site(PAGES) as site:
+            crawler = run_spider(Plain, own, site=site).crawler
+        settings[name] = crawler.settings.copy_to_dict()
+    changed = {
+        name
+        for name in settings["with"].keys() | settings["without"].keys()
+        if settings["with"].get(name) != settings["without"].get(name)
+    }
+    assert changed - {"ADDONS", "CRAWLPRIO_LOOPBACK"} == CHANGED_BY_THE_ADDON
+
+
+class Collected(Plain):
+    """Notes how the process collects garbage while pages come in."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.seen = (gc.get_threshold(), gc.get_freeze_count())
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize(("settings", "tunes"), [({}, False), ({"CRAWLPRIO_TUNE_GC": True}, True)])
+def test_garbage_is_collected_as_the_process_has_it_unless_asked(
+    settings: dict[str, object], tunes: bool
+) -> None:
+    before = (gc.get_threshold(), gc.get_freeze_count())
+    with Site(PAGES) as site:
+        run = run_spider(Collected, {**ADDON, **settings}, site=site)
+    assert (run.spider.seen != before) == tunes
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_the_addon_overrides_nothing_that_the_project_set() -> None:

@@ -89,6 +89,44 @@ CASES = {
     "no page a visit": Case(
         setting("CRAWLPRIO_PAGES_PER_VISIT", "0"), ["CRAWLPRIO_PAGES_PER_VISIT", "1 or more"]
     ),
+    "private addresses that mean nothing": Case(
+        setting("CRAWLPRIO_PRIVATE_ADDRESSES", "deny"),
+        ["CRAWLPRIO_PRIVATE_ADDRESSES", "'deny'", '"allow", "refuse" or "seeds"'],
+    ),
+    "limit that is no number": Case(
+        setting("CRAWLPRIO_MAX_PAGES_PER_SITE", "lots"),
+        ["CRAWLPRIO_MAX_PAGES_PER_SITE", "'lots'", "1 or more, or None for no limit"],
+    ),
+    "setting that does not exist": Case(
+        setting("CRAWLPRIO_MAX_PAGE_PER_SITE", "5"),
+        ["CRAWLPRIO_MAX_PAGE_PER_SITE", "CRAWLPRIO_MAX_PAGES_PER_SITE"],
+    ),
+    "extension that is none": Case(
+        setting("CRAWLPRIO_SKIP_EXTENSIONS", "pdf,*.doc"), ["CRAWLPRIO_SKIP_EXTENSIONS", "'*.doc'"]
+    ),
+    "robots.txt that is neither obeyed nor not": Case(
+        setting("ROBOTSTXT_OBEY", "flase"), ["ROBOTSTXT_OBEY", "'flase'", "True or False"]
+    ),
+    "several bad settings of Scrapy's": Case(
+        crawl(*SEED, "-s", "DOWNLOAD_TIMEOUT=soon", "-s", "DOWNLOAD_MAXSIZE=10M"),
+        ["DOWNLOAD_TIMEOUT", "'soon'"],
+    ),
+    "picture in no known form": Case(
+        setting("CRAWLPRIO_PLOT", "x.xyz"), ["CRAWLPRIO_PLOT", "'x.xyz'", ".png, .svg or .pdf"]
+    ),
+    "picture in a folder that is not there": Case(
+        setting("CRAWLPRIO_PLOT", "no/such/x.png"), ["CRAWLPRIO_PLOT", "no/such", "folder"]
+    ),
+    "job directory that is a file": Case(
+        setting("JOBDIR", "file"), ["JOBDIR", "'file'", "is a file"]
+    ),
+    "job directory below a file": Case(
+        setting("JOBDIR", "file/job"), ["JOBDIR", "'file/job'", "cannot be made"]
+    ),
+    "store below a file in the job directory": Case(
+        crawl(*SEED, "-s", "JOBDIR=.", "-s", "CRAWLPRIO_STORE=file/crawl.sqlite"),
+        ["CRAWLPRIO_STORE", "file/crawl.sqlite", "JOBDIR"],
+    ),
     "topic without a word": Case(setting("TOPIC", " , "), ["TOPIC"]),
     "unknown topic option": Case(
         crawl(*SEED, "-s", "TOPIC=chess", "-s", 'TOPIC_OPTIONS={"far": 1}'), ["'far'", "distance"]
@@ -102,6 +140,10 @@ CASES = {
     ),
     "demo web with no page": Case(
         crawl("-s", "CRAWLPRIO_DEMO_PAGES=0"), ["CRAWLPRIO_DEMO_PAGES", "0"]
+    ),
+    "demo web with more sites than pages": Case(
+        crawl("-s", "CRAWLPRIO_DEMO_PAGES=20", "-s", "CRAWLPRIO_DEMO_SITES=30"),
+        ["CRAWLPRIO_DEMO_SITES is 30", "CRAWLPRIO_DEMO_PAGES, which is 20"],
     ),
     "replay of nothing": Case(("replay", "missing.warc"), ["missing.warc"]),
     "replay of garbage": Case(("replay", "garbage.warc"), ["garbage.warc"]),

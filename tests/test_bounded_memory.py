@@ -17,11 +17,16 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier.protocol import PageVisit
 from crawlprio.frontier.records import UNKNOWN, WAITING
-from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.job import Job
+from crawlprio.items import LinkPairs
+from crawlprio.live.crawl import Crawl
+from crawlprio.live.identity import Identities
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.recorder import Recorder
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Changed, Ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
@@ -47,8 +52,9 @@ class TestHashTable:
         )
     )
     @settings(deadline=None)
-    def test_it_finds_what_a_dictionary_does(self, runs: list[list[int]]) -> None:
-        table, twin = HashTable(), dict[int, int]()
+    @pytest.mark.parametrize("plain_until", [0, 500, 10**6])
+    def test_it_finds_what_a_dictionary_does(self, plain_until: int, runs: list[list[int]]) -> None:
+        table, twin = HashTable(plain_until), dict[int, int]()
         first = 0
         for run in runs:
             taken = []
@@ -64,7 +70,7 @@ class TestHashTable:
 
     @pytest.mark.parametrize("shift", [0, 20, 44])
     def test_hashes_that_differ_in_few_bits_are_kept_apart_while_it_grows(self, shift: int) -> None:
-        table = HashTable()
+        table = HashTable(plain_until=0)
         hashes = [number << shift for number in range(5000)]
         assert all(table.add(hashed, number) for number, hashed in enumerate(hashes))
         assert not table.add(hashes[17], 1)
@@ -147,7 +153,7 @@ class TestStoredPages:
         n_pages, n_links = 30_000, 20
         with Store.create(path) as store:
             pages = store.stored_pages()
-            frontier = Frontier(make_ordering("opic"), pages)
+            frontier = CompiledFrontier(make_ordering("opic"), pages)
             site = pages.site("a.example")
             page = pages.add("seed", "seed", site)
             store.record(visit(NO_PAGE, 0), pages)
@@ -261,11 +267,13 @@ class SlowBuffer:
         return [n for n in self.known if n not in self.visited and n not in self.dropped]
 
 
-def crawl_within(capacity: int, seed: int, n_in_flight: int) -> tuple[Frontier, list[Visit]]:
+def crawl_within(
+    capacity: int, seed: int, n_in_flight: int
+) -> tuple[CompiledFrontier, list[Visit]]:
     """A random crawl under a limit, held against the slow twin after each visit."""
     rng = random.Random(seed)
     pages = PageTable()
-    frontier = Frontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
+    frontier = CompiledFrontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
     twin = SlowBuffer(capacity, lambda number: float(frontier.ordering.keys[number]))
 
     def add() -> int:
@@ -314,7 +322,7 @@ def test_visits_observed_anew_leave_the_same_pages_waiting(n_in_flight: int) -> 
     for seed in range(4):
         print("seed", seed)
         frontier, visits = crawl_within(20, seed, n_in_flight)
-        again = Frontier(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
+        again = CompiledFrontier(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
         n_known = 0
         for shown in visits:
             n_known = max(n_known, shown.page + 1, *(shown.targets + 1).tolist())
@@ -332,7 +340,7 @@ def test_a_dropped_page_for_which_a_request_comes_waits_and_stays() -> None:
     pages = PageTable()
     for number in range(60):
         pages.add(str(number), str(number), pages.site("s"))
-    frontier = Frontier(make_ordering("breadth-first"), pages, max_waiting=10)
+    frontier = CompiledFrontier(make_ordering("breadth-first"), pages, max_waiting=10)
     frontier.observe(visit(NO_PAGE, 0), 1)
     frontier.next_page(0.0)
     frontier.observe(visit(0, *range(1, 40)), 40)
@@ -345,55 +353,60 @@ def test_a_dropped_page_for_which_a_request_comes_waits_and_stays() -> None:
     assert frontier.state(31) == UNKNOWN
 
 
-def job_of(folder: Path, **chosen: Any) -> Job:
-    job = Job(get_crawler(settings_dict={"JOBDIR": str(folder), **chosen}))
-    job.start_ordering()
-    return job
+def opened(folder: Path, **chosen: Any) -> tuple[Recorder, LocalFrontier]:
+    crawler = get_crawler(settings_dict={"JOBDIR": str(folder), **chosen})
+    config = CrawlConfig.from_settings(crawler.settings)
+    recorder = Recorder(config, Identities(crawler))
+    frontier = LocalFrontier(config, recorder)
+    recorder.open()
+    return recorder, frontier
 
 
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first", "backlink-count", "location"])
 def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: str) -> None:
     rng = random.Random(3)
     chosen = {"ORDERING": ordering, "CRAWLPRIO_MAX_WAITING": 50}
-    job = job_of(tmp_path, **chosen)
-    job.seed(job.find_or_add(["http://s0.test/"], 0))
+    recorder, frontier = opened(tmp_path, **chosen)
+    frontier.add_seeds(["http://s0.test/"])
     for _ in range(60):
-        source = job.frontier.next_page(0.0)
+        handout = frontier.next_page(0.0)
+        assert handout is not None
         links = [f"http://s{n % 7}.test/{'d/' * (n % 4)}{n}" for n in rng.sample(range(900), 9)]
-        found = dict.fromkeys(job.find_or_add(links, 1))
-        found.pop(source, None)
-        job.observe(visit(source, *found))
-        job.frontier.release(source)
-    assert job.frontier.n_dropped > 50
-    states = [job.frontier.state(n) for n in range(len(job.pages))]
-    figures = (len(job.frontier), job.frontier.n_dropped, job.n_visits, job.n_unique)
-    job.close()
-    back = job_of(tmp_path, **chosen)
-    assert [back.frontier.state(n) for n in range(len(back.pages))] == states
-    assert (len(back.frontier), back.frontier.n_dropped, back.n_visits, back.n_unique) == figures
+        frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links)))
+
+    def now(recorder: Recorder, frontier: LocalFrontier) -> tuple[object, ...]:
+        states = [frontier.queue.state(page) for page in range(len(recorder.pages))]
+        counts = recorder.figures.n_visits, recorder.figures.n_unique
+        return states, len(frontier), frontier.queue.n_dropped, *counts
+
+    assert frontier.queue.n_dropped > 50
+    before = now(recorder, frontier)
+    recorder.close()
+    recorder, frontier = opened(tmp_path, **chosen)
+    assert now(recorder, frontier) == before
     order = []
-    while (found_page := back.frontier.next_page(0.0)) != NO_PAGE:
-        order.append(found_page)
-        back.frontier.release(found_page)
-    assert len(order) == figures[0]
-    back.close()
+    while (handout := frontier.next_page(0.0)) is not None:
+        order.append(handout.url)
+        frontier.let_go(handout.lease)
+    assert len(order) == before[1]
+    recorder.close()
 
 
 def test_the_budget_of_a_site_lasts_over_a_restart(tmp_path: Path) -> None:
     chosen = {"CRAWLPRIO_MAX_PAGES_PER_SITE": 3}
-    job = job_of(tmp_path, **chosen)
-    job.seed(job.find_or_add(["http://a.test/1", "http://a.test/2", "http://b.test/1"], 0))
-    job.close()
-    back = job_of(tmp_path, **chosen)
+    recorder, frontier = opened(tmp_path, **chosen)
+    frontier.add_seeds(["http://a.test/1", "http://a.test/2", "http://b.test/1"])
+    recorder.close()
+    recorder, frontier = opened(tmp_path, **chosen)
     urls = ["http://a.test/3", "http://a.test/4", "http://a.test/1", "http://b.test/2"]
-    assert back.find_or_add(urls, 1) == [3, NO_PAGE, 0, 4]
-    back.close()
+    assert recorder.find_or_add(urls, 1) == [3, NO_PAGE, 0, 4]
+    recorder.close()
 
 
 @pytest.mark.parametrize("value", [0, -1, "many", 1.5])
 def test_a_limit_that_is_no_number_of_pages_is_refused(tmp_path: Path, value: object) -> None:
     with pytest.raises(ConfigError, match="CRAWLPRIO_MAX_WAITING is"):
-        job_of(tmp_path, CRAWLPRIO_MAX_WAITING=value)
+        opened(tmp_path, CRAWLPRIO_MAX_WAITING=value)
 
 
 def test_the_end_table_says_how_many_pages_wait_and_were_dropped() -> None:
@@ -443,14 +456,14 @@ class Poster(Spider):
             )
 
     def parse_post(self, response: Response, number: int) -> Iterator[Any]:
-        dispatcher = self.crawler.engine.scheduler.dispatcher
-        assert isinstance(dispatcher, Dispatcher)
+        frontier = Crawl.of(self.crawler).frontier
+        assert frontier is not None
         assert response.request is not None
         yield {
             "number": number,
             "body": response.request.body.decode(),
-            "held": len(dispatcher._requests._in_memory),
-            "waiting": dispatcher.n_waiting,
+            "held": len(frontier._requests._heaps),
+            "waiting": len(frontier),
         }
 
 

@@ -6,10 +6,12 @@ import subprocess
 import sys
 
 CORE = [
-    *("errors", "items", "pages", "topic", "extraction", "scope", "orderings", "frontier"),
-    *("linkgraph", "importance", "simulator", "evaluation", "evaluation.plots", "store"),
-    *("evaluation.figures", "importance.scores", "importance.reporting", "linkgraph.synthetic"),
-    *("linkgraph.convert", "addresses", "budgets", "hashtable", "pieces", "traps"),
+    *("errors", "items", "pages", "topic", "orderings", "ranking", "frontier", "store"),
+    *("frontier.protocol", "frontier.site_clock", "web.html", "web.scope", "web.budgets"),
+    *("web.addresses", "web.traps", "web.urls", "web.pieces", "store.hashtable"),
+    *("linkgraph", "importance", "simulator", "evaluation", "evaluation.plots"),
+    *("evaluation.figures", "importance.scores", "linkgraph.synthetic"),
+    *("linkgraph.convert", "importance.score_report", "simulator.run_report"),
 ]
 
 BLOCKED = """

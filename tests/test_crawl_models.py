@@ -157,7 +157,7 @@ def test_a_buffer_kept_by_pagerank_is_that_of_the_slow_crawl(seed: int, every: i
 
 
 @pytest.mark.parametrize("every", [1, 4, 50])
-def test_a_function_is_asked_anew_every_so_many_fetches(every: int) -> None:
+def test_a_function_is_asked_again_every_so_many_fetches(every: int) -> None:
     order = random.Random(every).sample(range(30), 30)
 
     def belief(n_fetched: int, page: int) -> float:

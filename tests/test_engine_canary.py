@@ -10,14 +10,16 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
-from scrapy.core.scheduler import BaseScheduler
+from scrapy.core.scheduler import BaseScheduler, Scheduler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
+from crawlprio.live.crawl import Crawl
 from crawlprio.pipelines import LinkPairPipeline
 
 
@@ -95,32 +97,64 @@ def test_a_cancelled_alarm_does_not_ring() -> None:
     assert (len(run.items), rung) == (2, [])
 
 
-def test_a_request_is_in_progress_until_its_items_are_through() -> None:
-    """From the moment it is handed out, through callback and pipelines."""
-    seen: list[tuple[str, bool]] = []
+class WatchedScheduler(Scheduler):
+    """Scrapy's own scheduler, which notes what becomes of its requests."""
+
+    told: list[tuple[str, str]]
+
+    def open(self, spider: Any) -> Any:
+        type(self).told = []
+        engine.watch_requests(
+            spider.crawler,
+            outcome=lambda request, outcome: self.told.append(
+                (request.url, type(outcome).__name__)
+            ),
+            done=lambda request: self.told.append((request.url, "done")),
+        )
+        return super().open(spider)
+
+
+def test_what_becomes_of_a_request_is_told_and_its_end_after_its_items() -> None:
+    told = []
 
     class Pipeline:
-        def __init__(self, crawler: Any) -> None:
-            self._crawler = crawler
-
-        @classmethod
-        def from_crawler(cls, crawler: Any) -> Pipeline:
-            return cls(crawler)
-
         def process_item(self, item: Any) -> Any:
-            seen.append(("pipeline", bool(engine.requests_in_progress(self._crawler))))
+            told.append(("item", list(WatchedScheduler.told)))
             return item
 
-    class Looking(Starter):
-        def parse(self, response: Response) -> Iterator[Any]:
-            progress = engine.requests_in_progress(self.crawler)
-            seen.append(("callback", response.request in progress))
-            yield {"url": response.url}
+    class Asking(Starter):
+        starts = ("http://a.test/", "http://a.test/moved")
 
-    with Site({"/": page()}) as site:
-        run = run_spider(Looking, {"ITEM_PIPELINES": {Pipeline: 1}}, site=site)
-    assert seen == [("callback", True), ("pipeline", True)]
-    assert engine.requests_in_progress(run.crawler) == set()
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            if not response.url.endswith("/there"):
+                yield Request("http://a.test/refused", errback=lambda failure: None)
+
+    class Refusing:
+        def process_request(self, request: Request) -> None:
+            if request.url.endswith("/refused"):
+                raise IgnoreRequest
+
+    settings = {
+        "SCHEDULER": WatchedScheduler,
+        "ITEM_PIPELINES": {Pipeline: 1},
+        "DOWNLOADER_MIDDLEWARES": {Refusing: 1},
+        "CONCURRENT_REQUESTS": 1,
+    }
+    moved = Answer(status=302, headers={"Location": "/there"})
+    with Site({"/": page(), "/moved": moved, "/there": page()}) as site:
+        run_spider(Asking, settings, site=site)
+    of = {
+        path: [what for url, what in WatchedScheduler.told if url == f"http://a.test{path}"]
+        for path in ("/", "/moved", "/there", "/refused")
+    }
+    assert of == {
+        "/": ["HtmlResponse", "done"],
+        "/moved": ["Request", "done"],
+        "/there": ["HtmlResponse", "done"],
+        "/refused": ["Failure", "done"],
+    }
+    assert next(before.count(("http://a.test/", "done")) for _, before in told) == 0
 
 
 @pytest.mark.parametrize(
@@ -230,16 +264,10 @@ def test_a_refused_crawl_ends_without_a_spider_and_says_so_once() -> None:
     class Refused(Starter):
         @classmethod
         def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-            spider = super().from_crawler(crawler, *args, **kwargs)
-            crawler.signals.connect(spider.refuse, signal=signals.spider_opened)
-            crawler.signals.connect(spider.refuse_too, signal=signals.spider_opened)
-            return spider
-
-        def refuse(self) -> None:
-            raise engine.refuse_to_start(self.crawler, ConfigError("X is 1; give 2."))
-
-        def refuse_too(self) -> None:
-            self.refuse()
+            crawl = Crawl.of(crawler)
+            crawl.refuse(ConfigError("X is 1; give 2."))
+            crawl.refuse(ConfigError("Y is 1; give 2."))
+            return super().from_crawler(crawler, *args, **kwargs)
 
     with Site({"/": page()}) as site:
         run = run_spider(Refused, {}, site=site)
@@ -254,14 +282,14 @@ def test_a_crawl_that_cannot_go_on_closes_its_spider_and_says_so_once() -> None:
 
         def parse(self, response: Response) -> Iterator[Any]:
             for _ in range(2):
-                engine.stop_crawl(self.crawler, ConfigError("The disk is full."))
+                Crawl.of(self.crawler).fail(ConfigError("The disk is full."))
             yield {}
 
+    settings = {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True, "CRAWLPRIO_STORE": None}
     with Site({}) as site:
-        run = run_spider(
-            Failing, {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True}, site=site
-        )
+        run = run_spider(Failing, settings, site=site)
     assert run.reason == "crawlprio_failed"
+    assert run.crawler.spider is None
     assert run.messages() == ["The disk is full."]
     assert len(site.fetches) <= 2
 
@@ -270,4 +298,5 @@ def test_waking_an_engine_after_its_end_does_nothing() -> None:
     with Site({"/": page()}) as site:
         run = run_spider(Starter, {}, site=site)
     engine.wake(run.crawler)
-    assert engine.requests_in_progress(run.crawler) == set()
+    assert run.reason == "finished"
+    assert len(site.fetches) == 1

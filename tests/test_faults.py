@@ -88,6 +88,8 @@ class GivesNan(Wrong):
 
 
 class GivesInfinity(Wrong):
+    patience = 1
+
     def discover(self, first: int, last: int, visit: Visit) -> None:
         self.keys[first:last] = np.inf if self.n_visits >= self.patience else 0.0
 
@@ -311,7 +313,7 @@ def test_a_job_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path
     run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
-    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', and no such folder can be made")
+    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be made (")
 
 
 def test_a_job_directory_of_scrapys_own_scheduler_is_left_as_it_is(tmp_path: Path) -> None:

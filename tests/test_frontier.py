@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -30,13 +31,15 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.topic import HotQueue, Topic
 
 
-def check_invariants(frontier: Frontier) -> None:
+def check_invariants(frontier: CompiledFrontier) -> None:
     """Assert what `crawlprio.frontier.heaps` says of its arrays, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
-    leased = np.flatnonzero(pages["state"] == LEASED).tolist()
+    leased = np.flatnonzero(pages["n_leases"]).tolist()
     assert totals["n_waiting"] == len(waiting) == len(frontier)
-    assert totals["n_leased"] == len(leased) == frontier.n_leased
+    assert totals["n_leased"] == pages["n_leases"].sum() == frontier.n_leased
+    assert set(np.flatnonzero(pages["state"] == LEASED).tolist()) <= set(leased)
+    assert {int(state) for state in pages["state"][leased]} <= {WAITING, LEASED}
 
     def rank(page: int) -> tuple[int, float, int]:
         return -int(pages["tier"][page]), -float(pages["key"][page]), page
@@ -142,7 +145,9 @@ class RestlessBySize(Restless, LargerSitesFirst):
 class SlowFrontier:
     """The slow twin: everything in dicts, searched through each time it is asked for."""
 
-    def __init__(self, frontier: Frontier, limit: int, delay: float, pages_per_visit: int) -> None:
+    def __init__(
+        self, frontier: CompiledFrontier, limit: int, delay: float, pages_per_visit: int
+    ) -> None:
         self.frontier = frontier
         self.pages_per_visit = pages_per_visit
         self.now = -math.inf
@@ -155,6 +160,7 @@ class SlowFrontier:
         self.times: dict[int, float] = {}
         self.held: dict[int, int] = {}
         self.visited: dict[int, int] = {}
+        self.leases: Counter[int] = Counter()
 
     def site(self, page: int) -> int:
         return int(self.frontier.pages.sites[page])
@@ -184,8 +190,9 @@ class SlowFrontier:
         """Return the sites that have a waiting page and a free lease."""
         free = []
         for site in range(self.frontier.pages.n_sites):
-            leased = [page for page in self.in_state(LEASED) if self.site(page) == site]
-            n_leased = len(leased) + self.held.get(site, 0)
+            n_leased = self.held.get(site, 0) + sum(
+                n_leases for page, n_leases in self.leases.items() if self.site(page) == site
+            )
             if self.waiting_of(site) and n_leased < self.limit(site):
                 free.append(site)
         return free
@@ -205,8 +212,15 @@ class SlowFrontier:
             shown = topic and visit.page >= 0 and page in visit.targets
             if shown and "hot" in self.frontier.pages.url(page):
                 self.hot.add(page)
-        if self.states.get(visit.page) == WAITING:
-            self.states[visit.page] = DONE
+
+    def leased(self) -> list[int]:
+        """Return the pages that are leased, once for each lease."""
+        return sorted(self.leases.elements())
+
+    def release(self, page: int) -> None:
+        self.leases[page] -= 1
+        if self.states[page] == LEASED and not self.leases[page]:
+            self.states[page] = DONE
 
     def add(self, page: int, priority: int) -> None:
         if self.states.get(page) == WAITING:
@@ -222,6 +236,7 @@ class SlowFrontier:
         site = min(ready, key=self.site_rank)
         page = self.waiting_of(site)[0]
         self.states[page] = LEASED
+        self.leases[page] += 1
         if self.limit(site) > 1:
             delay = self.delays.get(site, self.defaults[1])
             self.times[site] = max(self.ready_time(site), self.now + delay)
@@ -253,17 +268,19 @@ class Pair:
         pages_per_visit: int,
         topic: bool,
         late: bool,
+        plain_until: int = 0,
     ) -> None:
         self.rng = random.Random(seed)
         self.pages = PageTable()
         self.topic = topic
-        self.frontier = Frontier(
+        self.frontier = CompiledFrontier(
             ordering,
             self.pages,
             limit=limit,
             delay=1.5,
             pages_per_visit=pages_per_visit,
             hot_queue=HotQueue(Topic("hot"), distance=0) if topic else None,
+            plain_until=plain_until,
         )
         self.works: list[Callable[[], Keys]] = []
         if late:
@@ -282,7 +299,7 @@ class Pair:
 
     def observe(self) -> None:
         rng, first = self.rng, self.frontier.ordering.n_pages
-        sources = self.twin.in_state(LEASED) * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
+        sources = self.twin.leased() * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
         page = rng.choice(sources)
         known = rng.sample(range(len(self.pages)), min(len(self.pages), rng.randrange(4)))
         new = [self.new_page() for _ in range(rng.randrange(5))]
@@ -292,7 +309,7 @@ class Pair:
         self.twin.observe(visit, first, self.topic)
 
     def add(self) -> None:
-        pages = self.twin.in_state(WAITING) + self.twin.in_state(DONE)
+        pages = [page for page, state in self.twin.states.items() if state != UNKNOWN]
         page = self.rng.choice(pages) if pages and self.rng.random() < 0.6 else self.new_page()
         priority = self.rng.choice([-1, 0, 0, 1, 5])
         self.frontier.add(page, priority)
@@ -303,17 +320,26 @@ class Pair:
         assert self.frontier.next_page(self.now) == self.twin.next_page(self.now)
 
     def release(self) -> None:
-        leased = self.twin.in_state(LEASED)
+        leased = self.twin.leased()
         if leased:
             page = self.rng.choice(leased)
             self.frontier.release(page)
-            self.twin.states[page] = DONE
+            self.twin.release(page)
+
+    def finish(self) -> None:
+        pages = [page for page in self.twin.states if not self.twin.leases[page]]
+        if pages:
+            page = self.rng.choice(pages)
+            self.frontier.finish(page)
+            if self.twin.states[page] == WAITING:
+                self.twin.states[page] = DONE
 
     def put_back(self) -> None:
-        pages = self.twin.in_state(LEASED)
+        pages = self.twin.leased()
         if pages:
             page = self.rng.choice(pages)
             self.frontier.put_back(page)
+            self.twin.release(page)
             self.twin.states[page] = WAITING
 
     def end_fetch(self) -> None:
@@ -330,10 +356,10 @@ class Pair:
         self.frontier.hold(site, change)
         self.twin.held[site] = n_held + change
 
-    def delay_site(self) -> None:
+    def set_ready_at(self) -> None:
         site, until = self.some_site(), self.now + self.rng.choice([-1.0, 0.5, 2.0])
-        self.frontier.delay_site(site, until)
-        self.twin.times[site] = max(self.twin.ready_time(site), until)
+        self.frontier.set_ready_at(site, until)
+        self.twin.times[site] = until
 
     def set_site(self) -> None:
         site, limit, delay = self.some_site(), self.rng.randrange(1, 4), self.rng.random()
@@ -347,7 +373,8 @@ class Pair:
     def act(self) -> str:
         """Do one thing to both, compare all that can be asked, and return what was done."""
         actions = [self.next_page] * 8 + [self.observe] * 6 + [self.release] * 6 + [self.add] * 3
-        actions += [self.end_fetch] * 4 + [self.put_back, self.hold, self.delay_site, self.accept]
+        actions += [self.end_fetch] * 4 + [self.put_back, self.hold]
+        actions += [self.set_ready_at, self.finish, self.accept]
         if self.rng.random() < 0.02:
             actions = [self.set_site]
         action = self.rng.choice(actions) if self.pages.n_sites else self.observe
@@ -356,7 +383,8 @@ class Pair:
 
     def compare(self) -> None:
         frontier, twin = self.frontier, self.twin
-        check_invariants(frontier)
+        if not frontier.is_plain:
+            check_invariants(frontier)
         assert frontier.ready_at() == twin.ready_at()
         assert len(frontier) == len(twin.in_state(WAITING))
         assert frontier.n_sites_waiting == len(twin.free_sites())
@@ -372,9 +400,9 @@ class Pair:
             self.frontier.hold(site, -n_held)
         self.twin.held.clear()
         for _ in range(3 * len(self.pages)):
-            for page in self.twin.in_state(LEASED):
+            for page in self.twin.leased():
                 self.frontier.release(page)
-                self.twin.states[page] = DONE
+                self.twin.release(page)
             self.now += 1.0
             page = self.twin.next_page(self.now)
             assert self.frontier.next_page(self.now) == page
@@ -399,6 +427,31 @@ def test_whatever_is_done_to_a_frontier_it_does_as_its_slow_twin(
         pair.drain()
 
 
+@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+@pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize("plain_until", [25, 10**6])
+def test_a_plain_queue_does_as_its_slow_twin_and_goes_on_as_a_compiled_one(
+    ordering: type[Ordering], limit: int, pages_per_visit: int, plain_until: int
+) -> None:
+    for seed in range(4):
+        print("seed", seed)
+        pair = Pair(
+            ordering(),
+            seed,
+            limit=limit,
+            pages_per_visit=pages_per_visit,
+            topic=seed % 2 == 1,
+            late=seed > 1,
+            plain_until=plain_until,
+        )
+        assert pair.frontier.is_plain
+        for _ in range(160):
+            print(pair.act())
+            pair.compare()
+        assert pair.frontier.is_plain == (len(pair.pages) <= plain_until)
+        pair.drain()
+
+
 class Fixed(Ordering):
     """Keys that a test sets before the pages are discovered."""
 
@@ -412,18 +465,18 @@ class Fixed(Ordering):
 
 def frontier_of(
     sites: list[int], keys: dict[int, float] | None = None, **options: object
-) -> Frontier:
+) -> CompiledFrontier:
     """Return a frontier in which one page waits for each site named, in this order."""
     pages = PageTable()
     for number, site in enumerate(sites):
         host = f"s{site}.example"
         pages.add(str(number), f"http://{host}/{number}", pages.site(host))
-    frontier = Frontier(Fixed(keys), pages, **options)  # type: ignore[arg-type]
+    frontier = CompiledFrontier(Fixed(keys), pages, **options)  # type: ignore[arg-type]
     frontier.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
     return frontier
 
 
-def leave(frontier: Frontier, now: float = 0.0) -> list[int]:
+def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
     """Lease pages at one time until none is let out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -431,7 +484,7 @@ def leave(frontier: Frontier, now: float = 0.0) -> list[int]:
     return pages
 
 
-def leave_one_by_one(frontier: Frontier, now: float = 0.0) -> list[int]:
+def leave_one_by_one(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
     """Lease and release pages at one time until none is let out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -493,7 +546,7 @@ def test_a_page_that_is_done_waits_again_when_it_is_added() -> None:
 def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change() -> None:
     pages = PageTable()
     site = pages.site("s")
-    frontier = Frontier(Restless(), pages)
+    frontier = CompiledFrontier(Restless(), pages)
     for number in range(3):
         frontier.add(pages.add(str(number), "", site))
     frontier.accept(np.empty(0))
@@ -506,7 +559,7 @@ def test_a_page_that_is_put_back_has_its_priority_and_its_present_key() -> None:
     site = pages.site("s")
     for number in range(4):
         pages.add(str(number), "", site)
-    frontier = Frontier(make_ordering("backlink-count"), pages, limit=9)
+    frontier = CompiledFrontier(make_ordering("backlink-count"), pages, limit=9)
     frontier.observe(Visit(NO_PAGE, np.array([0, 1, 2, 3], dtype=np.int32)))
     frontier.add(3, priority=1)
     assert [frontier.next_page(0.0) for _ in range(3)] == [3, 0, 1]
@@ -528,7 +581,7 @@ def test_a_site_inside_its_delay_lets_nothing_out() -> None:
 
 def test_a_later_time_stands_when_a_fetch_ends_with_a_sooner_one() -> None:
     frontier = frontier_of([0, 0])
-    frontier.delay_site(0, 20.0)
+    frontier.set_ready_at(0, 20.0)
     frontier.end_fetch(0, ready_at=5.0)
     assert frontier.site_ready_at(0) == 20.0
     assert leave(frontier, 19.0) == []
@@ -544,7 +597,7 @@ def test_ready_at_says_when_the_next_page_can_leave() -> None:
     assert frontier.ready_at() == math.inf
     frontier.release(0)
     assert frontier.ready_at() == 7.0
-    frontier.delay_site(0, 8.5)
+    frontier.set_ready_at(0, 8.5)
     assert frontier.ready_at() == 8.5
     assert leave(frontier, 8.5) == [1]
     frontier.release(1)
@@ -597,9 +650,11 @@ def test_fetches_that_the_frontier_did_not_hand_out_count_as_leases() -> None:
     assert frontier.n_leased == 2
 
 
-def test_a_page_that_was_fetched_otherwise_waits_no_more() -> None:
+def test_a_page_that_was_fetched_by_an_earlier_run_waits_no_more() -> None:
     frontier = frontier_of([0, 0, 0])
     frontier.observe(Visit(0, np.array([2], dtype=np.int32)))
+    assert frontier.state(0) == WAITING
+    frontier.finish(0)
     assert frontier.state(0) == DONE
     assert leave_one_by_one(frontier) == [1, 2]
 
@@ -608,7 +663,7 @@ def test_the_larger_site_comes_first_and_of_equal_ones_that_whose_page_was_found
     pages = PageTable()
     for number, site in enumerate([0, 1, 1, 0, 1, 2]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = Frontier(make_ordering("larger-sites-first"), pages)
+    frontier = CompiledFrontier(make_ordering("larger-sites-first"), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert leave_one_by_one(frontier) == [1, 0, 2, 3, 4, 5]
 
@@ -624,12 +679,13 @@ def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
     pages = PageTable()
     for number, site in enumerate([0, 0, 0, 1, 2, 1]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = Frontier(FewestPagesFirst(), pages)
+    frontier = CompiledFrontier(FewestPagesFirst(), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert frontier.next_page(0.0) == 4
     assert frontier.next_page(0.0) == 3
-    frontier.observe(Visit(0, np.empty(0, dtype=np.int32)))
-    frontier.observe(Visit(1, np.empty(0, dtype=np.int32)))
+    for page in (0, 1):
+        frontier.observe(Visit(page, np.empty(0, dtype=np.int32)))
+        frontier.finish(page)
     frontier.release(3)
     assert leave_one_by_one(frontier) == [2, 5]
 
@@ -637,7 +693,7 @@ def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> None:
     rng = random.Random(5)
     pages = PageTable()
-    frontier = Frontier(make_ordering("random"), pages)
+    frontier = CompiledFrontier(make_ordering("random"), pages)
     n_pages = 25_000
     for first in range(0, n_pages, 250):
         for number in range(first, first + 250):
@@ -649,14 +705,14 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
 
 def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> None:
     pages = PageTable()
-    frontier = Frontier(Fixed({number: float(number) for number in range(1000)}), pages)
+    frontier = CompiledFrontier(Fixed({number: float(number) for number in range(1000)}), pages)
     expected: list[int] = []
     for first in range(0, 1000, 100):
         for number in range(first, first + 100):
             pages.add(str(number), "", pages.site(str(number)))
         frontier.observe(Visit(NO_PAGE, np.arange(first, first + 100, dtype=np.int32)))
         for number in range(first, first + 100, 2):
-            frontier.delay_site(number, 1.0 + number)
+            frontier.set_ready_at(number, 1.0 + number)
         check_invariants(frontier)
         expected = [*range(first + 99, first, -2), *expected]
     assert [frontier.next_page(0.0) for _ in expected] == expected
@@ -686,7 +742,7 @@ def test_the_links_of_a_page_that_is_fetched_again_count_once() -> None:
     for name in ("seed", "one", "two"):
         pages.add(name, name, site)
     ordering = make_ordering("backlink-count")
-    frontier = Frontier(ordering, pages)
+    frontier = CompiledFrontier(ordering, pages)
     frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
     for _ in range(2):
         frontier.observe(Visit(0, np.array([1], dtype=np.int32)))

@@ -17,6 +17,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 
 from crawlprio.items import LinkPairs
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.identity import Identities, forget_inherited_slot
 from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
@@ -255,17 +256,17 @@ def test_no_lease_is_left_at_the_end() -> None:
 
         def count(self) -> None:
             scheduler: Any = self.crawler.engine.scheduler
-            dispatcher = scheduler.dispatcher
-            frontier = dispatcher._frontier
-            seen.extend([len(dispatcher), len(dispatcher._leases._sources), frontier.n_leased])
-            seen.append(int(frontier._sites["n_leased"].sum()))
+            dispatcher, frontier = scheduler.dispatcher, Crawl.of(self.crawler).frontier
+            queue = frontier.queue
+            seen.extend([len(dispatcher), len(dispatcher._leases._replacements), queue.n_leased])
+            seen.extend([int(queue._sites["n_leased"].sum()), len(frontier._leases)])
 
     pages = {"/": page("/1", "/2", "/moved", "/gone"), "/1": page("/2", "/3")}
     moved = Answer(status=302, headers={"Location": "http://b.test/"})
     settings = {**ADDON, "RETRY_ENABLED": True, "ROBOTSTXT_OBEY": True, "RETRY_TIMES": 1}
     with Site({**pages, "/moved": moved, "/2": Answer(status=500)}) as site:
         assert run_spider(Counting, settings, site=site).reason == "finished"
-    assert seen == [0, 0, 0, 0]
+    assert seen == [0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from graphs import EARLIER_SCORES, earlier_and_new
 from oracles import Web, crawl, pagerank, rounded
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
-from crawlprio.frontier import Frontier
-from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.frontier import CompiledFrontier
+from crawlprio.orderings import ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
@@ -177,7 +178,7 @@ def test_what_needs_the_whole_graph_is_refused_where_nothing_knows_it(
     name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
-        Frontier(make_ordering(name, options), PageTable())
+        CompiledFrontier(make_ordering(name, options), PageTable())
 
 
 def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
@@ -193,7 +194,7 @@ def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
 
 def test_a_combined_ordering_can_have_a_member_given_by_its_import_path() -> None:
     web = Web(links={0: [1, 2, 3], 2: [3]})
-    path = "crawlprio.orderings.backlinks.BacklinkCount"
+    path = "crawlprio.orderings.backlink_count.BacklinkCount"
     options = {"weights": {path: -1.0, "breadth-first": 1.0}}
     assert fetch_order(web, [0], "combined", options) == [0, 1, 2, 3]
     options = {"weights": {path: 1.0, "depth-first": 0.5}}
@@ -331,7 +332,7 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     path = tmp_path / "scores.npz"
     np.savez(path, scores=[0.5, 0.5])
     with pytest.raises(ConfigError) as caught:
-        Frontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
+        CompiledFrontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
     assert str(caught.value) == (
         f"{path}: its scores go by page id, which only a simulation has; give it an array urls too."
     )
@@ -348,3 +349,34 @@ def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
     )
     with pytest.raises(ConfigError, match="and the graph has no URLs"):
         ordering.check_known(None)
+
+
+class GivesNan(Ordering):
+    """A member of a sum that goes wrong at the third visit."""
+
+    n_visits = 0
+
+    def observe(self, visit: Visit) -> Changed:
+        self.n_visits += 1
+        if self.n_visits == 3:
+            self.keys[0] = np.nan
+            return np.array([0], dtype=np.int32)
+        return visit.targets
+
+
+class NamesNoPage(Ordering):
+    def observe(self, visit: Visit) -> Changed:
+        return np.array([10**6], dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("member", "fault"),
+    [(GivesNan, "observe gave a page the key nan"), (NamesNoPage, "observe returned")],
+)
+def test_a_member_of_a_sum_that_goes_wrong_is_refused_by_its_name(
+    member: type[Ordering], fault: str
+) -> None:
+    name = f"{member.__module__}.{member.__qualname__}"
+    ordering = make_ordering("combined", {"weights": {"opic": 1.0, name: 0.5}})
+    with pytest.raises(OrderingError, match=f"Ordering {name}: {fault}"):
+        fetch_order(Web(links={0: [1, 2], 1: [2], 2: [0, 3], 3: [4]}), [0], ordering)

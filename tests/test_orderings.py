@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 from oracles import Topic, Web, true_pagerank
 from oracles.link_based import PageRank as EveryVisitPageRank
 
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, Visit
 
@@ -52,6 +52,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         for new in ("zero", "random", "parent", "omniscient")
     ],
     "anchor-similarity": [{"words": WORDS}],
+    "sibling-sampling": [
+        {},
+        {"novelty": 0.0, "n_passes": 0},
+        {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
+    ],
     "combined": [
         {"weights": {"opic": 0.5, "location": 2.0}},
         {
@@ -221,7 +226,7 @@ def test_seeds_that_come_one_by_one_are_fetched_as_if_they_came_at_once(
     expected = oracles.crawl(web, seeds, name, **options)
     truth = true_pagerank(web)
     pages = WebPages(web)
-    frontier = Frontier(
+    frontier = CompiledFrontier(
         make_ordering(name, ours(web, options)),
         pages,
         truth=lambda page: truth[pages.numbers[page]],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from email.utils import formatdate
@@ -21,86 +22,121 @@ from scrapy import Request, Spider
 from scrapy.http import Response, TextResponse
 
 import crawlprio.settings
-from crawlprio.frontier import Politeness
+from crawlprio.frontier import Politeness, SiteClock
 from crawlprio.spiders.site import SiteSpider
 
 
+class Queue:
+    """Sites whose times a `SiteClock` sets; each may have one fetch at once."""
+
+    def __init__(self) -> None:
+        self.ready_at: dict[int, float] = {}
+
+    def site_limit(self, site: int) -> int:
+        return 1
+
+    def site_ready_at(self, site: int) -> float:
+        return self.ready_at.get(site, -math.inf)
+
+    def set_ready_at(self, site: int, ready_at: float) -> None:
+        self.ready_at[site] = ready_at
+
+    def set_site(self, site: int, **said: object) -> None:
+        pass
+
+    def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
+        self.ready_at[site] = ready_at
+
+    def hold(self, site: int, n_fetches: int = 1) -> None:
+        pass
+
+
+class Pauses:
+    """Asks a clock for the pause after each of a row of fetches, which end at time 0."""
+
+    def __init__(self, *, n_pages: int = 0, **rules: Any) -> None:
+        self.n_pages = n_pages
+        self.clock = SiteClock(Politeness(**rules), Queue(), lambda site: self.n_pages)
+
+    def pause(
+        self, site: int, *, status: int = 200, elapsed: float = 0.0, n_pages: int = 0, **said: Any
+    ) -> float:
+        self.n_pages = n_pages
+        self.clock.started(site, 0.0, was_handed_out=True)
+        self.clock.ended(site, 0.0, was_handed_out=True, status=status, elapsed=elapsed, **said)
+        return self.clock.next_start(site)
+
+
 def test_the_pause_is_the_delay() -> None:
-    assert Politeness(delay=2.0).pause(0) == 2.0
-    assert Politeness().pause(0, elapsed=9.0) == 0.0
+    assert Pauses(delay=2.0).pause(0) == 2.0
+    assert Pauses().pause(0, elapsed=9.0) == 0.0
 
 
 def test_a_small_site_has_its_own_delay_until_it_is_large() -> None:
-    politeness = Politeness(delay=5.0, small_site_delay=15.0, small_site_pages=100)
-    assert [politeness.pause(0, n_pages=n) for n in (0, 99, 100, 5000)] == [15.0, 15.0, 5.0, 5.0]
-    assert Politeness(delay=5.0, small_site_delay=0.0).pause(0, n_pages=3) == 0.0
+    pauses = Pauses(delay=5.0, small_site_delay=15.0, small_site_pages=100)
+    assert [pauses.pause(0, n_pages=n) for n in (0, 99, 100, 5000)] == [15.0, 15.0, 5.0, 5.0]
+    assert Pauses(delay=5.0, small_site_delay=0.0).pause(0, n_pages=3) == 0.0
 
 
 def test_a_site_with_a_delay_of_its_own_keeps_it() -> None:
-    politeness = Politeness(delay=5.0, small_site_delay=15.0)
-    politeness.set_delay(3, 0.5)
-    assert [politeness.pause(site, n_pages=1) for site in (2, 3)] == [15.0, 0.5]
+    pauses = Pauses(delay=5.0, small_site_delay=15.0)
+    pauses.clock.set_site(3, delay=0.5)
+    assert [pauses.pause(site, n_pages=1) for site in (2, 3)] == [15.0, 0.5]
 
 
 def test_crawl_delay_only_lengthens_and_is_obeyed_up_to_a_bound() -> None:
-    politeness = Politeness(delay=5.0, max_crawl_delay=60.0)
-    assert [politeness.set_crawl_delay(site, s) for site, s in enumerate((1.0, 30.0, 1e9))] == [
-        1.0,
-        30.0,
-        60.0,
-    ]
-    assert [politeness.pause(site) for site in range(4)] == [5.0, 30.0, 60.0, 5.0]
-    assert politeness.set_crawl_delay(0, -1.0) == 0.0
+    pauses = Pauses(delay=5.0, max_crawl_delay=60.0)
+    clock = pauses.clock
+    obeyed = [clock.obey_crawl_delay(n, seconds, 0.0) for n, seconds in enumerate((1.0, 30.0, 1e9))]
+    assert obeyed == [1.0, 30.0, 60.0]
+    assert [pauses.pause(site) for site in range(4)] == [5.0, 30.0, 60.0, 5.0]
+    assert clock.obey_crawl_delay(0, -1.0, 0.0) == 0.0
 
 
 def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound() -> None:
-    politeness = Politeness(delay=1.0, adaptive=10.0, max_adaptive=60.0)
-    assert [politeness.pause(0, elapsed=s) for s in (0.01, 0.5, 3.0, 50.0)] == [
-        1.0,
-        5.0,
-        30.0,
-        60.0,
-    ]
+    pauses = Pauses(delay=1.0, adaptive=10.0, max_adaptive=60.0)
+    found = [pauses.pause(0, elapsed=seconds) for seconds in (0.01, 0.5, 3.0, 50.0)]
+    assert found == [1.0, 5.0, 30.0, 60.0]
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_without_retry_after_the_pause_doubles_with_each_refusal_and_ends_with_an_answer(
     status: int,
 ) -> None:
-    politeness = Politeness(delay=2.0, max_back_off=20.0)
-    pauses = [politeness.pause(0, status=s) for s in (status, status, status, status, 200, status)]
-    assert pauses == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
+    pauses = Pauses(delay=2.0, max_back_off=20.0)
+    found = [pauses.pause(0, status=s) for s in (status, status, status, status, 200, status)]
+    assert found == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
 
 
 def test_a_delay_below_a_second_doubles_from_a_second() -> None:
-    politeness = Politeness(delay=0.0)
-    assert [politeness.pause(0, status=503) for _ in range(3)] == [2.0, 4.0, 8.0]
+    pauses = Pauses(delay=0.0)
+    assert [pauses.pause(0, status=503) for _ in range(3)] == [2.0, 4.0, 8.0]
 
 
 def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them() -> None:
-    politeness = Politeness(delay=1.0)
-    assert [politeness.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
+    pauses = Pauses(delay=1.0)
+    assert [pauses.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
 
 
 def test_the_refusals_of_one_site_are_not_those_of_another() -> None:
-    politeness = Politeness(delay=1.0)
-    assert [politeness.pause(site, status=503) for site in (0, 1, 0)] == [2.0, 2.0, 4.0]
+    pauses = Pauses(delay=1.0)
+    assert [pauses.pause(site, status=503) for site in (0, 1, 0)] == [2.0, 2.0, 4.0]
 
 
 def test_retry_after_says_how_long_between_delay_and_bound() -> None:
-    politeness = Politeness(delay=5.0, max_back_off=100.0)
+    pauses = Pauses(delay=5.0, max_back_off=100.0)
     asked = (0.0, 4.0, 30.0, 1e9, -1.0)
-    pauses = [politeness.pause(0, status=503, retry_after=seconds) for seconds in asked]
-    assert pauses == [5.0, 5.0, 30.0, 100.0, 5.0]
+    found = [pauses.pause(0, status=503, retry_after=seconds) for seconds in asked]
+    assert found == [5.0, 5.0, 30.0, 100.0, 5.0]
 
 
 def test_retry_after_of_a_page_that_was_not_refused_says_nothing() -> None:
-    assert Politeness(delay=1.0).pause(0, status=200, retry_after=50.0) == 1.0
+    assert Pauses(delay=1.0).pause(0, status=200, retry_after=50.0) == 1.0
 
 
 def test_refusals_without_end_do_not_overflow() -> None:
-    politeness = Politeness(max_back_off=3600.0)
-    assert [politeness.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
+    pauses = Pauses(max_back_off=3600.0)
+    assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
 
 
 class Fan(Spider):

@@ -154,7 +154,7 @@ def test_a_mode_that_is_none_is_one_sentence() -> None:
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": "some"})
     assert run.messages(logging.ERROR) == [
-        "CRAWLPRIO_PRIVATE_ADDRESSES is 'some'; known values: allow, refuse, seeds."
+        'CRAWLPRIO_PRIVATE_ADDRESSES is \'some\'; give "allow", "refuse" or "seeds".'
     ]
 
 
@@ -192,11 +192,40 @@ def test_a_spider_of_another_project_is_kept_from_them_too(scheduler: str) -> No
         def done(self, response: Response) -> None:
             pass
 
-    with Site({}, lambda host, path: page()) as site:
+    links = page("http://0x7f.1/", "http://10.0.0.9/x")
+    with Site({"/": links}, lambda host, path: None if host == "a.test" else page()) as site:
         run = run_spider(Inline, settings, site=site)
-    assert [fetch.host for fetch in site.fetches] == ["a.test", "b.test"]
-    assert run.items == [{"refused": "IgnoreRequest"}]
-    assert refused(run) == {"refused/private-address": 2}
+    if scheduler == "scrapy":  # under which it is not known who asks
+        assert [fetch.host for fetch in site.fetches] == ["a.test", "b.test"]
+        assert run.items == [{"refused": "IgnoreRequest"}]
+        assert refused(run) == {"refused/private-address": 2}
+    else:
+        assert [fetch.host for fetch in site.fetches] == ["a.test", "10.0.0.9", "b.test"]
+        assert refused(run) == {"refused/private-address": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<a href="http://10.0.0.9/">x</a>',
+        '{"next": "http:\\/\\/10.0.0.9\\/"}',
+        '{"next": "http://1\\u0030.0.0.9/"}',
+        "<a href='http://1&#48;.0.0.9/'>x</a>",
+        "<a href='http://1%30.0.0.9/'>x</a>",
+        "nothing of the kind",
+    ],
+)
+def test_what_a_page_names_is_not_the_projects_own(body: str) -> None:
+    class Reader(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            if response.url == "http://a.test/":
+                yield Request("http://10.0.0.9/")
+
+    with Site({"/": Answer(body)}) as site:
+        run = run_spider(Reader, ADDON, site=site)
+    is_own = body == "nothing of the kind"
+    assert [fetch.host for fetch in site.fetches] == ["a.test", "10.0.0.9"][: 1 + is_own]
+    assert refused(run) == ({} if is_own else {"refused/private-address": 1})
 
 
 def test_a_spider_of_another_project_may_begin_on_its_own_network() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlprio.errors import ConfigError
-from crawlprio.web.scope import DYNAMIC, NEVER_HTML, Scope, read_seeds
+from crawlprio.web.extensions import DYNAMIC, SKIP_EXTENSIONS
+from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps
 from crawlprio.web.urls import MAX_URL_LENGTH
 
@@ -100,13 +101,49 @@ def test_each_heuristic_can_be_turned_off() -> None:
     assert followed(Scope(seeds, max_static_depth=0, max_dynamic_depth=1), urls) == urls[2:]
 
 
-def test_files_that_are_no_html_are_never_followed() -> None:
-    files = [f"http://a.org/x.{end}" for end in ("pdf", "JPG", "tar.gz", "js", "mp4", "zip?v=1")]
+def test_archives_media_and_documents_are_not_followed_and_text_is() -> None:
+    files = [f"http://a.org/x.{end}" for end in ("pdf", "JPG", "tar.gz", "mp4", "zip?v=1", "png;a")]
     pages = [
-        f"http://a.org/{path}" for path in ("x.pdf/", "pdf", "get?file=x.pdf", "x.htm", ".hidden")
+        f"http://a.org/{path}"
+        for path in (
+            *(
+                "x.pdf/",
+                "pdf",
+                "get?file=x.pdf",
+                "x.htm",
+                ".hidden",
+                "wiki/Node.js",
+                "whois/abc.au",
+            ),
+            *(
+                "notes.txt",
+                "sort.cpp",
+                "setup.py",
+                "data.json",
+                "list.csv",
+                "style.css",
+                "feed.rss",
+            ),
+        )
     ]
     scope = Scope(["http://a.org/"], heuristics=False)
     assert followed(scope, files + pages) == pages
+    assert [scope.refuses(url, 1) for url in files] == ["extension"] * len(files)
+
+
+def test_a_wiki_page_about_a_file_is_followed_and_the_file_is_not() -> None:
+    pages = [
+        f"http://a.org/{path}"
+        for path in ("wiki/File:Sunset.jpg", "wiki/Datei%3AX.PNG", "w/index.php/Image:a.gif;b")
+    ]
+    assert followed(Scope(["http://a.org/"]), [*pages, "http://a.org/a:b/Sunset.jpg"]) == pages
+
+
+def test_which_extensions_are_skipped_can_be_chosen() -> None:
+    urls = [f"http://a.org/x{end}" for end in (".pdf", ".JS", ".tar.gz", "", ".html")]
+    seeds = ["http://a.org/"]
+    assert followed(Scope(seeds, skip_extensions=("js", "gz")), urls) == [urls[0], *urls[3:]]
+    assert followed(Scope(seeds, skip_extensions=()), urls) == urls
 
 
 def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> str:
@@ -114,11 +151,12 @@ def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> 
     host, _, rest = url.removeprefix("http://").partition("/")
     path, question, _ = rest.partition("?")
     name = path.split("/")[-1]
-    extension = name.split(";")[0].split(".")[-1].lower() if "." in name else ""
+    name = name.split(";")[0]
+    extension = name.split(".")[-1].lower() if "." in name and ":" not in name else ""
     bound = 5 if question or extension in DYNAMIC else 15
     rules = {
         "out-of-scope": host not in ("a.org", "www.a.org:81"),
-        "not-html": extension in NEVER_HTML,
+        "extension": extension in SKIP_EXTENSIONS,
         "too-deep": depth > bound,
         "cgi-bin": "/cgi-bin/" in url,
         "out-of-scope ": deny is not None and deny in url,
@@ -132,7 +170,7 @@ def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> 
         st.lists(
             st.sampled_from(
                 [
-                    *("a", "b", "x.html", "y.pdf", "z.PHP", "v1.2", ".", "jpg", "exe;x.y"),
+                    *("a", "b", "x.html", "y.pdf", "F:", "z.PHP", "v1.2", ".", "jpg", "exe;x.y"),
                     *("/", "/", "/", "/", "?", "&", ";", "cgi-bin", "?f=x.pdf", "/a" * 4),
                 ]
             ),

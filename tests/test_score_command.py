@@ -182,6 +182,73 @@ def test_csv_has_url_and_score_of_each_page_in_page_order(folder: Path, name: st
     assert [float(value) for _, value in rows] == values
 
 
+def test_the_models_of_cho_et_al_are_those_of_the_paper(folder: Path) -> None:
+    """Straight from section 3: the order is that of the visits, pages 0 to 59."""
+    models = ["--model", "crawl-stop", "--model", "threshold", "--threshold", "6"]
+    assert score("crawl.sqlite", "--importance", "backlinks", *models, "--json", "out.json") == 0
+    (scored,) = figures_in("out.json")["importances"]
+    values = importance_of(read_graph("crawl.sqlite"), "backlinks")
+    whole, n_hot = len(values), int((values >= 6).sum())
+    assert 0 < n_hot < whole
+    falling = np.sort(values)[::-1]
+    wanted_stop, wanted_threshold = [], []
+    for k in range(1, N_FETCHED + 1):
+        fetched = values[:k]
+        wanted_stop.append([k / whole, int((fetched >= falling[k - 1]).sum()) / k])
+        wanted_threshold.append([k / whole, int((fetched >= 6).sum()) / n_hot])
+    found = scored["models"]
+    assert found["crawl-stop"]["performance"] == wanted_stop
+    assert found["threshold"]["performance"] == wanted_threshold
+    assert found["threshold"]["hot"] == n_hot
+    ideal = [[k / whole, min(k / n_hot, 1.0)] for k in range(1, N_FETCHED + 1)]
+    assert found["threshold"]["ideal"] == ideal
+
+
+def test_a_buffer_keeps_the_pages_of_most_backlinks_seen(folder: Path) -> None:
+    """With room for a tenth of the pages, by a list that drops the last of the least."""
+    assert score(
+        "crawl.sqlite", "--importance", "backlinks", "--model", "buffer", "--json", "out.json"
+    ) == 0  # fmt: skip
+    (scored,) = figures_in("out.json")["importances"]
+    graph = read_graph("crawl.sqlite")
+    values = importance_of(graph, "backlinks")
+    size = round(0.1 * graph.n_pages)
+    seen = np.zeros(graph.n_pages)
+    held: list[int] = []
+    for page in range(N_FETCHED):
+        seen[graph.indices[graph.indptr[page] : graph.indptr[page + 1]]] += 1
+        held.append(page)
+        if len(held) > size:
+            least = min(seen[p] for p in held)
+            held.remove([p for p in held if seen[p] == least][-1])
+    hot = values >= np.sort(values)[::-1][size - 1]
+    performance = dict(map(tuple, scored["models"]["buffer"]["performance"]))
+    assert performance[size / graph.n_pages] == pytest.approx(hot[held].sum() / size)
+
+
+def test_days_and_tops_are_those_of_najork_and_wiener(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--by-day", "6", "--top", "30,1", "--json", "out.json", "--plot", "out.svg"]
+    assert score("crawl.sqlite", *arguments) == 0
+    (scored,) = figures_in("out.json")["importances"]
+    ranks = importance_of(read_graph("crawl.sqlite"))
+    means = (ranks / ranks.mean())[:N_FETCHED].reshape(6, -1).mean(axis=1)
+    assert [day for day, _ in scored["by_day"]] == [1, 2, 3, 4, 5, 6]
+    assert [mean for _, mean in scored["by_day"]] == pytest.approx(means.tolist())
+    falling = sorted(range(N_FETCHED), key=lambda page: -ranks[page])
+    first, thirty = scored["tops"]
+    assert first == [1, pytest.approx((falling[0] + 1) / N_FETCHED)]
+    bound = ranks[falling[29]]
+    tied = [page for page in falling if ranks[page] == bound]
+    above = [page for page in falling if ranks[page] > bound]
+    total = sum(p + 1 for p in above) + (30 - len(above)) * np.mean([p + 1 for p in tied])
+    assert thirty == [30, pytest.approx(total / 30 / N_FETCHED)]
+    printed = capsys.readouterr().out
+    assert "6 stretches of the crawl" in printed
+    assert "When the best pages were fetched" in Path("out.svg").read_text()
+
+
 def test_historical_pagerank_orders_by_the_csv_as_by_the_store_itself(folder: Path) -> None:
     assert score("crawl.sqlite", "--csv", "scores.csv") == 0
     of_csv, of_store = read_scores("scores.csv"), read_scores("crawl.sqlite")
@@ -330,6 +397,19 @@ def test_help_names_every_importance() -> None:
 
 
 BAD_INPUT: list[tuple[list[str], str]] = [
+    (["crawl.sqlite", "--model", "perfect"], "--model is 'perfect'; known models: crawl-stop, thr"),
+    (["crawl.sqlite", "--threshold", "3"], "--threshold is 3 and no model goes by it; add --model"),
+    (
+        ["crawl.sqlite", "--model", "threshold", "--threshold", "G"],
+        "--threshold is 'G'; give a num",
+    ),
+    (
+        ["crawl.sqlite", "--model", "threshold", "--threshold", "1e9"],
+        "no page has importance 1e+09",
+    ),
+    (["crawl.sqlite", "--by-day", "0"], "--by-day is '0'; give a whole number of 1 or more."),
+    (["crawl.sqlite", "--top", "10,x"], "--top is 'x'; give a whole number of 1 or more."),
+    (["bare.npz", "--by-day", "3"], "--model, --by-day and --top judge an order, and bare.npz has"),
     ([], "scrapy score takes one STORE or GRAPH and was given none"),
     (["graph.npz", "bare.npz"], "takes one STORE or GRAPH and was given 2 arguments"),
     (["graph.npz", "--report", "a.html"], "scrapy score has no option --report"),

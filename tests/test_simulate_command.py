@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,8 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--delay", "-1"], "--delay is '-1'; give a number of 0 or more."),
     (["graph.npz", "--delay", "soon"], "--delay is 'soon'; give a number of 0 or more."),
     (["graph.npz", "--small-site-delay", "nan"], "--small-site-delay is 'nan'; give a number of"),
+    (["graph.npz", "--adaptive-delay", "-10"], "--adaptive-delay is '-10'; give a number of 0 or"),
+    (["graph.npz", "--max-adaptive-delay", "9"], "--max-adaptive-delay is 9 and there is no --ada"),
     (["graph.npz", "--pages-per-visit", "1.5"], "--pages-per-visit is '1.5'; give a whole number"),
     (["graph.npz", "--latency", "inf"], "--latency is 'inf'; give a number of 0 or more, or reco"),
     (["graph.npz", "--page-bytes", "-5"], "--page-bytes is '-5'; give a number of 0 or more, or"),
@@ -306,6 +309,32 @@ def test_options_by_which_nothing_takes_time_leave_the_order_and_the_figures_alo
     assert found[0] == found[1] == found[2]
     assert "network" not in found[0][1]
     assert "hours" not in found[0][1]["runs"][0]
+
+
+def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_as_mercators(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One site, fetches of 0.25 s: from the end of each to the next start 10 times that, or 2 s."""
+    arguments = ["graph.npz", "--ordering", "breadth-first", "--seeds", "0", "--latency", "0.25"]
+    arguments += ["--json", "out.json", "--adaptive-delay", "10"]
+    graph = read_graph("graph.npz")
+    for more, bound in (([], 60.0), (["--max-adaptive-delay", "2"], 2.0)):
+        assert simulate(*arguments, *more) == 0
+        figures = json.loads((folder / "out.json").read_text())
+        politeness = Politeness(adaptive=10.0, max_adaptive=bound)
+        network = Network(politeness=politeness, latency=0.25)
+        crawl = timed_crawl(graph, [0], make_ordering("breadth-first"), network)
+        assert figures["network"] == network.as_json()
+        assert figures["network"]["max_adaptive"] == bound
+        assert figures["runs"][0]["hours"] == crawl.seconds / 3600
+        site = graph.site[crawl.order]
+        pauses = [
+            crawl.started[b] - crawl.ended[a]
+            for k in np.unique(site)
+            for a, b in pairwise(np.flatnonzero(site == k))
+        ]
+        assert min(pauses) == pytest.approx(min(2.5, bound))
+    assert "at least 10 times the last fetch" in capsys.readouterr().out
 
 
 def test_a_crawl_in_time_is_that_of_the_network_and_is_reported_by_the_hour(

@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 
 from crawlprio.errors import ConfigError
 from crawlprio.items import LinkPairs
+from crawlprio.live.crawl import Crawl
 from crawlprio.spiders.site import SiteSpider
 
 SEED = "http://a.org/"
@@ -29,7 +30,7 @@ SEED = "http://a.org/"
 def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
     crawler = Crawler(SiteSpider, Settings(settings or {}))
     spider = SiteSpider.from_crawler(crawler, **arguments)
-    assert spider.refusal is None
+    assert Crawl.of(crawler).failure is None
     return spider
 
 
@@ -101,6 +102,31 @@ def test_only_html_has_links_and_every_page_is_an_item(
     pairs = only_item(make_spider(seeds=SEED), answer(body, content_type=content_type, cls=cls))
     assert (len(pairs.targets), len(pairs.title)) == (n_targets, n_targets)
     assert (pairs.n_bytes, pairs.outside) == (len(body), [])
+
+
+@pytest.mark.parametrize(("follows", "n_targets"), [(False, 0), (True, 2)])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        ("<a href=x rel=nofollow>x</a><a href=y rel='ugc nofollow'>y</a>", {}),
+        ("<meta name=robots content=nofollow><a href=x>x</a><a href=y>y</a>", {}),
+        ("<a href=x>x</a><a href=y>y</a>", {"X-Robots-Tag": "nofollow"}),
+    ],
+)
+def test_nofollow_is_obeyed_unless_the_setting_says_otherwise(
+    body: str, headers: dict[str, str], follows: bool, n_targets: int
+) -> None:
+    spider = make_spider({"CRAWLPRIO_FOLLOW_NOFOLLOW": follows}, seeds=SEED)
+    pairs = only_item(spider, answer(body, headers=headers))
+    assert (len(pairs.targets), len(pairs.outside)) == (n_targets, 2 - n_targets)
+
+
+def test_the_extensions_that_are_skipped_are_a_setting() -> None:
+    body = "<a href=a.pdf>a</a><a href=b.js>b</a><a href=c.html>c</a>"
+    for extensions, followed in ((None, ["b.js", "c.html"]), ("js,html", ["a.pdf"])):
+        settings = {} if extensions is None else {"CRAWLPRIO_SKIP_EXTENSIONS": extensions}
+        pairs = only_item(make_spider(settings, seeds=SEED), answer(body))
+        assert pairs.targets == [f"{SEED}{name}" for name in followed]
 
 
 def test_robots_meta_nofollow_puts_all_links_outside() -> None:
@@ -256,7 +282,8 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
     arguments: dict[str, str], settings: dict[str, Any], message: str
 ) -> None:
     crawler = Crawler(SiteSpider, Settings(settings))
-    refusal = SiteSpider.from_crawler(crawler, **arguments).refusal
+    SiteSpider.from_crawler(crawler, **arguments)
+    refusal = Crawl.of(crawler).failure
     assert isinstance(refusal, ConfigError)
     assert str(refusal).startswith(message)
     assert "\n" not in str(refusal)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlprio.errors import CrawlprioError, StoreError
-from crawlprio.frontier import Frontier
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.simulator import crawl_order
@@ -63,7 +63,7 @@ def make_store(path: Path) -> None:
         store.record(
             Visit(0, np.array([2, 3], dtype=np.int32), anchors=["two", ""], text="text"),
             pages,
-            [(6, b"request")],
+            [(1, 6, b"request")],
         )
         store.record(Visit(1, np.array([4], dtype=np.int32), outside=[("u", "a")]), pages)
 
@@ -72,12 +72,12 @@ def read_all(path: Path) -> None:
     """Read all that resuming, exporting and simulating read."""
     with Store.open(path) as store:
         pages = store.load_pages()
-        frontier = Frontier(make_ordering("opic"), pages)
+        frontier = CompiledFrontier(make_ordering("opic"), pages)
         frontier.observe(Visit(NO_PAGE, np.array(store.seeds(), dtype=np.int32)))
         for visit in store.visits():
             if visit.page != NO_PAGE:
                 frontier.observe(visit)
-        for page, _ in store.requests():
+        for _, page, _ in store.requests():
             frontier.add(page)
         for page in [*store.leased(), *store.unfiltered()]:
             frontier.add(page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import random
@@ -28,7 +27,7 @@ from crawlprio.frontier import Politeness
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.orderings.backlinks import BacklinkCount
+from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.baseline import BreadthFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.pages import Visit
@@ -40,7 +39,7 @@ from crawlprio.simulator import (
     simulate,
     timed_crawl,
 )
-from crawlprio.simulator.events import delay_arrays
+from crawlprio.simulator.events import delay_rules
 from crawlprio.simulator.timed_loop import pause
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
@@ -70,14 +69,12 @@ def network_of(roads: Roads, graph: LinkGraph) -> Network:
         adaptive=roads.adaptive,
         max_adaptive=roads.max_adaptive,
     )
-    for site, seconds in roads.own_delay.items():
-        politeness.set_delay(site, seconds)
-    for site, seconds in roads.crawl_delay.items():
-        politeness.set_crawl_delay(site, seconds)
     speeds = [roads.speed.get(site) for site in range(graph.n_sites)]
     return Network(
         robots=roads.robots,
         politeness=politeness,
+        own_delays=roads.own_delay,
+        crawl_delays=roads.crawl_delay,
         pages_per_visit=roads.k,
         bandwidth=roads.bandwidth,
         latency=[float(roads.latency.get(site, 0.0)) for site in range(graph.n_sites)],
@@ -415,25 +412,14 @@ def test_a_users_own_ordering_runs_as_the_compiled_one_that_it_repeats() -> None
 class Impatient(Politeness):
     """Delay rules of the user's own, which the compiled loop does not know."""
 
-    def pause(self, site: int, **said: Any) -> float:
-        return super().pause(site, **said) / 2
+    def pause(self, **said: Any) -> float:
+        return super().pause(**said) / 2
 
 
 def test_delay_rules_of_the_users_own_are_obeyed() -> None:
     network = Network(politeness=Impatient(delay=10.0), latency=1.0)
     crawl = timed_crawl(chain(3), [0], BreadthFirst(), network)
     assert crawl.started.tolist() == [0, 6, 12]
-
-
-def test_the_politeness_given_is_not_changed() -> None:
-    politeness = Politeness(delay=1.0)
-    politeness.pause(0, status=503)
-    before = dataclasses.asdict(politeness)
-    for compiled in (True, False):
-        timed_crawl(
-            chain(5), [0], BreadthFirst(), Network(politeness=politeness), compiled=compiled
-        )
-        assert dataclasses.asdict(politeness) == before
 
 
 @settings(max_examples=200, deadline=None)
@@ -455,9 +441,16 @@ def test_the_politeness_given_is_not_changed() -> None:
 def test_the_compiled_pause_is_that_of_the_live_crawl(
     roads: Roads, site: int, elapsed: float, n_pages: int
 ) -> None:
-    politeness = network_of(roads, chain(2)).politeness
-    live = politeness.pause(site, elapsed=elapsed, n_pages=n_pages)
-    assert pause(*delay_arrays(politeness, 2), site, elapsed, n_pages) == live
+    network = network_of(roads, chain(2))
+    own_delays, crawl_delays = network.delays_of_sites(2)
+    live = network.politeness.pause(
+        own_delay=own_delays[site],
+        crawl_delay=crawl_delays[site],
+        elapsed=elapsed,
+        n_pages=n_pages,
+    )
+    rules = delay_rules(network.politeness)
+    assert pause((rules, own_delays, crawl_delays), site, elapsed, n_pages) == live
     assert oracle_pause(roads, site, elapsed, n_pages) == live
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from typing import Any, ClassVar, NoReturn
 
-from scrapy.commands import ScrapyCommand
+from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import CrawlprioError
 
@@ -31,6 +32,7 @@ class OneLineCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.formatter_class = HelpFormatter
         # argparse would print the usage, some twenty lines, before what is wrong.
         setattr(parser, "error", _end_in_one_line)  # noqa: B010
 
@@ -53,6 +55,19 @@ class OneLineCommand(ScrapyCommand):
         """End as a program that an interrupt has stopped."""
         print("Interrupted.", file=sys.stderr)
         self.exitcode = 130
+
+
+class HelpFormatter(ScrapyHelpFormatter):
+    """Scrapy's form of `--help` with names that hyphens do not break, and titles only where due."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Scrapy takes every line that ends in a colon for a title; a blank keeps help what it is.
+        lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+        return [f"{line} " if line.endswith(":") else line for line in lines]
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+        return "\n".join(f"{indent}{line}" for line in lines)
 
 
 def _end_in_one_line(message: str) -> NoReturn:

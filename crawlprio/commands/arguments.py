@@ -1,7 +1,4 @@
-"""What the commands read from their arguments and options alike, and where they write.
-
-It must not know what a command does with them.
-"""
+"""Arguments and options that several commands read, and the files that they write."""
 
 from __future__ import annotations
 
@@ -133,9 +130,9 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     """Return what TOPIC and TOPIC_OPTIONS say; `words`, where given, stand in for TOPIC."""
     from scrapy.settings import BaseSettings
 
-    from crawlprio.config import CrawlConfig
+    from crawlprio.config import CrawlConfig, read_setting
 
     topic = BaseSettings()
-    topic.set("TOPIC", settings.get("TOPIC") if words is None else words)
-    topic.set("TOPIC_OPTIONS", settings.get("TOPIC_OPTIONS"))
+    topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
+    topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
     return CrawlConfig.from_settings(topic)

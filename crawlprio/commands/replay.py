@@ -35,10 +35,10 @@ class Command(BaseRunSpiderCommand):
     default_settings: ClassVar[dict[str, Any]] = _bundled_settings()
 
     def syntax(self) -> str:
-        return "[options] <WARC file or crawl store>"
+        return "[options] WARC|STORE"
 
     def short_desc(self) -> str:
-        return "Crawl a recording (WARC file or crawl store) through the real engine"
+        return "Crawl a WARC file or a crawl store as if it were the web"
 
     def long_desc(self) -> str:
         return (

@@ -1,13 +1,10 @@
-"""The command `scrapy score`: how important the pages of a crawl are, and how good its order was.
-
-It reads options and writes files; what importance is, is the business of `crawlprio.importance`.
-"""
+"""The command `scrapy score`: how important a crawl's pages are, and how good its order was."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +20,7 @@ from crawlprio.commands.arguments import (
     topic_config,
     write_text,
 )
+from crawlprio.commands.score_figures import FigureOptions, OrderFigures, order_figures
 from crawlprio.errors import ConfigError, GraphError
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ class Command(OneLineCommand):
         return "[options] STORE|GRAPH"
 
     def short_desc(self) -> str:
-        return "Score the pages of a crawl by importance, and the order in which it fetched them"
+        return "Say how important the pages of a crawl are, and judge its order"
 
     def long_desc(self) -> str:
         return (
@@ -84,11 +82,12 @@ class Command(OneLineCommand):
             metavar="FILE",
             help="judge this order: page ids, one a line, as scrapy simulate --order writes them",
         )
+        FigureOptions.add_to(group)
         group.add_argument(
             "--plot",
             metavar="FILE",
-            help="draw the importance gathered: .png, .svg or .pdf; with several importances, %%s "
-            "in FILE stands for the name",
+            help="draw the importance gathered, and what --model, --by-day and --top ask for: "
+            ".png, .svg or .pdf; with several importances, %%s in FILE stands for the name",
         )
         group.add_argument(
             "--csv",
@@ -110,14 +109,19 @@ class Command(OneLineCommand):
             outputs + named_outputs(opts, "--json"),
             inputs={"STORE or GRAPH": path, "--order": opts.order},
         )
+        figure_options = FigureOptions.of(opts)
         given = None if opts.order is None else _read_order(opts.order)
 
         from rich.console import Console
 
         from crawlprio.importance import open_repository
-        from crawlprio.importance.score_report import plot_score, print_scores, write_csv
+        from crawlprio.importance.score_report import (
+            plot_score,
+            print_scores,
+            print_table,
+            write_csv,
+        )
         from crawlprio.importance.scores import score
-        from crawlprio.live.compiling import saying_that_it_compiles
 
         repository = open_repository(path)
         urls = repository.graph.urls
@@ -125,13 +129,21 @@ class Command(OneLineCommand):
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
         if plots and given is None and repository.order is None:
             raise ConfigError(f"--plot draws an order, and {path} has none; give --order FILE.")
+        if figure_options.any and given is None and repository.order is None:
+            raise ConfigError(
+                f"--model, --by-day and --top judge an order, and {path} has none; give "
+                "--order FILE."
+            )
         importances = self._make(names, options, opts.topic, repository)
         progress = Console(stderr=True)
         scores: list[Score] = []
-        with saying_that_it_compiles():
-            for name, importance in importances.items():
-                with progress.status(name):  # shown on a terminal only
-                    scores.append(score(name, importance, repository, given))
+        figures: dict[str, OrderFigures] = {}
+        for name, importance in importances.items():
+            with progress.status(name):  # shown on a terminal only
+                scores.append(score(name, importance, repository, given))
+                if figure_options.any:
+                    found = order_figures(figure_options, scores[-1], repository, given)
+                    figures |= {name: found} if found is not None else {}
         order_name = _order_name(repository, given)
         drawn = [scored for scored in scores if scored.importance in plots and scored.order]
         if plots and not drawn:
@@ -141,15 +153,20 @@ class Command(OneLineCommand):
             )
         for scored in drawn:
             assert order_name is not None
-            plot_score(plots[scored.importance], scored, order_name, Path(path).name)
+            more = figures.get(scored.importance)
+            panels = more.panels(scored.importance) if more else []
+            plot_score(plots[scored.importance], scored, order_name, Path(path).name, panels)
         if urls is not None:
             for scored in scores:
                 if scored.importance in tables:
                     write_csv(tables[scored.importance], scored, urls)
         if opts.json:
-            figures = _figures(repository, scores, options, opts.order)
-            write_text("--json", opts.json, json.dumps(figures) + "\n")
+            all_figures = _figures(repository, scores, options, opts.order, figures)
+            write_text("--json", opts.json, json.dumps(all_figures) + "\n")
         print_scores(repository, scores, order_name)
+        for name, found in figures.items():
+            for headings, rows, caption in found.tables(name):
+                print_table(headings, rows, caption)
 
     def _make(
         self, names: Sequence[str], options: Options, words: str | None, repository: Repository
@@ -234,7 +251,11 @@ def _order_name(repository: Repository, given: Sequence[int] | None) -> str | No
 
 
 def _figures(
-    repository: Repository, scores: Sequence[Score], options: Options, order: str | None
+    repository: Repository,
+    scores: Sequence[Score],
+    options: Options,
+    order: str | None,
+    more: Mapping[str, OrderFigures],
 ) -> dict[str, Any]:
     """All figures, for JSON."""
     from crawlprio.importance.metrics import parts_of
@@ -245,7 +266,8 @@ def _figures(
     figures: list[dict[str, Any]] = []
     for scored in scores:
         own = {part: options[part] for _, part in parts_of(scored.importance) if part in options}
-        figures.append({**scored.as_json(graph.urls), "options": own})
+        asked = more[scored.importance].as_json() if scored.importance in more else {}
+        figures.append({**scored.as_json(graph.urls), **asked, "options": own})
     return {
         "source": repository.name,
         "pages": graph.n_pages,

@@ -1,7 +1,4 @@
-"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were.
-
-It reads options and writes files; the crawls themselves are the simulator's business.
-"""
+"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ from crawlprio.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from crawlprio.frontier import Politeness
     from crawlprio.orderings import Ordering
     from crawlprio.simulator import Network, Run, Simulation, Source
     from crawlprio.topic import HotQueue
@@ -60,7 +58,7 @@ class Command(OneLineCommand):
         return "[options] GRAPH"
 
     def short_desc(self) -> str:
-        return "Crawl a link graph in memory under one or more orderings and compare them"
+        return "Crawl a link graph in memory under several orderings"
 
     def long_desc(self) -> str:
         return (
@@ -99,6 +97,17 @@ class Command(OneLineCommand):
             ("--robots", "R", "fetches in flight at most, one to a site; default 1"),
             ("--delay", "W", "seconds from the end of a fetch to the next on its site; default 0"),
             ("--small-site-delay", "W", "the same for sites of under 100 known pages"),
+            (
+                "--adaptive-delay",
+                "F",
+                "at least F times the duration of the last fetch on the site, as "
+                "Mercator's 10; default 0",
+            ),
+            (
+                "--max-adaptive-delay",
+                "S",
+                "seconds that --adaptive-delay asks for at most; default 60",
+            ),
             ("--pages-per-visit", "K", "pages fetched on one connection, without delay; default 1"),
             ("--bandwidth", "BYTES/S", "what all transfers share; default: unlimited"),
             ("--site-speed", "BYTES/S", "what a site sends at most; default: unlimited"),
@@ -134,13 +143,11 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
-        from crawlprio.live.compiling import saying_that_it_compiles
         from crawlprio.simulator import Simulation, Source, compile_kernels
         from crawlprio.simulator.run_report import plot_runs, print_runs
 
         progress_console = Console(stderr=True)
-        with saying_that_it_compiles():
-            compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
+        compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
         source = Source.open(graph_path)
         seeds = _seeds(source, opts.seeds)
         network = _as_recorded(network, source, opts)
@@ -173,10 +180,8 @@ class Command(OneLineCommand):
 
 def _network(opts: argparse.Namespace) -> Network:
     """What fetches take, as far as options say it in numbers."""
-    from crawlprio.frontier import Politeness
     from crawlprio.simulator import Network
 
-    small = _number("--small-site-delay", opts.small_site_delay)
     given = {
         option: None if option in _recorded_options(opts) else _number(option, _value(opts, option))
         for option in RECORDED
@@ -192,12 +197,32 @@ def _network(opts: argparse.Namespace) -> Network:
                 )
     return Network(
         robots=_whole_number("--robots", opts.robots) or 1,
-        politeness=Politeness(delay=_number("--delay", opts.delay) or 0.0, small_site_delay=small),
+        politeness=_politeness(opts),
         pages_per_visit=_whole_number("--pages-per-visit", opts.pages_per_visit) or 1,
         bandwidth=bandwidth,
         latency=given["--latency"] or 0.0,
         page_bytes=given["--page-bytes"] or 0.0,
         site_speed=given["--site-speed"],
+    )
+
+
+def _politeness(opts: argparse.Namespace) -> Politeness:
+    """The delay rules that the options ask for."""
+    from crawlprio.frontier import Politeness
+
+    adaptive = _number("--adaptive-delay", opts.adaptive_delay)
+    most = _number("--max-adaptive-delay", opts.max_adaptive_delay)
+    if most is not None and not adaptive:
+        raise ConfigError(
+            f"--max-adaptive-delay is {opts.max_adaptive_delay} and there is no --adaptive-delay "
+            "to "
+            "bound; give one, or leave it out."
+        )
+    return Politeness(
+        delay=_number("--delay", opts.delay) or 0.0,
+        small_site_delay=_number("--small-site-delay", opts.small_site_delay),
+        adaptive=adaptive or 0.0,
+        max_adaptive=Politeness.max_adaptive if most is None else most,
     )
 
 

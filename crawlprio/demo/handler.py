@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 
+from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class LoopbackHandler(HTTP11DownloadHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        address = crawler.settings.get("CRAWLPRIO_LOOPBACK")
+        address = read_setting(crawler.settings, "CRAWLPRIO_LOOPBACK")
         matched = _ADDRESS.fullmatch(str(address))
         if matched is None:
             raise ConfigError(
@@ -48,7 +49,7 @@ class LoopbackHandler(HTTP11DownloadHandler):
         self._proxy = f"http://{matched[1].replace('localhost', '127.0.0.1')}"
         # To Scrapy's pool the server is one host, whatever the sites.
         self._pool.maxPersistentPerHost = max(
-            self._pool.maxPersistentPerHost, crawler.settings.getint("CONCURRENT_REQUESTS")
+            self._pool.maxPersistentPerHost, read_setting(crawler.settings, "CONCURRENT_REQUESTS")
         )
 
     async def download_request(self, request: Request) -> Response:

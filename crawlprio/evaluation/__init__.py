@@ -1,7 +1,6 @@
 """How good a crawl order was: the shares of importance it had gathered, when, and plots of them.
 
-Nothing here knows orderings, frontiers or where an order comes from. Plots are in `plots` and
-`figures`, which are not imported here because matplotlib takes its time.
+Plots are in `plots` and `figures`, which are not imported here because matplotlib takes its time.
 """
 
 from crawlprio.evaluation.crawl_in_time import (

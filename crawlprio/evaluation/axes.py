@@ -1,6 +1,6 @@
 """Axes of a figure: scales, ends, and numbers as people write them.
 
-Nothing here knows what is drawn. matplotlib is imported when the first axes are dressed.
+matplotlib is imported when the first axes are dressed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a crawl gathered when: by slice of the crawl, by day, by depth, and of the top pages.
-
-Nothing here knows where an order, an importance or a time stamp comes from.
-"""
+"""What a crawl gathered when: by slice of the crawl, by day, by depth, and of the top pages."""
 
 from __future__ import annotations
 

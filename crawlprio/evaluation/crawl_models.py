@@ -1,7 +1,4 @@
-"""The three crawl models of Cho, Garcia-Molina & Page: P_CS, P_ST and P_BC of a crawl's order.
-
-Nothing here knows where an order or an importance comes from.
-"""
+"""The three crawl models of Cho, Garcia-Molina & Page: P_CS, P_ST and P_BC of a crawl's order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measures of a crawl order against the importance of its pages, known once the crawl is over.
 
-Nothing here knows where an order or an importance comes from; PageRank is only the usual one.
+Importance is usually PageRank, and may be any number of 0 or more for each page.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.pages import PageIds

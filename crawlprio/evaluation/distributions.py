@@ -1,7 +1,4 @@
-"""How pages are spread over sites and links over pages, and power laws fitted to it.
-
-Nothing here knows graphs, crawls or plots.
-"""
+"""How pages are spread over sites and links over pages, and power laws fitted to it."""
 
 from __future__ import annotations
 

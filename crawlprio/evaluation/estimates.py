@@ -1,7 +1,4 @@
-"""The estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far.
-
-Nothing here knows what the estimates are for, nor where the order of the crawl comes from.
-"""
+"""Estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.importance import partial_pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
@@ -39,7 +36,7 @@ class BacklinksSeen:
 
 @dataclass(frozen=True, slots=True)
 class PageRankSeen:
-    """IR'(P): PageRank of the pages seen so far, computed anew every so many fetches.
+    """IR'(P): PageRank of the pages seen so far, computed again every so many fetches.
 
     A page discovered since the last time is estimated by one step of the equation of Cho et al.,
     `(1 - d) + d * sum(IR'(parent) / out-degree(parent))`, over the parents fetched since.

@@ -1,6 +1,6 @@
 """Figures of lines, points and bars on linear or logarithmic axes, one panel or several.
 
-Nothing here knows how a line was computed. matplotlib is imported when the first figure is drawn.
+matplotlib is imported when the first figure is drawn.
 """
 
 from __future__ import annotations

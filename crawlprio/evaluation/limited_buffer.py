@@ -1,7 +1,4 @@
-"""A buffer that holds few pages of a long crawl, those of highest estimated importance.
-
-Nothing here knows which pages are hot, nor where the order of the crawl comes from.
-"""
+"""A buffer that holds few pages of a long crawl, those of highest estimated importance."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.evaluation.estimates import COUNT, SPREAD, Estimate, plan_estimate
 from crawlprio.pages import PageIds
 
@@ -141,7 +138,7 @@ def _swap(key: Floats, when: Longs, held: Longs, i: int, j: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
-    """Let entry i rise to where its parent leaves before it."""
+    """Move entry i up until its parent leaves before it."""
     while i > 0:
         parent = (i - 1) // 2
         if not _leaves_first(key, when, i, parent):
@@ -152,7 +149,7 @@ def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sift_down(key: Floats, when: Longs, held: Longs, i: int, n: int) -> None:
-    """Let entry i sink to where it leaves before its children."""
+    """Move entry i down until it leaves before its children."""
     while True:
         child = 2 * i + 1
         if child >= n:

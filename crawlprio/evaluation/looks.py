@@ -1,7 +1,4 @@
-"""How lines of a figure look: an ordering has one colour in every figure, whatever else is there.
-
-Nothing here knows axes, files or how a line was computed.
-"""
+"""How lines of a figure look: an ordering has one colour in every figure, whatever else it has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a figure shows: series of points, and panels of series on the axes they need.
-
-Nothing here knows how it is drawn, nor how a line was computed.
-"""
+"""What a figure shows: series of points, and panels of series on the axes they need."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plots of crawl orders, each ordering in the same colour and line style wherever it appears.
 
-Nothing here knows how a curve was computed. matplotlib is imported when the first plot is drawn.
+matplotlib is imported when the first plot is drawn.
 """
 
 from __future__ import annotations

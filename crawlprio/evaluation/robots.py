@@ -1,7 +1,4 @@
-"""How busy a crawl's robots were, and how much faster more of them are.
-
-Nothing here knows orders, importance or where a time stamp comes from.
-"""
+"""How busy a crawl's robots were, and how much faster more of them are."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ It knows ranks and page ids; no sites, leases or times.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import heaps
-from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records
+from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records, wide
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -151,10 +151,11 @@ def take_out(
     totals: Records,
     dropped: NDArray[np.int32],
 ) -> int:
-    """Let pages wait no more, as if they were unknown; return how many did wait."""
+    """Take pages out of the queue, as if they were unknown; return how many were in it."""
     n_waiting = 0
-    for page in dropped:
+    for at in range(len(dropped)):
+        page = wide(dropped[at])
         if pages[page].state == WAITING:
-            heaps.remove(pages, sites, heap, totals, page, UNKNOWN)
+            heaps.remove(pages, sites, heap, totals, page, wide(UNKNOWN))
             n_waiting += 1
     return n_waiting

@@ -6,13 +6,13 @@ It knows what `crawlprio.frontier.heaps` knows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import pairing
-from crawlprio.frontier.heaps import note_visit, place_site, push, rekey
+from crawlprio.frontier.heaps import place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
-from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records
+from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records, wide
 
 
 @njit(cache=True)
@@ -38,12 +38,12 @@ def push_new(
                 heap,
                 totals,
                 page,
-                page_sites[page],
-                tiers[page - first],
+                wide(page_sites[page]),
+                wide(tiers[page - first]),
                 keys[page],
             )
         elif pages[page].state == WAITING:
-            tier = pages[page].tier + tiers[page - first]
+            tier = wide(pages[page].tier + tiers[page - first])
             rekey(pages, sites, heap, totals, page, tier, keys[page])
         else:
             pages[page].tier += tiers[page - first]
@@ -54,10 +54,11 @@ def resettle(
     pages: Records, sites: Records, heap: Entries, totals: Records, page: int, rises: bool
 ) -> None:
     """Put a waiting page whose key was written in place where it belongs: `pairing.resettle`."""
-    site = pages[page].site
-    root = sites[site].head
-    sites[site].head = pairing.resettle(pages, root, page, rises)
-    if sites[site].head == page or root == page:
+    site = wide(pages[page].site)
+    before = wide(sites[site].head)
+    head = pairing.resettle(pages, before, page, rises)
+    sites[site].head = head
+    if head != before or head == page:
         place_site(pages, sites, heap, totals, site)
 
 
@@ -73,7 +74,7 @@ def resettle_links(
 ) -> None:
     """Resettle the targets below `first` that wait and whose keys are not as they were."""
     for k in range(len(targets)):
-        target = targets[k]
+        target = wide(targets[k])
         if target < first and pages[target].state == WAITING and pages[target].key != old_keys[k]:
             rises = pages[target].key > old_keys[k]
             resettle(pages, sites, heap, totals, target, rises)
@@ -88,7 +89,8 @@ def resettle_pages(
     changed: NDArray[np.int32],
 ) -> None:
     """Resettle those of some pages that wait, whatever became of their keys."""
-    for page in changed:
+    for k in range(len(changed)):
+        page = wide(changed[k])
         if pages[page].state == WAITING:
             resettle(pages, sites, heap, totals, page, False)
 
@@ -103,9 +105,10 @@ def rekey_pages(
     keys: NDArray[np.float64],
 ) -> None:
     """Bring those of `changed` that wait up to date; keys by page id."""
-    for page in changed:
+    for at in range(len(changed)):
+        page = wide(changed[at])
         if pages[page].state == WAITING:
-            rekey(pages, sites, heap, totals, page, pages[page].tier, keys[page])
+            rekey(pages, sites, heap, totals, page, wide(pages[page].tier), keys[page])
 
 
 @njit(cache=True)
@@ -123,7 +126,7 @@ def update(
 ) -> None:
     """Note the visit of a page, if any; push what is new and bring what changed up to date."""
     if visited >= 0:
-        note_visit(pages, sites, heap, totals, visited)
+        pages[visited].observed = 1
     push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)
     rekey_pages(pages, sites, heap, totals, changed, keys)
 
@@ -150,6 +153,6 @@ def rekey_all(
                 pages[page].key = keys[page]
             stand_alone(pages, page)
             site = pages[page].site
-            sites[site].head = add(pages, sites[site].head, page)
+            sites[site].head = add(pages, wide(sites[site].head), page)
     for site in range(n_sites):
         place_site(pages, sites, heap, totals, site)

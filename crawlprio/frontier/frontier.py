@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import bulk, heaps, records, site_heaps
-from crawlprio.frontier.buffer import LimitedBuffer, take_out
+from crawlprio.frontier import compiled_queue, records, site_heaps
+from crawlprio.frontier.buffer import LimitedBuffer
+from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
@@ -41,7 +42,7 @@ class SitedPages(Pages, Protocol):
     def sites(self) -> NDArray[np.int32]: ...
 
 
-class Frontier:
+class CompiledFrontier:
     """All pages that wait, handed out one by one: most important first, no site too soon.
 
     A page leaves by: larger request priority, then hot before not hot, then larger key, then order
@@ -70,6 +71,9 @@ class Frontier:
         PageRank of a page in the whole graph, for orderings that need it.
     max_waiting
         pages that may wait, by the rule of `LimitedBuffer`; default None, no limit.
+    plain_until
+        pages known up to which the queue is in plain Python, so that numba need not be loaded;
+        beyond them it is compiled. Default 0, compiled from the start. The order is the same.
 
     Attributes
     ----------
@@ -88,6 +92,7 @@ class Frontier:
         hot_queue: HotQueue | None = None,
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
+        plain_until: int = 0,
     ) -> None:
         self.ordering = ordering
         self.pages = pages
@@ -113,13 +118,22 @@ class Frontier:
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
+        self._plain_until = plain_until
+        self._queue: Any = compiled_queue
+        if plain_until:
+            self._queue = PlainQueue()
         if self._buffer is not None:
-            take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
+            self._queue.take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
         guard.open_ordering(ordering, pages, truth)
 
     def __len__(self) -> int:
         """Pages that wait."""
         return int(self._totals["n_waiting"][0])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the queue is in plain Python still."""
+        return self._queue is not compiled_queue
 
     @property
     def n_dropped(self) -> int:
@@ -142,14 +156,14 @@ class Frontier:
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
 
-        The visit of a page says nothing about its lease: `release` ends that. The links of a page
-        that is fetched again are no evidence twice; new ones among them wait. O(links log n) unless
-        the ordering changes all keys.
+        A visit says nothing about leases, which `release` ends, nor whether its page waits. The
+        links of a page that is fetched again are no evidence twice; new ones among them wait.
+        O(links log n) unless the ordering changes all keys.
 
         Parameters
         ----------
         n_pages
-            pages of the page table that are known by now, when earlier visits are observed anew; by
+            pages of the page table that are known by now, when earlier visits are replayed; by
             default all.
         """
         if n_pages is None:
@@ -166,7 +180,7 @@ class Frontier:
         sites, keys = self.pages.sites[:n_pages], self.ordering.keys
         is_all = changed is ALL_PAGES
         changed_ids = NO_PAGES if is_all else np.asarray(changed, dtype=np.int32)
-        bulk.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
+        self._queue.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
         if is_all:
             self._take(changed)
         elif self._by_call:
@@ -180,7 +194,7 @@ class Frontier:
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
-        """Let one page wait, again if it was done, at a request priority.
+        """Queue one page at a request priority, again if it was done.
 
         A page that is new gets its first key from the next visit that is observed; until then it
         has that of any new page. A page that waits already keeps the higher priority. O(log n).
@@ -194,28 +208,44 @@ class Frontier:
             self._buffer.keep(page)
         if self.state(page) == WAITING:
             tier = max(tier, before - hot)
-            heaps.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
+            self._queue.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
             if self._by_call:
                 self._ask_site_keys(np.array([page], dtype=np.int32))
         else:
             self._push(page, tier + hot)
 
     def put_back(self, page: int) -> None:
-        """Let a leased page wait again, at the priority it had and its present key. O(log n).
+        """End a lease of a page, which waits again. O(log n)."""
+        self.release(page)
+        self.requeue(page)
 
-        One that was dropped for want of room in the meantime does not wait.
+    def requeue(self, page: int) -> None:
+        """Queue a page at the priority it had and its present key, unless it waits. O(log n).
+
+        A page that was dropped for want of room in the meantime does not wait.
         """
         if self._buffer is not None and self._buffer.is_dropped(page):
-            self.release(page)
-            self._pages["state"][page] = UNKNOWN
-            return
-        self._push(page, int(self._pages["tier"][page]))
+            if self.state(page) == DONE:
+                self._pages["state"][page] = UNKNOWN
+        elif self.state(page) != WAITING:
+            self._push(page, int(self._pages["tier"][page]))
+
+    def finish(self, page: int) -> None:
+        """End the wait of a page that was fetched in an earlier run of the crawl. O(log n)."""
+        if self.state(page) == WAITING:
+            self._queue.remove(*self._arrays, page, DONE)
+            if self._by_call:
+                self._ask_site_keys(np.array([page], dtype=np.int32))
+
+    def n_leases(self, page: int) -> int:
+        """Return how many leases of a page are under way."""
+        return int(self._pages["n_leases"][page])
 
     def _push(self, page: int, tier: int) -> None:
-        """Let a page wait with its present key."""
+        """Queue a page with its present key."""
         known = page < self.ordering.n_pages
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
-        heaps.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
+        self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
             self._ask_site_keys(np.array([page], dtype=np.int32))
 
@@ -235,7 +265,7 @@ class Frontier:
                 self._push(target, int(tiers[target]))
         dropped = buffer.surplus(n_pages, tiers, keys)
         if dropped is not None:
-            self.n_taken_out += int(take_out(*self._arrays, dropped))
+            self.n_taken_out += int(self._queue.take_out(*self._arrays, dropped))
             if self._by_call:
                 self._ask_site_keys(dropped)
 
@@ -247,14 +277,14 @@ class Frontier:
         now
             seconds on the clock that all calls share; it never goes back.
         """
-        page = heaps.pop(*self._arrays, now)
+        page = self._queue.pop(*self._arrays, now)
         if self._by_call and page >= 0:
             self._ask_site_keys(np.array([page], dtype=np.int32))
         return int(page)
 
     def release(self, page: int) -> None:
         """End a lease: the page is done and its site may lease another once its time has come."""
-        heaps.release(*self._arrays, page)
+        self._queue.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
         """Note that a fetch on a site ended; the next may start at `ready_at`, not sooner.
@@ -263,7 +293,7 @@ class Frontier:
         early.
         """
         self._grow()
-        heaps.end_fetch(*self._arrays, site, ready_at, ends_visit)
+        self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
 
     def is_on_visit(self, site: int) -> bool:
         """Return whether a fetch on a site, started now, goes on with a visit of several pages."""
@@ -276,7 +306,7 @@ class Frontier:
         """
         self._grow()
         self._sites["n_leased"][site] += n_fetches
-        heaps.place_site(*self._arrays, site)
+        self._queue.place_site(*self._arrays, site)
 
     def site_limit(self, site: int) -> int:
         """Return how many leases a site may have at once."""
@@ -288,11 +318,11 @@ class Frontier:
         self._grow()
         return float(self._sites["ready_at"][site])
 
-    def delay_site(self, site: int, until: float) -> None:
-        """Let no fetch start on a site before `until`."""
+    def set_ready_at(self, site: int, ready_at: float) -> None:
+        """Set the time before which no fetch may start on a site."""
         self._grow()
-        self._sites["ready_at"][site] = max(until, self._sites["ready_at"][site])
-        heaps.place_site(*self._arrays, site)
+        self._sites["ready_at"][site] = ready_at
+        self._queue.place_site(*self._arrays, site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
         """Give one site its own limit of leases or its own delay from start to start."""
@@ -301,14 +331,14 @@ class Frontier:
             self._sites["limit"][site] = limit
         if delay is not None:
             self._sites["delay"][site] = delay
-        heaps.place_site(*self._arrays, site)
+        self._queue.place_site(*self._arrays, site)
 
     def ready_at(self) -> float:
         """Return when the first waiting page can leave: 0 for now, inf if that takes a release."""
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
-            return site_heaps.soonest(self._heap)
+            return float(self._queue.soonest(self._heap))
         return math.inf
 
     def accept(self, result: Keys) -> None:
@@ -328,11 +358,11 @@ class Frontier:
         """Bring the keys of waiting pages up to date with the ordering's."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
-            bulk.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+            self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
             if self._by_call:
                 self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):
-            bulk.rekey_pages(*self._arrays, changed, self.ordering.keys)
+            self._queue.rekey_pages(*self._arrays, changed, self.ordering.keys)
 
     def _ask_site_keys(self, changed: NDArray[np.integer]) -> None:
         """Ask the ordering for the keys of the sites of these pages."""
@@ -345,7 +375,7 @@ class Frontier:
                     float(self._pages["key"][head]),
                     int(self._sites["n_waiting"][site]),
                 )
-                heaps.place_site(*self._arrays, site)
+                self._queue.place_site(*self._arrays, site)
 
     def _new_sites(self, n: int) -> NDArray[np.void]:
         sites = np.zeros(n, dtype=records.SITE)
@@ -375,3 +405,12 @@ class Frontier:
         self._n_pages = n_pages
         self._n_sites = n_sites
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
+        if self.is_plain and n_pages > self._plain_until:
+            self._compile()
+
+    def _compile(self) -> None:
+        """Switch from the plain queue to compiled heaps, built from the records. O(n)."""
+        self._queue = compiled_queue
+        self._totals["n_ready"] = self._totals["n_delayed"] = 0
+        keys = self._pages["key"].copy()
+        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)

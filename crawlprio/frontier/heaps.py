@@ -16,10 +16,8 @@ Invariants (checked by the tests after every action):
 
 from __future__ import annotations
 
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.frontier.pairing import add, cut, join_children, stand_alone, take_out
-from crawlprio.frontier.prefetching import prefetch
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -34,17 +32,15 @@ from crawlprio.frontier.records import (
     WAITING,
     Entries,
     Records,
+    wide,
 )
 from crawlprio.frontier.site_heaps import leave, soonest, stand
-
-N_AHEAD = 5
-"""Entries at the top of a heap whose records are prefetched: the first and its children."""
 
 
 @njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Put a site where its pages, leases and time say; call it after any of them changed."""
-    head = sites[site].head
+    head = wide(sites[site].head)
     if head == NONE or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
         return
@@ -59,33 +55,12 @@ def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, s
 @njit(cache=True)
 def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Put a site that may lease a page among the ready or the delayed."""
-    head = sites[site].head
+    head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        stand(sites, heap, totals, site, DELAYED, 0.0, -sites[site].ready_at, float(site))
+        stand(sites, heap, totals, site, wide(DELAYED), 0.0, -sites[site].ready_at, float(site))
         return
     tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
-    stand(sites, heap, totals, site, READY, float(tier), sites[site].key, float(head))
-
-
-@njit(cache=True)
-def _prefetch_delayed(sites: Records, heap: Entries, totals: Records) -> None:
-    """Have the delayed sites that are ready next on their way."""
-    for at in range(min(N_AHEAD, totals[0].n_delayed)):
-        prefetch(sites, int(heap[at ^ DELAYED, SITE_ID]))
-
-
-@njit(cache=True)
-def _prefetch_next(pages: Records, sites: Records, heap: Entries, totals: Records) -> None:
-    """Have what the next pops read on its way while the caller does something else."""
-    n_ready = totals[0].n_ready
-    for at in range(min(N_AHEAD, n_ready)):
-        prefetch(sites, int(heap[at, SITE_ID]))
-        prefetch(pages, int(heap[at, TIE]))
-    if n_ready > 0:
-        child = pages[int(heap[0, TIE])].child
-        if child != NONE:
-            prefetch(pages, child)
-    _prefetch_delayed(sites, heap, totals)
+    stand(sites, heap, totals, site, wide(READY), float(tier), sites[site].key, float(head))
 
 
 @njit(cache=True)
@@ -99,16 +74,13 @@ def push(
     tier: int,
     key: float,
 ) -> None:
-    """Let a page wait. It must not be waiting already. Amortised O(log sites)."""
+    """Queue a page, which must not wait already; leases of it go on. Amortised O(log sites)."""
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site
     stand_alone(pages, page)
-    if pages[page].state == LEASED:
-        sites[site].n_leased -= 1
-        totals[0].n_leased -= 1
     pages[page].state = WAITING
-    sites[site].head = add(pages, sites[site].head, page)
+    sites[site].head = add(pages, wide(sites[site].head), page)
     sites[site].n_waiting += 1
     totals[0].n_waiting += 1
     place_site(pages, sites, heap, totals, site)
@@ -127,8 +99,8 @@ def rekey(
     """Give a waiting page another tier or key; nothing if both are as before. O(log n)."""
     if pages[page].key == key and pages[page].tier == tier:
         return
-    site = pages[page].site
-    root = sites[site].head
+    site = wide(pages[page].site)
+    root = wide(sites[site].head)
     rises = tier > pages[page].tier or (tier == pages[page].tier and key > pages[page].key)
     if rises:
         pages[page].key = key
@@ -156,8 +128,8 @@ def remove(
     state: int,
 ) -> None:
     """Take a waiting page out, leaving it in `state`. Amortised O(log n)."""
-    site = pages[page].site
-    sites[site].head = take_out(pages, sites[site].head, page)
+    site = wide(pages[page].site)
+    sites[site].head = take_out(pages, wide(sites[site].head), page)
     sites[site].n_waiting -= 1
     totals[0].n_waiting -= 1
     pages[page].state = state
@@ -180,7 +152,6 @@ def pop(
         totals[0].now = now
     while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
         _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
-        _prefetch_delayed(sites, heap, totals)
     if totals[0].n_ready == 0:
         return NONE
     site = int(heap[READY, SITE_ID])
@@ -189,12 +160,12 @@ def pop(
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
     pages[page].state = LEASED
+    pages[page].n_leases += 1
     totals[0].n_waiting -= 1
     totals[0].n_leased += 1
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
     place_site(pages, sites, heap, totals, site)
-    _prefetch_next(pages, sites, heap, totals)
     return int(page)
 
 
@@ -206,14 +177,16 @@ def release(
     totals: Records,
     page: int,
 ) -> None:
-    """End the lease of a page, which is done; nothing if it is not leased.
+    """End one lease of a page, which is done unless it waits again; nothing if it is not leased.
 
     When its site is ready again is not decided here.
     """
-    if pages[page].state != LEASED:
+    if pages[page].n_leases == 0:
         return
-    site = pages[page].site
-    pages[page].state = DONE
+    site = wide(pages[page].site)
+    pages[page].n_leases -= 1
+    if pages[page].state == LEASED and pages[page].n_leases == 0:
+        pages[page].state = DONE
     sites[site].n_leased -= 1
     totals[0].n_leased -= 1
     place_site(pages, sites, heap, totals, site)
@@ -242,17 +215,3 @@ def end_fetch(
         sites[site].n_visited = 0
         sites[site].ready_at = max(sites[site].ready_at, ready_at)
     place_site(pages, sites, heap, totals, site)
-
-
-@njit(cache=True)
-def note_visit(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-) -> None:
-    """Note that a page was visited, which then waits no more."""
-    if pages[page].state == WAITING:
-        remove(pages, sites, heap, totals, page, DONE)
-    pages[page].observed = 1

@@ -9,9 +9,8 @@ by rank, as in a binomial queue; ranks steer that alone, and need not be true of
 
 from __future__ import annotations
 
-from numba import njit
-
-from crawlprio.frontier.records import NONE, Records
+from crawlprio.compiled import njit
+from crawlprio.frontier.records import NONE, Records, wide
 
 LARGEST_RANK = 31
 
@@ -35,7 +34,7 @@ def meld(pages: Records, a: int, b: int) -> int:
         return a
     if not comes_before(pages, a, b):
         a, b = b, a
-    child = pages[a].child
+    child = wide(pages[a].child)
     pages[b].next = child
     if child != NONE:
         pages[child].prev = b
@@ -55,14 +54,14 @@ def add(pages: Records, root: int, page: int) -> int:
     if root == NONE:
         return page
     root = meld(pages, root, page)
-    child = pages[root].child
-    second = pages[child].next
+    child = wide(pages[root].child)
+    second = wide(pages[child].next)
     while (
         second != NONE
         and pages[second].rank == pages[child].rank
         and pages[child].rank < LARGEST_RANK
     ):
-        rest = pages[second].next
+        rest = wide(pages[second].next)
         pages[child].next = NONE
         pages[second].next = NONE
         child = meld(pages, child, second)
@@ -79,12 +78,12 @@ def add(pages: Records, root: int, page: int) -> int:
 @njit(cache=True)
 def join_children(pages: Records, root: int) -> int:
     """Meld the children of a root in two passes; return the new root."""
-    joined = NONE
-    child = pages[root].child
+    joined = wide(NONE)
+    child = wide(pages[root].child)
     pages[root].child = NONE
     while child != NONE:
-        second = pages[child].next
-        rest = NONE if second == NONE else pages[second].next
+        second = wide(pages[child].next)
+        rest = wide(NONE) if second == NONE else wide(pages[second].next)
         pages[child].next = NONE
         pages[child].prev = NONE
         if second != NONE:
@@ -94,9 +93,9 @@ def join_children(pages: Records, root: int) -> int:
         pages[pair].next = joined
         joined = pair
         child = rest
-    heap = NONE
+    heap = wide(NONE)
     while joined != NONE:
-        rest = pages[joined].next
+        rest = wide(pages[joined].next)
         pages[joined].next = NONE
         heap = meld(pages, heap, joined)
         joined = rest
@@ -106,8 +105,8 @@ def join_children(pages: Records, root: int) -> int:
 @njit(cache=True)
 def cut(pages: Records, page: int) -> None:
     """Take a page that is not the root out of its siblings, with all below it."""
-    before = pages[page].prev
-    after = pages[page].next
+    before = wide(pages[page].prev)
+    after = wide(pages[page].next)
     if pages[before].child == page:
         pages[before].child = after
     else:

@@ -1,23 +1,54 @@
-"""When a site may be fetched from again: the delay rules, the same for live and simulated crawls.
-
-It knows site ids and seconds; it has no clock and opens no connection.
-"""
+"""The delay rules of a crawl: how long a site rests after a fetch. Live and simulated alike."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from crawlprio.compiled import njit
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """HTTP statuses by which a site asks for fewer fetches."""
 
+NO_DELAY = float("nan")
+"""Stands for a delay that nobody has set."""
 
-@dataclass
+
+@njit(cache=True)
+def pause_after(
+    delay: float,
+    small_site_delay: float,
+    small_site_pages: int,
+    adaptive: float,
+    max_adaptive: float,
+    own_delay: float,
+    crawl_delay: float,
+    elapsed: float,
+    n_pages: int,
+) -> float:
+    """Return the seconds between a fetch that was answered and the next start on its site.
+
+    The one rule that the live crawl (through `pause_after.py_func`) and both simulators follow.
+    `small_site_delay` and `own_delay` are NaN where they are not set, `crawl_delay` 0.
+    """
+    pause = own_delay
+    if own_delay != own_delay:
+        pause = delay
+        if small_site_delay == small_site_delay and n_pages < small_site_pages:
+            pause = small_site_delay
+    pause = max(pause, crawl_delay)
+    if adaptive != 0.0:
+        pause = max(pause, min(adaptive * elapsed, max_adaptive))
+    return pause
+
+
+@dataclass(frozen=True)
 class Politeness:
     """The pause between the end of one fetch on a site and the start of the next, at least.
 
     The longest of these holds: the site's own delay or else `delay` (`small_site_delay` for a small
     site); the Crawl-delay of its robots.txt; `adaptive` times the duration of the last fetch; what
     a site that answered 429 or 503 asked for, or else a delay that doubles with each such answer.
+    What is known of single sites is in `SiteClock`.
 
     Parameters
     ----------
@@ -44,37 +75,81 @@ class Politeness:
     max_adaptive: float = 60.0
     max_crawl_delay: float = 300.0
     max_back_off: float = 3600.0
-    _own_delays: dict[int, float] = field(default_factory=dict, init=False)
-    _crawl_delays: dict[int, float] = field(default_factory=dict, init=False)
-    _refusals: dict[int, int] = field(default_factory=dict, init=False)
 
-    def set_delay(self, site: int, seconds: float) -> None:
-        """Give one site its own delay, instead of `delay`."""
-        self._own_delays[site] = seconds
+    @property
+    def small_delay(self) -> float:
+        """`small_site_delay`, or NaN without one, as compiled code wants it."""
+        return NO_DELAY if self.small_site_delay is None else self.small_site_delay
 
-    def set_crawl_delay(self, site: int, seconds: float) -> float:
-        """Note the Crawl-delay of a site; return the seconds that will be obeyed."""
-        obeyed = min(max(seconds, 0.0), self.max_crawl_delay)
-        self._crawl_delays[site] = obeyed
-        return obeyed
+    def pause(
+        self,
+        *,
+        own_delay: float = NO_DELAY,
+        crawl_delay: float = 0.0,
+        elapsed: float = 0.0,
+        n_pages: int = 0,
+    ) -> float:
+        """Return the seconds from the end of a fetch to the earliest next start on its site.
 
-    def crawl_delay(self, site: int) -> float | None:
-        """Return the Crawl-delay of a site that is obeyed, in seconds; None if it has none."""
-        return self._crawl_delays.get(site)
+        Parameters
+        ----------
+        own_delay
+            seconds that were set for this site alone; NaN (the default) if none were.
+        crawl_delay
+            seconds of Crawl-delay that are obeyed; 0 for none.
+        elapsed
+            seconds that the fetch took.
+        n_pages
+            pages of the site known so far.
+        """
+        return float(
+            pause_after.py_func(
+                self.delay,
+                self.small_delay,
+                self.small_site_pages,
+                self.adaptive,
+                self.max_adaptive,
+                own_delay,
+                crawl_delay,
+                elapsed,
+                n_pages,
+            )
+        )
 
-    def refusals(self, site: int) -> int:
-        """Return how many answers in a row were refusals (429, 503)."""
-        return self._refusals.get(site, 0)
+    def obeyed_crawl_delay(self, seconds: float) -> float:
+        """Return how much of a Crawl-delay is obeyed, in seconds."""
+        return min(max(seconds, 0.0), self.max_crawl_delay)
 
-    def go_on(self, site: int, crawl_delay: float | None, refusals: int) -> None:
-        """Know of a site what an earlier run of the crawl had learnt, within today's bounds."""
-        if crawl_delay is not None and self.max_crawl_delay:
-            self.set_crawl_delay(site, crawl_delay)
-        if refusals > 0:
-            self._refusals[site] = refusals
+    def back_off(self, pause: float, n_refusals: int, retry_after: float | None) -> float:
+        """Return the pause after a refusal (429, 503), in seconds.
+
+        Parameters
+        ----------
+        pause
+            seconds that the site would rest without it.
+        n_refusals
+            refusals in a row, this one included.
+        retry_after
+            seconds that the answer asked to wait; None if it did not say.
+        """
+        asked = max(pause, 1.0) * 2.0 ** min(n_refusals, 30)
+        if retry_after is not None:
+            asked = max(retry_after, 0.0)
+        return max(pause, min(asked, self.max_back_off))
+
+    def rest_of_delay(self, delay: float, since_end: float | None) -> float:
+        """Return the seconds for which a resumed crawl starts no fetch on a site with this delay.
+
+        Parameters
+        ----------
+        since_end
+            seconds since the last run ended, by the wall clock; None if that is not known, as it
+            was killed: a fetch may have ended this moment.
+        """
+        return delay - max(since_end or 0.0, 0.0)
 
     def rest_of_pause(self, pause: float, paused_until: float, now: float) -> float:
-        """Return the seconds that are left of a pause which an earlier run of the crawl kept.
+        """Return the seconds left of a pause that an earlier run of the crawl recorded.
 
         Never more than the pause had, or `max_back_off`, so that a wall clock that was set back
         stops no site for longer.
@@ -87,60 +162,3 @@ class Politeness:
             Unix times: its end, and the present.
         """
         return max(min(paused_until - now, pause, self.max_back_off), 0.0)
-
-    def rest_of_delay(self, site: int, n_pages: int, since_end: float | None) -> float:
-        """Return the seconds for which a resumed crawl starts no fetch on a site.
-
-        Parameters
-        ----------
-        n_pages
-            pages of the site known.
-        since_end
-            seconds since the last run ended, by the wall clock; None if that is not known, as it
-            was killed: a fetch may have ended this moment.
-        """
-        return self.site_delay(site, n_pages) - max(since_end or 0.0, 0.0)
-
-    def site_delay(self, site: int, n_pages: int) -> float:
-        """Return the delay of a site of which `n_pages` pages are known, in seconds."""
-        delay = self._own_delays.get(site)
-        if delay is None:
-            delay = self.delay
-            if self.small_site_delay is not None and n_pages < self.small_site_pages:
-                delay = self.small_site_delay
-        return max(delay, self._crawl_delays.get(site, 0.0))
-
-    def pause(
-        self,
-        site: int,
-        *,
-        elapsed: float = 0.0,
-        status: int = 200,
-        retry_after: float | None = None,
-        n_pages: int = 0,
-    ) -> float:
-        """Return the seconds from the end of a fetch to the earliest next start on its site.
-
-        Parameters
-        ----------
-        elapsed
-            seconds that the fetch took.
-        status
-            HTTP status; 0 when no answer came.
-        retry_after
-            seconds that the answer asked to wait; None if it did not.
-        n_pages
-            pages of the site known so far.
-        """
-        pause = self.site_delay(site, n_pages)
-        if self.adaptive:
-            pause = max(pause, min(self.adaptive * elapsed, self.max_adaptive))
-        if status in BACK_OFF_STATUSES:
-            refusals = self._refusals[site] = self._refusals.get(site, 0) + 1
-            asked = max(pause, 1.0) * 2.0 ** min(refusals, 30)
-            if retry_after is not None:
-                asked = max(retry_after, 0.0)
-            pause = max(pause, min(asked, self.max_back_off))
-        elif status:
-            self._refusals.pop(site, None)
-        return pause

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
+
 UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
 READY, DELAYED = 0, -1
 NOWHERE = 2**31 - 1
 ON_VISIT = 2**32
 BY_BEST_PAGE, BY_WAITING_PAGES, BY_CALL = 0, 1, 2
 NONE = -1
+MAX_LEASES = 255
 
 PAGE = np.dtype(
     [
@@ -28,11 +31,13 @@ PAGE = np.dtype(
         ("state", np.uint8),
         ("observed", np.uint8),
         ("rank", np.uint8),
+        ("n_leases", np.uint8),
     ],
     align=True,
 )
 """One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child; `rank`
-tells how many equals were melded into it when the page was a child of the root."""
+tells how many equals were melded into it when the page was a child of the root. A page that waits
+may be leased too, up to `MAX_LEASES` times, where it is to be fetched more than once."""
 
 SITE = np.dtype(
     [
@@ -74,3 +79,12 @@ TOTALS = np.dtype(
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]
+
+
+@njit(cache=True, inline="always")
+def wide(number: int) -> int:
+    """Return a field of a record, or a constant, as the one type of integer that kernels pass on.
+
+    For each combination of types a kernel would be compiled once more.
+    """
+    return np.int64(number)  # type: ignore[return-value]

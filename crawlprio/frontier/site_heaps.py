@@ -19,8 +19,8 @@ which gained nothing measurable.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crawlprio.compiled import njit
 from crawlprio.frontier.records import (
     DELAYED,
     KEY,
@@ -31,6 +31,7 @@ from crawlprio.frontier.records import (
     TIER,
     Entries,
     Records,
+    wide,
 )
 
 Entry = tuple[float, float, float, float]
@@ -109,15 +110,15 @@ def _sift_down(sites: Records, heap: Entries, side: int, n: int, at: int, entry:
 @njit(cache=True)
 def leave(sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Take a site out of the heap that it stands in, if any. O(log sites)."""
-    row = sites[site].position
+    row = wide(sites[site].position)
     if row == NOWHERE:
         return
     if row >= 0:
-        side = READY
+        side = wide(READY)
         totals[0].n_ready -= 1
         n = totals[0].n_ready
     else:
-        side = DELAYED
+        side = wide(DELAYED)
         totals[0].n_delayed -= 1
         n = totals[0].n_delayed
     sites[site].position = NOWHERE
@@ -139,9 +140,9 @@ def stand(
     key: float,
     tie: float,
 ) -> None:
-    """Let a site stand on a side with this entry, wherever it stood before. O(log sites)."""
+    """Place a site on a side with this entry, wherever it stood before. O(log sites)."""
     entry = (tier, key, tie, float(site))
-    row = sites[site].position
+    row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
         leave(sites, heap, totals, site)
         row = NOWHERE

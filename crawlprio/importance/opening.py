@@ -37,7 +37,7 @@ class RecordedCrawl(Repository):
 
 @dataclass(frozen=True)
 class StoreTexts:
-    """Title and text of each page of a crawl store, by its last visit; read anew each time.
+    """Title and text of each page of a crawl store, by its last visit; read again each time.
 
     Parameters
     ----------

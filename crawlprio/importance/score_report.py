@@ -9,6 +9,7 @@ import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -19,10 +20,17 @@ from crawlprio.evaluation.plots import plot_cumulative
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
+from crawlprio.orderings import ORDERINGS
 from crawlprio.ranking.pagerank import round_significant
+
+if TYPE_CHECKING:
+    from crawlprio.evaluation.figures import Panel
 
 LEAST_WIDTH = 100
 """Columns of a table at least: on a narrower terminal lines wrap, and no figure is cut."""
+
+NAME_WIDTH = max(map(len, ORDERINGS))
+"""Columns of the names of orderings, so that none is broken; import paths are."""
 
 
 def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
@@ -41,11 +49,11 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _say(console, "\nThe order of a graph's pages is judged with --order FILE.")
     if order_name is None or not ordered:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("importance", "order"):
-        table.add_column(heading, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("importance", overflow="fold")
+    table.add_column("order", overflow="fold", min_width=NAME_WIDTH)
     for heading in ("fetched", "average", *(f"{100 * mark:g} %" for mark in MARKS), "tau"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len("average"))
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
     for scored in ordered:
         rows = {order_name: scored.order, "bound": scored.bound, "random": scored.random()}
         for name, figures in rows.items():
@@ -68,10 +76,27 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
     )
 
 
-def plot_score(path: str | Path, scored: Score, order_name: str, name: str) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
+    """Print one more table of an order, numbers to the right, and what it shows."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, LEAST_WIDTH)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, heading in enumerate(headings):
+        is_number = all(_is_number(row[k]) for row in rows)
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    _say(console, caption)
+
+
+def plot_score(
+    path: str | Path, scored: Score, order_name: str, name: str, more: Sequence[Panel] = ()
+) -> None:
     """Draw the cumulative importance of the order, the bound, and the diagonal of random pages.
 
-    The score must have an order.
+    The score must have an order. With further panels, such as those of crawl models, all are drawn
+    side by side.
 
     Raises
     ------
@@ -80,6 +105,18 @@ def plot_score(path: str | Path, scored: Score, order_name: str, name: str) -> N
     """
     assert scored.order is not None
     assert scored.bound is not None
+    if more:
+        from crawlprio.evaluation.figures import Panel, plot_panels
+
+        gathered = Panel(
+            {"this order": scored.order.curve}, "Importance gathered",
+            "share of known pages fetched", f"share of their importance by {scored.importance}",
+            x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+            references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
+        )  # fmt: skip
+        title = f"{name}: {scored.fetched:,} of {scored.n_known:,} pages, {order_name}"
+        plot_panels([gathered, *more], path, title=title)
+        return
     plot_cumulative(
         {"upper-bound": scored.bound.curve, order_name: scored.order.curve},
         path,
@@ -147,11 +184,16 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
             console,
             f"{scored.n_known:,} pages count; mean {spread['mean']:.4g}, median "
             f"{spread['median']:.4g}, most {spread['most']:.4g}; {spread['zero']:.1%} have 0; the "
-            f"first 1 % of pages hold {_percent(spread['top_1_percent'])} of the total, "
-            f"{spread['total']:.6g}.",
+            f"first 1 % of pages hold {_percent(spread['top_1_percent'])} of all importance, which "
+            f"sums to {spread['total']:.6g}.",
         )
     for remark in scored.remarks:
         _say(console, remark)
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell holds a number, or the dash in place of one."""
+    return cell == "-" or cell.replace(",", "").replace(".", "").rstrip("%").isdigit()
 
 
 def _say(console: Console, text: str) -> None:

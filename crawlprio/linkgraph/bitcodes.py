@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 Words = NDArray[np.uint64]
 

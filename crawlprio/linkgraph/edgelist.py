@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.rows import gathered_rows
@@ -48,7 +48,7 @@ def read_edge_list(path: Path) -> LinkGraph:
         if path.name.lower().endswith(".gz"):
             text = gzip.decompress(text)
     except (OSError, EOFError, zlib.error) as error:
-        raise GraphError(f"{path} cannot be read ({error}); fetch or write it anew.") from error
+        raise GraphError(f"{path} cannot be read ({error}); fetch or write it again.") from error
     characters = np.frombuffer(text, dtype=np.uint8)
     sources, targets, bad_line = _parse(characters)
     if bad_line >= 0:

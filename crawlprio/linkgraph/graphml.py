@@ -49,7 +49,7 @@ def read_graphml(path: Path) -> LinkGraph:
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         raise GraphError(
-            f"{path}:{error.lineno}: this is no whole XML file ({reason}); write it anew."
+            f"{path}:{error.lineno}: not a whole XML file ({reason}); write it again."
         ) from None
     except (LookupError, ValueError) as error:
         raise GraphError(f"{path}:1: the encoding is not known ({error}); use UTF-8.") from None

@@ -59,7 +59,7 @@ def read_npz(path: Path) -> LinkGraph:
                 if name in found:
                     arrays[name] = archive[name]
     except BROKEN_FILE as error:
-        raise GraphError(f"{path} cannot be read as .npz ({error}); write it anew.") from error
+        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from error
     for name in ("indptr", "indices"):
         if name not in arrays:
             listed = ", ".join(sorted(found)) or "nothing"
@@ -132,7 +132,7 @@ def read_urls(path: Path) -> Urls | None:
         decoder.decode(b"", final=True)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise GraphError(
-            f"{path} cannot be read as gzipped UTF-8 text ({error}); write it anew or remove it."
+            f"{path} cannot be read as gzipped UTF-8 text ({error}); write it again or remove it."
         ) from error
     if b"\r" in text:
         text = bytearray(re.sub(rb"\r+(\n|$)", rb"\1", text))

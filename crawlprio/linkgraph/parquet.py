@@ -54,7 +54,7 @@ def read_parquet(path: Path) -> LinkGraph:
             return _graph_of_names(path, batches, columns)
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())
-        raise GraphError(f"{path} cannot be read as Parquet ({reason}); write it anew.") from None
+        raise GraphError(f"{path} cannot be read as Parquet ({reason}); write it again.") from None
 
 
 def _columns(path: Path, pyarrow: Any, schema: Any) -> tuple[str, str]:

@@ -9,9 +9,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.linkgraph.sites import Habits, SiteLinks, Sites
 
 Ints = NDArray[np.int32]

@@ -34,7 +34,7 @@ class Habits(NamedTuple):
     sibling
         Probability that a page hangs beside its model, not below it.
     new_length
-        Probability that the number of links to write is drawn anew, not that of the model.
+        Probability that the number of links to write is drawn afresh, not that of the model.
     tail
         Exponent of the power law of that number, above 2.
     longest

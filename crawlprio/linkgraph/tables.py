@@ -64,7 +64,7 @@ def read_csv(path: Path) -> LinkGraph:
         except csv.Error as error:
             raise GraphError(
                 f"{path}:{records.line_num}: this is no CSV as of RFC 4180 ({error}); "
-                "write it anew."
+                "write it again."
             ) from None
     return links.graph()
 
@@ -93,7 +93,7 @@ def read_jsonl(path: Path) -> LinkGraph:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise GraphError(
-                    f"{path}:{number}: this line is no JSON ({error}); write it anew."
+                    f"{path}:{number}: this line is not JSON ({error}); write it again."
                 ) from None
             if not isinstance(record, dict):
                 raise GraphError(f"{path}:{number}: expected a JSON object with source and target.")
@@ -125,7 +125,7 @@ def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise GraphError(f"{path}:{number}: this line is not UTF-8; write it anew.") from None
+            raise GraphError(f"{path}:{number}: not valid UTF-8; save it as UTF-8.") from None
 
 
 def _columns(path: Path, header: list[str]) -> tuple[int, int]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.bitcodes import (
     CODE_NAMES,

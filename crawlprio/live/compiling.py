@@ -1,40 +1,19 @@
-"""Compiles what a crawl runs before it starts, and says so on a terminal where that takes a while.
-
-It knows the frontier and the orderings; no Scrapy.
-"""
+"""Compiles, on tiny inputs, what a crawl runs, or everything."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Timer
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
-from crawlprio.frontier import Frontier
+from crawlprio import compiled
+from crawlprio.frontier import CompiledFrontier
+from crawlprio.linkgraph.urls import Urls
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
-
-PATIENCE_SECONDS = 1.0
-
-
-@contextmanager
-def saying_that_it_compiles() -> Iterator[None]:
-    """Say on the terminal that something is compiled, if what is inside takes over a second."""
-    timer = Timer(
-        PATIENCE_SECONDS,
-        lambda: print("crawlprio: compiling, which is done once ...", file=sys.stderr, flush=True),
-    )
-    timer.daemon = True
-    if sys.stderr.isatty():
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def compile_frontier(*, with_ranks: bool) -> None:
@@ -48,6 +27,7 @@ def compile_frontier(*, with_ranks: bool) -> None:
     with_ranks
         PageRank too, for orderings that compute it.
     """
+    compiled.load()
     pieces(b"<p>" * SMALL)
     table = HashTable()
     table.add_run(range(1000), 0)
@@ -59,7 +39,7 @@ def compile_frontier(*, with_ranks: bool) -> None:
         pages = PageTable()
         site = pages.site("")
         pages.add("seed", "seed", site)
-        frontier = Frontier(make_ordering(name, options), pages)
+        frontier = CompiledFrontier(make_ordering(name, options), pages)
         frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
         for now in (0.0, 1.0, 2.0):
             page = frontier.next_page(now)
@@ -69,3 +49,55 @@ def compile_frontier(*, with_ranks: bool) -> None:
             frontier.release(page)
         frontier.next_page(2.0)
         frontier.add(frontier.next_page(3.0), 1)
+
+
+def compile_all() -> None:
+    """Compile, or load from numba's cache, all that crawls and commands run. Some 40 s."""
+    compile_frontier(with_ranks=True)
+    pages = PageTable()
+    for page in "ab":
+        pages.add(page, page, pages.site(""))
+    bounded = CompiledFrontier(make_ordering("breadth-first"), pages, max_waiting=1)
+    bounded.observe(Visit(NO_PAGE, np.array([0, 1], dtype=np.int32)))
+    bounded.finish(0)
+    with tempfile.TemporaryDirectory() as folder:
+        _compile_graphs(Path(folder))
+    _compile_simulations()
+
+
+def _compile_graphs(folder: Path) -> None:
+    """Compile what reads, makes and judges link graphs."""
+    from crawlprio.evaluation import BacklinksSeen, depth_from_seeds, limited_buffer, pagerank_seen
+    from crawlprio.importance import importance_of
+    from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+    from crawlprio.linkgraph.synthetic import synthetic_web, twin
+
+    (folder / "edges.txt").write_text(
+        "".join(f"{page} {page + 1}\n{page} 0\n" for page in range(9))
+    )
+    graph = read_graph(folder / "edges.txt")
+    (folder / "one.graph").write_bytes(b"\x80")
+    (folder / "one.properties").write_text("nodes=1\narcs=0\n")
+    read_graph(folder / "one.graph")
+    urls = [f"http://a.example/{page}" for page in range(graph.n_pages)]
+    sites = np.arange(graph.n_pages, dtype=np.int32) % 2
+    write_npz(LinkGraph(graph.indptr, graph.indices, sites, urls), folder / "graph.npz")
+    graph = read_graph(folder / "graph.npz")
+    assert isinstance(graph.urls, Urls)
+    graph.urls.find(urls[1])
+    graph.subgraph(graph.neighbourhood([0])).between_sites()
+    for importance in ("cho-pagerank", "remote-pagerank", "backlinks", "harmonic", "hubs"):
+        importance_of(graph, importance)
+    twin(synthetic_web(60, 3))
+    order = np.arange(graph.n_pages, dtype=np.int32)
+    depth_from_seeds(graph, [0])
+    values = pagerank_seen(graph, order)
+    limited_buffer(order, values, [0.5], BacklinksSeen(graph))
+
+
+def _compile_simulations() -> None:
+    """Compile what simulates crawls, with and without a clock."""
+    from crawlprio.simulator import compile_kernels
+
+    compile_kernels()
+    compile_kernels(in_time=True)

@@ -1,4 +1,4 @@
-"""Scrapy's downloader without the queues and delays of its own; it must not know sites or delays.
+"""Scrapy's downloader without the queues and delays of its own.
 
 `PolitenessMiddleware` lets a fetch through when its site may be fetched from, so that nothing is
 left to wait for here.
@@ -6,6 +6,7 @@ left to wait for here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
@@ -50,6 +51,15 @@ class Downloader(StockDownloader):
         super().__init__(crawler)
         self.at_once = any(isinstance(mw, FetchGate) for mw in self.middleware.middlewares)
         self.observers: list[FetchObserver] = []
+        self.is_filled: Callable[[], bool] = lambda: False
+
+    def needs_backout(self) -> bool:
+        """Whether as much is fetched, or waits for its site's time, as may be at once.
+
+        Scrapy's own downloader holds what waits for its site's time; here it waits in the frontier,
+        which `is_filled` asks.
+        """
+        return super().needs_backout() or self.is_filled()
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:  # type: ignore[override]
         """Fetch a page through the middlewares; what they make of it is the result."""
@@ -88,7 +98,7 @@ class Downloader(StockDownloader):
 
 
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
-    """Let an observer be told of fetches: directly, or by signals under another downloader.
+    """Tell an observer of fetches: directly, or by signals under another downloader.
 
     A signal costs some 10 µs for each receiver.
     """
@@ -100,3 +110,13 @@ def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
     connect(observer.fetch_started, signal=signals.request_reached_downloader)
     connect(observer.fetch_answered, signal=signals.response_downloaded)
     connect(observer.fetch_ended, signal=signals.request_left_downloader)
+
+
+def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool]) -> None:
+    """Have the engine told that the downloader is full whenever `is_filled` says so.
+
+    Nothing happens under a downloader that is not crawlprio's.
+    """
+    downloader = crawler.engine.downloader
+    if isinstance(downloader, Downloader):
+        downloader.is_filled = is_filled

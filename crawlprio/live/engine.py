@@ -7,32 +7,32 @@ process exit with an error. A test fails first if one of these private names cha
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Set
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.pipelines.media import MediaPipeline
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import load_object
+from twisted.internet.defer import Deferred
 
-from crawlprio.errors import CrawlprioError
 from crawlprio.live.logformatter import QuietLogFormatter
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.utils.asyncio import CallLaterResult
-
-logger = logging.getLogger("crawlprio")
-
-_refused: WeakSet[Crawler] = WeakSet()
+    from twisted.python.failure import Failure
 
 _NOBODY: dict[object, list[object]] = {}
 
@@ -72,16 +72,60 @@ class EngineAlarm:
 
 
 def wake(crawler: Crawler) -> None:
-    """Let the engine ask the scheduler for requests soon."""
+    """Make the engine ask the scheduler for requests soon."""
     slot = crawler.engine._slot
     if slot is not None and slot.closing is None:
         slot.nextcall.schedule()
 
 
-def requests_in_progress(crawler: Crawler) -> Set[Request]:
-    """Return the requests handed out that are not done with, callback and items included."""
-    slot = crawler.engine._slot
-    return slot.inprogress if slot is not None else frozenset()
+def watch_requests(
+    crawler: Crawler,
+    *,
+    outcome: Callable[[Request, Response | Request | Failure], None],
+    done: Callable[[Request], None],
+) -> None:
+    """Have it told what becomes of each request that the engine takes from the scheduler.
+
+    Parameters
+    ----------
+    outcome
+        is called with what the downloader and its middlewares made of a request, before the engine
+        sees that: a response or failure for the spider, or another request to schedule.
+    done
+        is called when the engine is done with a request: its callback has ended, the requests that
+        it yielded are scheduled, its items have gone through the pipelines.
+
+    Notes
+    -----
+    To be called once the engine has its slot: from the scheduler's `open`, at the earliest.
+    """
+    engine = crawler.engine
+    assert engine._slot is not None
+    engine._slot.inprogress = _InProgress(done)
+    fetch = engine.downloader.fetch
+
+    def fetch_watched(request: Request, *args: Any) -> Any:
+        def tell(result: Any) -> Any:
+            outcome(request, result)
+            return result
+
+        # A downloader of the project's own need not return a Deferred.
+        fetched: Any = fetch(request, *args)
+        return fetched.addBoth(tell) if isinstance(fetched, Deferred) else tell(fetched)
+
+    setattr(engine.downloader, "fetch", fetch_watched)  # noqa: B010
+
+
+class _InProgress(set["Request"]):
+    """The engine's set of requests in progress, which tells when one is taken out."""
+
+    def __init__(self, done: Callable[[Request], None]) -> None:
+        super().__init__()
+        self._done = done
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._done(request)
 
 
 def items_are_taken(crawler: Crawler, but_by: type) -> bool:
@@ -115,7 +159,7 @@ def is_listened_to(crawler: Crawler, signal: object) -> bool:
 
 
 def silence_downloader_delays(crawler: Crawler) -> None:
-    """Let the stock downloader add no delay or jitter of its own to those of crawlprio."""
+    """Switch off the delays and the jitter of the stock downloader."""
     downloader: Any = crawler.engine.downloader
     downloader._delay = 0.0
     downloader._jitter = 0.0
@@ -132,32 +176,66 @@ def silence_slot_delay(crawler: Crawler, request: Request) -> None:
         slot.delay = 0.0
 
 
-def refuse_to_start(crawler: Crawler, error: CrawlprioError) -> CloseSpider:
-    """Log why a crawl cannot start; return the exception that then ends it, to be raised.
+def refusal() -> CloseSpider:
+    """Return the exception that ends a crawl at its start, to be raised when the spider is opened.
 
-    It may be raised when the spider is opened, or the scheduler. Scrapy closes the spider in good
-    order. A crawler that ends without a spider counts as not having started, so that the command
-    exits with an error. Only the first refusal of a crawler is logged.
+    Scrapy then closes the spider in good order.
     """
-    _report(crawler, error)
     return CloseSpider("crawlprio_refused")
 
 
-def stop_crawl(crawler: Crawler, error: CrawlprioError) -> None:
-    """Log why a crawl cannot go on, and close its spider; the command exits with an error."""
-    if _report(crawler, error):
-        deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))
+def close_spider(crawler: Crawler) -> None:
+    """Close the spider of a crawl that cannot go on."""
+    deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))
 
 
-def _report(crawler: Crawler, error: CrawlprioError) -> bool:
-    """Log the first error of a crawl and let it end without a spider; return whether it is that."""
-    if crawler in _refused:
-        return False
-    _refused.add(crawler)
-    logger.error("%s", error)
+def exit_with_error(crawler: Crawler) -> None:
+    """Make the command that runs a crawler exit with an error once its spider is closed.
+
+    To Scrapy a crawler that ends without a spider has not started.
+    """
 
     def forget_spider() -> None:
         crawler.spider = None
 
     crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
-    return True
+
+
+def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
+    """Have it told of each request that a media pipeline makes, before it is made.
+
+    Their URLs come from items, and so from pages; other requests that bypass the scheduler are made
+    by a project's own code.
+    """
+    for pipeline in getattr(crawler.engine.scraper.itemproc, "middlewares", ()):
+        if isinstance(pipeline, MediaPipeline):
+            modify = pipeline._modify_media_request
+
+            def modify_noted(request: Request, modify: Any = modify) -> None:
+                modify(request)
+                note(request)
+
+            setattr(pipeline, "_modify_media_request", modify_noted)  # noqa: B010
+
+
+def uses_spider_middleware(crawler: Crawler, path: str) -> bool:
+    """Return whether Scrapy calls the `process_spider_output` of a class, given by import path.
+
+    Scrapy leaves a middleware out without an error where it cannot mix its kind with another.
+    """
+    middleware = crawler.get_spider_middleware(load_object(path))
+    methods = crawler.engine.scraper.spidermw.methods["process_spider_output"]
+    return middleware is not None and middleware.process_spider_output in methods
+
+
+_PROGRAMS = frozenset({"scrapy", "scrapy.exe", "scrapy.cmdline"})
+_INSPECTIONS = frozenset({"bench", "check", "fetch", "parse", "shell", "view"})
+
+
+def is_inspection() -> bool:
+    """Return whether this process runs a command of Scrapy's that looks at pages, not a crawl."""
+    # Scrapy has taken the name of its command out of sys.argv by now.
+    words = [Path(word).name for word in sys.orig_argv]
+    at = next((at for at, word in enumerate(words) if word in _PROGRAMS), len(words))
+    command = next((word for word in words[at + 1 :] if not word.startswith("-")), "")
+    return command in _INSPECTIONS

@@ -12,7 +12,7 @@ _n_crawls = 0
 
 
 def crawl_begins() -> None:
-    """Let the collector pass over what is loaded by now, and look less often at what is new.
+    """Make the collector pass over what is loaded by now, and look less often at what is new.
 
     A full collection that goes through what is loaded would hold the event loop for a tenth of a
     second, every few seconds. And each page leaves some cycles behind: at Python's own threshold of
@@ -29,7 +29,7 @@ def crawl_begins() -> None:
 
 
 def crawl_ends() -> None:
-    """Let the collector be as it was, once the last crawl has ended."""
+    """Restore the collector once the last crawl has ended."""
     global _n_crawls
     _n_crawls -= 1
     if _n_crawls == 0:

@@ -23,9 +23,9 @@ _CANONICAL = re.compile(
 class Identities:
     """Gives requests and links the text under which the page table knows their page.
 
-    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash
-    and has no user name and password;
-    any other request by its fingerprint. With another fingerprinter all are known by fingerprint.
+    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash;
+    any other request, and one with a user name in its URL, by its fingerprint. A link is known
+    without user name and password. With another fingerprinter all are known by fingerprint.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -36,12 +36,16 @@ class Identities:
         """Return the identity of the page that a plain link to `url` means."""
         if not self._by_url:
             return self.of_request(Request(url))
-        return url if _CANONICAL.fullmatch(url) else canonicalize_url(without_credentials(url))
+        if "/." not in url and _CANONICAL.fullmatch(url):
+            return url
+        return canonicalize_url(without_credentials(url))
 
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""
-        if self._by_url and request.method == "GET" and not request.body:
-            return self.of_url(request.url)
+        url = request.url
+        is_plain = request.method == "GET" and not request.body
+        if self._by_url and is_plain and without_credentials(url) == url:
+            return self.of_url(url)
         return "fingerprint:" + self._fingerprinter.fingerprint(request).hex()
 
 

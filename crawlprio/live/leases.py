@@ -1,64 +1,98 @@
-"""Requests that are handed out, each under a lease until its callback is done.
+"""What may become of a request that is handed out: one table of states and events.
 
-Nothing here decides an order, reads a clock or knows the frontier.
+====================  ================================  ========================================
+state                 event                             what happens
+====================  ================================  ========================================
+`HANDED_OUT`          its fetch starts                  `FETCHING`
+`FETCHING`            its fetch ends                    `HANDED_OUT`; others may still replace it
+`HANDED_OUT`          an answer or failure is for the   `ANSWERED`; the site waits for the
+                      spider                            callback, but not longer than `PATIENCE`
+any before            the site was busy after all       given back: its page waits where it was
+any before            a middleware returns a request    retry: its page waits again, with the new
+                      for the same page, to be fetched  request, with the key it had; no visit
+                      again
+any before            a middleware returns any other    redirect: the new request waits on its
+                      request                           own; a visit with its page as the one link
+`ANSWERED`            the callback takes too long       its site may go on; the lease stays
+`ANSWERED`            the callback says all it has to   the visit is observed, and not again
+any                   Scrapy is done with the request   the visit is observed, the lease ends
+====================  ================================  ========================================
+
+Whatever else a request does (a callback that yields it again, a second request for its page) is a
+request of its own, which waits beside it. So each lease ends exactly once, and what waits for a
+page never depends on what becomes of its leases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, KeysView
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
 
 from scrapy import Request
 
-from crawlprio.pages import Visit
+from crawlprio.frontier.protocol import Handout
+from crawlprio.items import LinkPairs
+
+
+class State(Enum):
+    """How far a request that is handed out has come."""
+
+    HANDED_OUT = auto()
+    FETCHING = auto()
+    ANSWERED = auto()
 
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """A request that was handed out.
+    """A request that is handed out.
 
     Parameters
     ----------
-    request, page
-        the request, and the page that it fetches.
+    request, handout
+        the request, and what the frontier handed out.
+    identity
+        the text by which its page is known.
     dont_filter
         what the request said when it was handed out.
-    is_link
-        whether the page waited as a plain link, so that no request of it is saved.
+    state
+        how far it has come.
     started_at, ended_at
-        when its fetch started and ended, monotonic seconds; None until then.
+        monotonic times of its fetch; None until then.
     fetched_at
         Unix time at which its fetch ended.
     status
         HTTP status of the answer; 0 until there is one.
-    in_callback
-        whether an answer has reached the spider.
-    given_back
-        whether it comes back because its site was busy otherwise.
+    is_given_back
+        whether it comes back because its site was busy after all.
     holds_site
-        whether its site still counts it as a lease.
-    observed
-        whether a visit was made of it.
-    unscheduled
-        requests that its callback yielded and that have not come to the scheduler yet.
-    conclusion
-        makes the visit of it; None until its callback is done.
+        whether its site still waits for it.
+    answered_at, progressed_at
+        ticks of the event loop at which it was answered, and at which its callback last yielded.
+    pairs
+        makes what its page says, for its visit; None until its callback has begun.
+    is_observed
+        whether its visit was observed before its callback ended.
+    error
+        why there is no page, in a word or two.
     """
 
     request: Request
-    page: int
+    handout: Handout
+    identity: str
     dont_filter: bool
-    is_link: bool = False
+    state: State = State.HANDED_OUT
     started_at: float | None = None
     ended_at: float | None = None
     fetched_at: float = 0.0
     status: int = 0
-    in_callback: bool = False
-    given_back: bool = False
+    is_given_back: bool = False
     holds_site: bool = True
-    observed: bool = False
-    unscheduled: set[Request] = field(default_factory=set)
-    conclusion: Callable[[], Visit] | None = None
+    answered_at: int = 0
+    progressed_at: int = 0
+    pairs: Callable[[], LinkPairs] | None = None
+    is_observed: bool = False
+    error: str = ""
 
     @property
     def elapsed(self) -> float:
@@ -69,11 +103,11 @@ class Lease:
 
 
 class Leases:
-    """The leases of a crawl, by request: as many as fetches in flight and busy callbacks."""
+    """The leases of a crawl by request: as many as fetches in flight and busy callbacks."""
 
     def __init__(self) -> None:
         self._leases: dict[Request, Lease] = {}
-        self._sources: dict[Request, Lease] = {}
+        self._replacements: dict[Request, Lease] = {}
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -81,9 +115,8 @@ class Leases:
     def __iter__(self) -> Iterator[Lease]:
         return iter(list(self._leases.values()))
 
-    @property
-    def requests(self) -> KeysView[Request]:
-        return self._leases.keys()
+    def __contains__(self, request: Request) -> bool:
+        return request in self._leases
 
     def of(self, request: Request) -> Lease | None:
         """Return the lease of a request that is handed out."""
@@ -92,40 +125,14 @@ class Leases:
     def begin(self, lease: Lease) -> None:
         self._leases[lease.request] = lease
 
-    def end(self, lease: Lease) -> bool:
-        """Forget a lease; return whether it was one still."""
-        for request in lease.unscheduled:
-            del self._sources[request]
-        lease.unscheduled.clear()
-        return self._leases.pop(lease.request, None) is not None
+    def end(self, request: Request) -> Lease | None:
+        """Forget the lease of a request and return it; None if it has ended."""
+        return self._leases.pop(request, None)
 
-    def expect(self, lease: Lease, request: Request) -> None:
-        """Note that the callback of a lease has yielded a request, which will be scheduled."""
-        if request not in self._sources:
-            lease.unscheduled.add(request)
-            self._sources[request] = lease
+    def replace(self, lease: Lease, by: Request) -> None:
+        """Note that a middleware returned another request, which is about to be scheduled."""
+        self._replacements[by] = lease
 
-    def scheduled(self, request: Request) -> Lease | None:
-        """Note that a request has come; return the lease whose callback yielded it, if one did."""
-        lease = self._sources.pop(request, None)
-        if lease is not None:
-            lease.unscheduled.discard(request)
-        return lease
-
-    def retried_by(self, request: Request, page: int) -> Lease | None:
-        """Return the lease whose fetch failed and which a request means to fetch once more."""
-        times = request.meta.get("retry_times", 0)
-        for lease in self._leases.values():
-            if lease.page == page and not lease.in_callback and not lease.observed:
-                return lease if times > lease.request.meta.get("retry_times", 0) else None
-        return None
-
-    def redirected_to(self, request: Request) -> Lease | None:
-        """Return the lease that was answered by a redirect to a request."""
-        urls = request.meta.get("redirect_urls")
-        if not urls:
-            return None
-        for lease in self._leases.values():
-            if lease.request.url == urls[-1] and not lease.in_callback and not lease.observed:
-                return lease
-        return None
+    def replaced_by(self, request: Request) -> Lease | None:
+        """Return the lease of the request that this one replaces, the first time it is asked."""
+        return self._replacements.pop(request, None) if self._replacements else None

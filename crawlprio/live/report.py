@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
+from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
-from crawlprio.live.job import Job, failure_of
-from crawlprio.live.virtual import VirtualWeb
+from crawlprio.live.crawl import Crawl
+from crawlprio.live.figures import Figures
+from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.orderings import make_ordering
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
     from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import AsyncioLoopingCall
+    from twisted.internet.task import LoopingCall
+
+    from crawlprio.live.virtual import VirtualWeb
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +33,14 @@ COMPARED = ("breadth-first", "random")
 """The orderings that a crawl of a known web is held against."""
 
 
-_CHOSEN = frozenset({"out-of-scope", "nofollow", "not-html"})
+BUDGETS = {
+    "site-budget": "CRAWLPRIO_MAX_PAGES_PER_SITE",
+    "domain-budget": "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
+    "pattern-budget": "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
+}
+"""The settings that cut a crawl, by the names under which `crawlprio/refused/` counts the links."""
+
+_CHOSEN = frozenset({"out-of-scope", "nofollow", "extension"})
 """What a crawl leaves out by its own scope, and which the table does not name."""
 
 
@@ -43,12 +54,13 @@ class CrawlReport:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._crawl = Crawl.of(crawler)
         self._started_at = 0.0
         self._progress: Progress | None = None
         self._task: TaskID | None = None
-        self._ticker = create_looping_call(self._tick)
+        self._ticker: AsyncioLoopingCall | LoopingCall | None = None
         crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
+        self._crawl.on_close(self._crawl_ends)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> CrawlReport:
@@ -56,10 +68,13 @@ class CrawlReport:
 
     def _spider_opened(self) -> None:
         self._started_at = monotonic()
-        if failure_of(self._crawler) is not None:
+        if not self._crawl.is_running:
             return
-        if not (self._crawler.settings.getbool("CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
+        if not (read_setting(self._crawler.settings, "CRAWLPRIO_PROGRESS") and sys.stderr.isatty()):
             return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -69,82 +84,106 @@ class CrawlReport:
         )
         self._task = self._progress.add_task("crawling")
         self._progress.start()
+        self._ticker = create_looping_call(self._tick)
         self._ticker.start(0.5)
 
     def _tick(self) -> None:
         assert self._progress is not None
         assert self._task is not None
-        job = Job.of(self._crawler)
-        rate = _per_second(job, monotonic() - self._started_at)
+        crawl = self._crawl
+        figures, n_waiting = crawl.recorder.figures, len(crawl.frontier or ())
+        rate = _per_second(figures, monotonic() - self._started_at)
         self._progress.update(
             self._task,
             description=(
-                f"{job.n_visits:,} pages fetched, {len(job.frontier):,} waiting on "
-                f"{job.pages.n_sites:,} sites, {rate:.0f} pages/s"
+                f"{figures.n_visits:,} pages fetched, {n_waiting:,} waiting on "
+                f"{crawl.recorder.pages.n_sites:,} sites, {rate:.0f} pages/s"
             ),
         )
 
-    def _spider_closed(self, reason: str) -> None:
+    def _crawl_ends(self, reason: str) -> None:
         elapsed = monotonic() - self._started_at
-        if self._progress is not None:
+        if self._progress is not None and self._ticker is not None:
             self._ticker.stop()
             self._progress.stop()
-        virtual = VirtualWeb.of(self._crawler)
-        try:
-            if failure_of(self._crawler) is None:
-                self._report(elapsed, reason, virtual)
-        finally:
-            if virtual is not None:
-                virtual.stop()
+        if self._crawl.is_running:
+            self._report(elapsed, reason)
 
-    def _report(self, elapsed: float, reason: str, virtual: VirtualWeb | None) -> None:
-        job = Job.of(self._crawler)
-        figures = self._figures(job, elapsed, reason)
+    def _report(self, elapsed: float, reason: str) -> None:
+        figures = self._figures(elapsed, reason)
         for name, value in figures.items():
             self._crawler.stats.set_value(f"crawlprio/{name.replace(' ', '_')}", value)
         rows = [(name, _shown(value)) for name, value in figures.items()]
-        logger.info("Crawl report:\n%s", "\n".join(f"  {name}: {value}" for name, value in rows))
-        console = _Console(quiet=not self._crawler.settings.getbool("CRAWLPRIO_PRINT"))
+        is_printed = read_setting(self._crawler.settings, "CRAWLPRIO_PRINT")
+        if not is_printed:
+            lines = "\n".join(f"  {name}: {value}" for name, value in rows)
+            logger.info("Crawl report:\n%s", lines)
+            if self._crawl.web is None:
+                return
+        from rich.table import Table
+        from rich.text import Text
+
+        from crawlprio.live.console import PatientConsole
+
+        console = PatientConsole(quiet=not is_printed)
         table = Table(show_header=False)
+        table.add_column()
+        table.add_column(overflow="fold")
         for name, shown in rows:
-            table.add_row(name, shown)
+            table.add_row(name, Text(shown))
         console.print(table)
-        if virtual is not None:
+        if self._crawl.web is not None:
             try:
-                self._judge(job, virtual, console)
+                self._judge(self._crawl.web, console)
             except (CrawlprioError, OSError) as error:
                 logger.error("The crawl cannot be judged: %s", error)
 
-    def _figures(self, job: Job, elapsed: float, reason: str) -> dict[str, str | float]:
+    def _figures(self, elapsed: float, reason: str) -> dict[str, str | float]:
         """What the end table shows: counts, seconds and pages per second."""
+        crawl = self._crawl
+        counts, pages, store = crawl.recorder.figures, crawl.recorder.pages, crawl.recorder.store
         figures: dict[str, str | float] = {
-            "ordering": job.config.ordering_name,
-            "ended because": reason,
-            "pages fetched": job.n_visits,
-            "unique pages": job.n_unique,
-            "failed": job.n_failed,
-            "sites fetched from": job.n_sites_visited,
-            "sites known": job.pages.n_sites,
-            "pages known": len(job.pages),
-            "links": job.n_links,
-            "pages per second": round(_per_second(job, elapsed), 1),
+            "ordering": crawl.config.ordering_name,
+            "ended because": self._why_ended(reason),
+            "pages fetched": counts.n_visits,
+            "unique pages": counts.n_unique,
+            "failed": counts.n_failed,
+            "sites fetched from": counts.n_sites,
+            "sites known": pages.n_sites,
+            "pages known": len(pages),
+            "links": counts.n_links,
+            "pages per second": round(_per_second(counts, elapsed), 1),
         }
-        if job.resumed:
-            figures["pages fetched in earlier runs"] = job.n_visits_before
-        if job.config.max_waiting is not None:
-            figures["pages waiting"] = len(job.frontier)
-            figures["pages dropped"] = job.frontier.n_dropped
+        if crawl.recorder.resumes:
+            figures["pages fetched in earlier runs"] = counts.n_before
+        queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None
+        if queue is not None and crawl.config.max_waiting is not None:
+            figures["pages waiting"] = len(queue)
+            figures["pages dropped"] = queue.n_dropped
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)
-        if job.frontier.hot_queue is not None:
-            figures["pages on the topic"] = job.frontier.hot_queue.n_hot
+        if queue is not None and queue.hot_queue is not None:
+            figures["pages on the topic"] = queue.hot_queue.n_hot
         refused = self._refused()
         if refused:
             figures["refused"] = refused
-        if job.store is not None:
-            figures["recorded in"] = str(job.store.path)
+        if store is not None:
+            figures["recorded in"] = str(store.path)
         return figures
+
+    def _why_ended(self, reason: str) -> str:
+        """Scrapy's reason, and which settings kept the crawl from going further."""
+        cuts = []
+        for budget, setting in BUDGETS.items():
+            n_links = self._crawler.stats.get_value(f"crawlprio/refused/{budget}", 0)
+            if n_links:
+                cuts.append(f"{n_links:,} links refused by {setting}")
+        frontier = self._crawl.frontier
+        if isinstance(frontier, LocalFrontier) and frontier.queue.n_dropped:
+            n_dropped = frontier.queue.n_dropped
+            cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
+        return "; ".join([reason, *cuts])
 
     def _refused(self) -> str:
         """What was not fetched, or not read to its end, for its own sake: reasons and counts."""
@@ -156,21 +195,25 @@ class CrawlReport:
         shown = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{reason} {count:,}" for reason, count in shown if reason not in _CHOSEN)
 
-    def _judge(self, job: Job, virtual: VirtualWeb, console: Console) -> None:
+    def _judge(self, virtual: VirtualWeb, console: Console) -> None:
         """Hold the crawl against other orderings with as many pages, in figures and a picture."""
+        from rich.table import Table
+        from rich.text import Text
+
         from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
         from crawlprio.evaluation.plots import plot_cumulative
         from crawlprio.simulator import crawl_order
 
-        graph, ranks = virtual.graph, virtual.ranks
-        seeds = [page for page in map(virtual.page, job.seed_urls) if page >= 0]
+        graph, ranks, recorder = virtual.graph, virtual.ranks, self._crawl.recorder
+        urls_of = recorder.pages.urls
+        seeds = [page for page in map(virtual.page, urls_of(recorder.seeds)) if page >= 0]
         if not seeds:
             logger.error("No seed is a page of the %s: the crawl cannot be judged.", virtual.name)
             return
         within = reachable(graph, seeds)
         n_reachable = int(np.count_nonzero(within))
-        fetched = dict.fromkeys(map(virtual.page, job.fetched_urls()))
-        ours = job.config.ordering_name
+        fetched = dict.fromkeys(map(virtual.page, urls_of(recorder.figures.visited)))
+        ours = self._crawl.config.ordering_name
         counted = [page for page in fetched if page >= 0 and within[page]]
         orders = {ours: np.array(counted, dtype=np.int32)}
         budget = len(orders[ours])
@@ -179,39 +222,31 @@ class CrawlReport:
                 orders[name] = crawl_order(graph, seeds, make_ordering(name), budget=budget)
         orders["upper-bound"] = best_order(ranks, within)[:budget]
         shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
-        console.print(f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:")
+        console.print(
+            f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:", markup=False
+        )
         table = Table()
         table.add_column("pages chosen by")
         table.add_column("share of all PageRank", justify="right")
         for name, gathered in shares.items():
             of_crawl = " (this crawl)" if name == ours else ""
-            table.add_row(f"{name}{of_crawl}", f"{gathered[-1]:.1%}" if budget else "-")
+            table.add_row(Text(f"{name}{of_crawl}"), f"{gathered[-1]:.1%}" if budget else "-")
         console.print(table)
-        plot = self._crawler.settings.get("CRAWLPRIO_PLOT")
-        if plot and plot != "None":
+        plot = read_setting(self._crawler.settings, "CRAWLPRIO_PLOT")
+        if plot is not None:
             plot_cumulative(
                 {name: curve(gathered, n_pages=n_reachable) for name, gathered in shares.items()},
                 plot,
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
-            console.print(f"The curves as a picture: {plot}")
+            console.print(f"The curves as a picture: {plot}", markup=False)
 
 
-def _per_second(job: Job, elapsed: float) -> float:
+def _per_second(figures: Figures, elapsed: float) -> float:
     """Pages fetched per second in this run."""
-    return (job.n_visits - job.n_visits_before) / max(elapsed, 1e-9)
+    return (figures.n_visits - figures.n_before) / max(elapsed, 1e-9)
 
 
 def _shown(value: str | float) -> str:
     """A figure as people read it."""
     return value if isinstance(value, str) else f"{value:,}"
-
-
-class _Console(Console):
-    """A console whose reader may go away, as `| head` does: rich would end the engine half-way."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -1,49 +1,88 @@
-"""The requests that wait for their page to be handed out: in the job directory, or else in memory.
-
-Nothing here decides an order, or knows how requests are written.
-"""
+"""The requests that wait for their page to be handed out: in the job directory, else in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Protocol
 
-from scrapy import Request
+from crawlprio.live.recorder import SavedRequest
+
+_Waiting = tuple[int, int, int | None, object]
+
+
+class SavedRequests(Protocol):
+    """Where saved requests are read from."""
+
+    def saved(self, number: int) -> bytes: ...
+
+    def saved_of(self, page: int) -> list[SavedRequest]: ...
 
 
 class WaitingRequests:
-    """Keeps one request for a page; one that is saved takes a byte of memory for each page known.
+    """Keeps requests by page: larger priority first, then older.
 
-    Parameters
-    ----------
-    load
-        returns the saved request of a page, None if there is none.
+    A saved request that is the only one of its page takes a byte of memory for each page known.
     """
 
-    def __init__(self, load: Callable[[int], Request | None]) -> None:
-        self._load = load
-        self._in_memory: dict[int, Request] = {}
-        self._saved = bytearray()
+    def __init__(self, saved: SavedRequests, priority_of: Callable[[bytes], int]) -> None:
+        self._saved = saved
+        self._priority_of = priority_of
+        self._heaps: dict[int, list[_Waiting]] = {}
+        self._alone = bytearray()
+        self._n_added = 0
+        self.n_more = 0
+        """Requests that wait behind another of their page."""
 
-    def __contains__(self, page: int) -> bool:
-        return page in self._in_memory or self._is_saved(page)
+    def has(self, page: int) -> bool:
+        """Return whether a request waits for a page."""
+        return page in self._heaps or self._is_alone(page)
 
-    def hold(self, page: int, request: Request, *, saved: bool = False) -> None:
-        """Keep the request of a page, in memory unless it is saved."""
-        if not saved:
-            self._in_memory[page] = request
-            return
-        if page >= len(self._saved):
-            self._saved.extend(bytes(max(page + 1, 2 * len(self._saved)) - len(self._saved)))
-        self._saved[page] = 1
+    def add(self, page: int, priority: int, request: object | None, number: int | None) -> None:
+        """Keep one more request of a page; None stands for the saved one of this number."""
+        heap = self._heaps.setdefault(page, [])
+        if self._is_alone(page):
+            self._alone[page] = 0
+            saved = self._saved.saved_of(page)[0]
+            self._push(heap, self._priority_of(saved.request), None, saved.number)
+        self.n_more += bool(heap)
+        self._push(heap, priority, request, number)
 
-    def pop(self, page: int) -> Request | None:
-        """Return the request of a page, and keep it no more; None if there is none."""
-        request = self._in_memory.pop(page, None)
-        if self._is_saved(page):
-            self._saved[page] = 0
-            if request is None:
-                request = self._load(page)
-        return request
+    def add_saved(self, page: int) -> None:
+        """Keep the saved request of a page that has no other, waiting or under way."""
+        if page >= len(self._alone):
+            room = max(page + 1, 2 * len(self._alone)) - len(self._alone)
+            self._alone.extend(bytes(room))
+        self._alone[page] = 1
 
-    def _is_saved(self, page: int) -> bool:
-        return page < len(self._saved) and self._saved[page] == 1
+    def pop(self, page: int) -> tuple[object | None, int | None]:
+        """Return the first request of a page and its number if it is saved; None for neither."""
+        if self._is_alone(page):
+            self._alone[page] = 0
+            saved = self._saved.saved_of(page)[0]
+            return saved.request, saved.number
+        heap = self._heaps.get(page)
+        if heap is None:
+            return None, None
+        _, _, number, request = heappop(heap)
+        if heap:
+            self.n_more -= 1
+        else:
+            del self._heaps[page]
+        if request is None and number is not None:
+            request = self._saved.saved(number)
+        return request, number
+
+    def next_priority(self, page: int) -> int | None:
+        """Return the priority of the first request of a page; None without one."""
+        heap = self._heaps.get(page)
+        return -heap[0][0] if heap else None
+
+    def _push(
+        self, heap: list[_Waiting], priority: int, request: object | None, number: int | None
+    ) -> None:
+        self._n_added += 1
+        heappush(heap, (-priority, self._n_added, number, request))
+
+    def _is_alone(self, page: int) -> bool:
+        return page < len(self._alone) and self._alone[page] == 1

@@ -60,7 +60,7 @@ class CheckingResolver:
             self._reactor.installNameResolver(self._inner)
 
     def check(self, private: PrivateAddresses, host: str, n_fetches: int = 1) -> None:
-        """Let a host be checked while fetches from it are under way."""
+        """Check a host while fetches from it are under way."""
         host = normal_host(host)
         checks = self._checks.get(host)
         if checks is None:

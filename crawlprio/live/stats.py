@@ -10,8 +10,8 @@ from scrapy.statscollectors import MemoryStatsCollector
 class StatsCollector(MemoryStatsCollector):
     """Scrapy's own stats collector without a look at every call for an argument of older days.
 
-    Set it as `STATS_CLASS`; the add-on does. Scrapy wraps each method to warn of a `spider`
-    argument; with a dozen counts for each page that costs 3 % of a page's time.
+    Set it as `STATS_CLASS`; the bundled project does. Scrapy wraps each method to warn of a
+    `spider` argument; with a dozen counts for each page that costs 3 % of a page's time.
     """
 
     __getattribute__ = object.__getattribute__

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.config import plot_path, read_setting
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.truth import whole_graph
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
-
-_webs: WeakKeyDictionary[Crawler, VirtualWeb] = WeakKeyDictionary()
 
 
 class VirtualWeb:
@@ -54,7 +52,7 @@ class VirtualWeb:
         self._web = web
 
     @classmethod
-    def start(cls, crawler: Crawler, recording: str | None) -> VirtualWeb:
+    def start(cls, crawler: Crawler, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and let all requests of a crawler go there.
 
         To be called while the crawler's settings can still be changed.
@@ -65,31 +63,32 @@ class VirtualWeb:
             if the recording cannot be read, or the port is in use.
         """
         settings = crawler.settings
-        port = _count(crawler, "CRAWLPRIO_DEMO_PORT", 0, 65_535, 0)
-        log = settings.get("CRAWLPRIO_SERVER_LOG")
+        port = read_setting(settings, "CRAWLPRIO_DEMO_PORT")
+        log = read_setting(settings, "CRAWLPRIO_SERVER_LOG")
+        plot_path(settings)
         if recording is None:
-            pages = _count(crawler, "CRAWLPRIO_DEMO_PAGES", 10, 100_000_000, 20_000)
-            sites = _count(crawler, "CRAWLPRIO_DEMO_SITES", 1, pages, min(200, pages // 10 or 1))
-            seed = _count(crawler, "CRAWLPRIO_DEMO_SEED", 0, 2**31, 0)
+            pages = read_setting(settings, "CRAWLPRIO_DEMO_PAGES")
+            sites = read_setting(settings, "CRAWLPRIO_DEMO_SITES") or min(200, pages // 10)
+            seed = read_setting(settings, "CRAWLPRIO_DEMO_SEED")
+            if sites > pages:
+                raise ConfigError(
+                    f"CRAWLPRIO_DEMO_SITES is {sites}; give a whole number of no more than "
+                    f"CRAWLPRIO_DEMO_PAGES, which is {pages}."
+                )
             server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port, log=log)
             web: DemoWeb | WarcWeb | StoreWeb = DemoWeb(pages, sites, seed)
             name = "demo web"
         else:
             web = open_web(recording)
             server = LoopbackServer(recording=recording, port=port, log=log)
-            name = f"recording {Path(recording).name}"
+            name = f"recording {recording.name}"
         server.start()
-        handlers = {**settings.getdict("DOWNLOAD_HANDLERS"), "http": _HANDLER, "https": _HANDLER}
+        others = read_setting(settings, "DOWNLOAD_HANDLERS")
+        handlers = {**others, "http": _HANDLER, "https": _HANDLER}
         settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
         settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
         settings.set("DOWNLOAD_DELAY", 0.02, "spider")
-        virtual = _webs[crawler] = cls(name, web, server)
-        return virtual
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> VirtualWeb | None:
-        """Return the virtual web of a crawler; None if it crawls the real one."""
-        return _webs.get(crawler)
+        return cls(name, web, server)
 
     @cached_property
     def graph(self) -> LinkGraph:
@@ -118,15 +117,3 @@ class VirtualWeb:
 
     def stop(self) -> None:
         self.server.stop()
-
-
-def _count(crawler: Crawler, name: str, least: int, most: int, default: int) -> int:
-    """A setting that counts, within bounds."""
-    value = crawler.settings.get(name, default)
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = least - 1
-    if not least <= number <= most:
-        raise ConfigError(f"{name} is {value!r}; give a whole number from {least} to {most}.")
-    return number

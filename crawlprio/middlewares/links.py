@@ -1,35 +1,39 @@
-"""The spider middleware that turns each response into one visit.
-
-It must not know how pages are ordered.
-"""
+"""The spider middleware that turns each response into one visit."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from functools import partial
+from html import unescape
 from time import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-import numpy as np
-from scrapy import Request, signals
-from scrapy.exceptions import CloseSpider
+from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.httpobj import urlparse_cached
 
-from crawlprio.errors import ConfigError
+from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.job import Job, failure_of
-from crawlprio.live.leases import Lease
-from crawlprio.middlewares.refusals import private_addresses
-from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.live.crawl import OWN_REQUEST, Crawl
+from crawlprio.live.dispatch import site_of
+from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.web.html import parse_page
+from crawlprio.web.anchors import read_anchors, read_title
+from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16))
 
 
 class LinksMiddleware:
@@ -49,10 +53,8 @@ class LinksMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._job: Job | None = None
+        self._crawl = Crawl.of(crawler)
         self._items_are_taken: bool | None = None
-        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinksMiddleware:
@@ -61,68 +63,82 @@ class LinksMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Pass everything on, and observe the visit at the end or with the first `LinkPairs`."""
-        job = self._job
-        if job is None:
+        """Pass everything on, and note what the page says for its visit."""
+        crawl = self._crawl
+        request = response.request
+        if not crawl.is_running or request is None:
             async for output in result:
                 yield output
             return
-        request = response.request
-        assert request is not None
-        dispatcher = self._dispatcher()
-        lease = None if dispatcher is None else dispatcher.answered(request)
+        dispatcher = crawl.dispatcher
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
         requests: list[Request] = []
         pairs: LinkPairs | None = None
         error = "callback did not end"
+        if lease is not None:
+            lease.pairs = partial(self._pairs_of, response, requests)
+            lease.error = error
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and pairs is None:
                     pairs = output
-                    visit = job.visit_of(self._page(request, lease), pairs)
-                    self._observe(dispatcher, lease, visit)
+                    if dispatcher is not None and lease is not None:
+                        lease.error = ""
+                        dispatcher.observe(lease, pairs)
                     if not self._passes_on():
                         self._crawler.stats.inc_value("item_scraped_count")
                         continue
                 elif isinstance(output, Request):
                     requests.append(output)
-                    if dispatcher is not None and lease is not None:
-                        dispatcher.expect(lease, output)
+                    self._mark_own(output, response)
+                if dispatcher is not None and lease is not None:
+                    dispatcher.progressed(lease)
                 yield output
+                if dispatcher is not None and lease is not None:
+                    dispatcher.progressed(lease)
             error = ""
         except Exception as exception:
             error = type(exception).__name__
             raise
         finally:
-            if dispatcher is not None:
-                # Without a lease this is what a middleware made of a failed callback: seen before.
-                if lease is not None:
-                    visit_of = partial(self._visit, lease.page, response, requests, error)
-                    dispatcher.conclude(lease, visit_of)
-            elif pairs is None:
-                page = self._page(request, None)
-                self._observe(None, None, self._visit(page, response, requests, error))
+            if lease is not None:
+                lease.error = error
+            elif crawl.dispatcher is None:
+                # Without a lease under crawlprio's scheduler this is what a middleware made of a
+                # failed callback, whose visit has been read.
+                self._record(request, requests, pairs, response, error)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
-        """Observe the visit of a page whose callback failed before it yielded anything."""
-        dispatcher = None if self._job is None else self._dispatcher()
-        lease = None
-        if dispatcher is not None and response.request is not None:
-            lease = dispatcher.lease_of(response.request)
-        if dispatcher is None or lease is None or lease.in_callback:
+        """Note the failure of a callback that failed before it yielded anything."""
+        dispatcher = self._crawl.dispatcher
+        if dispatcher is None or response.request is None:
             return
-        lease.in_callback = True
-        error = type(exception).__name__
-        dispatcher.conclude(lease, partial(self._visit, lease.page, response, [], error))
+        lease = dispatcher.lease_of(response.request)
+        if lease is not None and lease.pairs is None:
+            lease.pairs = partial(self._pairs_of, response, [])
+            lease.error = type(exception).__name__
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Let a spider's `start` go on only as fast as its requests are handed out."""
+        """Pull from a spider's `start` only as fast as its requests are handed out."""
         async for output in start:
-            dispatcher = self._dispatcher()
-            if isinstance(output, Request):
-                private_addresses(self._crawler).add_seed(urlparse_cached(output).hostname or "")
-                if dispatcher is not None:
-                    await dispatcher.room_for_start()
+            if isinstance(output, Request) and self._crawl.is_running:
+                self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")
+                if self._crawl.dispatcher is not None:
+                    await self._crawl.dispatcher.room_for_start(output)
             yield output
+
+    def _mark_own(self, request: Request, response: Response) -> None:
+        """Mark a request to a private address that is the project's own, not the page's.
+
+        It is the page's if the page names the host, however it is written there.
+        """
+        host = urlparse_cached(request).hostname or ""
+        if self._crawl.addresses.allows_host(host):
+            return
+        body = response.body.decode("latin-1")
+        written = (body, unescape(body), unquote(body), _JSON_ESCAPE.sub(_unescaped, body))
+        if not any(host in text.lower() for text in written):
+            request.meta[OWN_REQUEST] = True
 
     def _passes_on(self) -> bool:
         """Whether anything takes the items of the spider."""
@@ -130,46 +146,58 @@ class LinksMiddleware:
             self._items_are_taken = engine.items_are_taken(self._crawler, LinkPairPipeline)
         return self._items_are_taken
 
-    def _observe(self, dispatcher: Dispatcher | None, lease: Lease | None, visit: Visit) -> None:
-        assert self._job is not None
-        if dispatcher is None:
-            self._job.observe(self._job.timed(visit, time(), 0.0))
-        elif lease is not None:
-            dispatcher.observe(lease, visit)
+    def _record(
+        self,
+        request: Request,
+        requests: list[Request],
+        pairs: LinkPairs | None,
+        response: Response,
+        error: str,
+    ) -> None:
+        """Record a visit under a scheduler that is not crawlprio's."""
+        page = self._page_of(request)
+        told = PageVisit(pairs or LinkPairs("", []), fetched_at=time(), error=error)
+        if pairs is None:
+            for target in requests:
+                self._page_of(target)
+            told = told._replace(pairs=self._pairs_of(response, requests), links_are_entries=True)
+        recorder = self._crawl.recorder
+        recorder.record(recorder.visit_of(page, told))
 
-    def _page(self, request: Request, lease: Lease | None) -> int:
-        """The page of a response, which is new where another scheduler runs."""
-        assert self._job is not None
-        if lease is not None:
-            return lease.page
-        page = self._job.page_of(request)
-        return self._job.add_page(request) if page == NO_PAGE else page
+    def _page_of(self, request: Request) -> int:
+        """The page of a request, which gets the next id if it is new."""
+        recorder = self._crawl.recorder
+        identity = self._crawl.identities.of_request(request)
+        page = recorder.pages.find(identity)
+        if page != NO_PAGE:
+            return page
+        depth = request.meta.get("depth", 0)
+        return recorder.add_page(
+            identity,
+            without_credentials(request.url),
+            recorder.pages.site(site_of(request)),
+            depth if isinstance(depth, int) else 0,
+        )
 
-    def _visit(self, page: int, response: Response, requests: list[Request], error: str) -> Visit:
-        """The visit of a page of a spider that yields requests."""
-        job = self._job
-        assert job is not None
-        found: dict[int, Request] = {}
+    def _pairs_of(self, response: Response, requests: list[Request]) -> LinkPairs:
+        """What the page of a spider that yields requests says."""
+        crawl = self._crawl
+        identity_of = crawl.identities.of_request
+        targets: dict[str, Request] = {}
         for request in requests:
-            target = job.page_of(request)
-            if target == NO_PAGE and not job.orders:
-                target = job.add_page(request)
-            if target not in (NO_PAGE, page):
-                found.setdefault(target, request)
-        title, text, texts = "", "", {}
-        if job.wants_anchors and isinstance(response, HtmlResponse):
-            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-            parsed = parse_page(
-                response.body, response.url, content_type=content_type, want_text=job.wants_text
-            )
-            title, text = parsed.title, parsed.text
-            texts = {link.url: link.anchor for link in parsed.links}
-        return Visit(
-            page=page,
-            targets=np.array(list(found), dtype=np.int32) if found else NO_PAGES,
+            targets.setdefault(identity_of(request), request)
+        title, text = "", ""
+        texts: dict[str, str] = {}
+        if crawl.wants_anchors and isinstance(response, HtmlResponse):
+            title, text, texts = self._read(response, list(targets.values()))
+        return LinkPairs(
+            source=response.url,
+            targets=list(targets),
             anchors=[
-                str(request.meta.get("link_text") or texts.get(request.url, "")).strip()
-                for request in found.values()
+                str(
+                    request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
+                ).strip()
+                for request in targets.values()
             ],
             status=response.status,
             title=title,
@@ -178,37 +206,26 @@ class LinksMiddleware:
             content_hash=int.from_bytes(
                 hashlib.blake2b(response.body, digest_size=8).digest(), "big", signed=True
             ),
-            error=error,
         )
 
-    def _dispatcher(self) -> Dispatcher | None:
-        """What keeps the leases, where crawlprio's scheduler or queue is in use."""
-        return dispatcher_of(self._crawler)
+    def _read(
+        self, response: HtmlResponse, requests: list[Request]
+    ) -> tuple[str, str, dict[str, str]]:
+        """Title and text of a page, and the anchor texts that requests do not bring along."""
+        if self._crawl.wants_text:
+            from crawlprio.web.html import parse_page
 
-    def _spider_opened(self) -> CloseSpider | None:
-        failure = failure_of(self._crawler)
-        if failure is not None:
-            raise engine.refuse_to_start(self._crawler, failure)
-        methods = self._crawler.engine.scraper.spidermw.methods["process_spider_output"]
-        if self.process_spider_output not in methods:
-            raise engine.refuse_to_start(
-                self._crawler,
-                ConfigError(
-                    "Scrapy left out crawlprio's LinksMiddleware; list it in SPIDER_MIDDLEWARES."
-                ),
+            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+            page = parse_page(
+                response.body, response.url, content_type=content_type, want_text=True
             )
-        self._job = Job.of(self._crawler)
-        return None
-
-    def _spider_closed(self) -> None:
-        if self._job is not None:
-            self._job.close()
-
-
-def dispatcher_of(crawler: Crawler) -> Dispatcher | None:
-    """Return what keeps the leases of a crawl; None under a scheduler that is not crawlprio's."""
-    scheduler = crawler.engine.scheduler
-    found = getattr(scheduler, "dispatcher", None)
-    if found is None:
-        found = getattr(getattr(scheduler, "mqs", None), "dispatcher", None)
-    return found if isinstance(found, Dispatcher) else None
+            return page.title, page.text, dict(zip(page.urls, page.anchors, strict=True))
+        # The spider has had the page parsed, nearly always.
+        root = response.selector.root
+        wanted = {
+            request.url.partition("#")[0]
+            for request in requests
+            if not request.meta.get("link_text")
+        }
+        texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
+        return read_title(root), "", texts

@@ -1,13 +1,10 @@
-"""The downloader middleware that fetches nothing private, and counts what else is refused.
-
-It must not know how pages are ordered.
-"""
+"""The downloader middleware that fetches nothing private, and counts what else is refused."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
@@ -19,10 +16,12 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
+from crawlprio.config import download_handler, read_setting
+from crawlprio.live import engine
+from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import CheckingResolver
-from crawlprio.live.virtual import VirtualWeb
-from crawlprio.web.addresses import PRIVATE_ADDRESSES, PrivateAddresses
+from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,23 +35,6 @@ MAX_ROBOTS_REDIRECTS = 5
 """Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
 
 _PRIVATE = "private-address"
-_PRIVATE_OF: WeakKeyDictionary[Crawler, PrivateAddresses] = WeakKeyDictionary()
-
-
-def private_addresses(crawler: Crawler) -> PrivateAddresses:
-    """Return what says which private addresses a crawl may fetch from; always the same one.
-
-    In a virtual crawl, which opens no connection but to loopback, and in `scrapy shell`, where a
-    person asks for each page, all may be fetched from.
-    """
-    private = _PRIVATE_OF.get(crawler)
-    if private is None:
-        mode = crawler.settings.get("CRAWLPRIO_PRIVATE_ADDRESSES", "seeds")
-        is_shell = crawler.settings.getbool("KEEP_ALIVE")
-        if VirtualWeb.of(crawler) is not None or is_shell or mode not in PRIVATE_ADDRESSES:
-            mode = "allow"
-        private = _PRIVATE_OF[crawler] = PrivateAddresses(mode)
-    return private
 
 
 class RefusalMiddleware(FetchObserver):
@@ -64,18 +46,26 @@ class RefusalMiddleware(FetchObserver):
     proxy, and under a download handler that does not resolve with Twisted's reactor out of reach:
     then only hosts that are addresses themselves, or local names, are refused.
 
+    What a project's own code asks for, and no page led to, is the project's business: a rendering
+    service on this machine, an API that a pipeline asks.
+
     Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Counted too
     are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
     (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
+
+    In `scrapy shell`, where a person asks for each page, no address is refused.
 
     Its place is between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._private = PrivateAddresses("allow")
-        self._max_redirects = crawler.settings.getint("REDIRECT_MAX_TIMES")
+        self._crawl = Crawl.of(crawler)
+        self._private = PrivateAddresses("refuse")
+        self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
+        self._checked: set[Request] = set()
+        self._media: WeakSet[Request] = WeakSet()
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -87,9 +77,11 @@ class RefusalMiddleware(FetchObserver):
     def process_request(self, request: Request) -> None:
         """Refuse a fetch whose host is a private address, or a local name."""
         host = urlparse_cached(request).hostname or ""
-        if not self._private.allows_host(host):
+        if not self._private.allows_host(host) and not self._is_own(request):
             self._refuse(_PRIVATE)
-            raise IgnoreRequest(f"{host} is private (CRAWLPRIO_PRIVATE_ADDRESSES)")
+            raise IgnoreRequest(
+                f"{host} is private, and a page led there (CRAWLPRIO_PRIVATE_ADDRESSES)"
+            )
         if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
             request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
 
@@ -119,13 +111,17 @@ class RefusalMiddleware(FetchObserver):
         self._crawler.stats.inc_value(f"crawlprio/refused/{reason}")
 
     def _spider_opened(self) -> None:
-        self._private = private_addresses(self._crawler)
-        if not self._private.is_open and self._crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+        settings = self._crawler.settings
+        if self._crawl.failure is not None:
+            return
+        self._private = self._crawl.addresses
+        engine.watch_media(self._crawler, self._media.add)
+        if not self._private.is_open and read_setting(settings, "TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
             observe_fetches(self._crawler, self)
         for scheme in ("http", "https"):
-            handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+            handler = download_handler(settings, scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
                 logger.info(
                     "The download handler for %s resolves names itself: of private addresses only "
@@ -140,14 +136,32 @@ class RefusalMiddleware(FetchObserver):
             self._resolver.uninstall_if_unused()
 
     def fetch_started(self, request: Request) -> None:
-        if self._resolver is not None and not request.meta.get("proxy"):
-            if not self._resolver.is_installed:
-                self._resolver = CheckingResolver.installed(self._resolver)
-            self._resolver.check(self._private, urlparse_cached(request).hostname or "")
+        if self._resolver is None or request.meta.get("proxy") or self._is_own(request):
+            return
+        if not self._resolver.is_installed:
+            self._resolver = CheckingResolver.installed(self._resolver)
+        self._checked.add(request)
+        self._resolver.check(self._private, urlparse_cached(request).hostname or "")
 
     def fetch_ended(self, request: Request) -> None:
-        if self._resolver is not None and not request.meta.get("proxy"):
+        if self._resolver is not None and request in self._checked:
+            self._checked.discard(request)
             self._resolver.check(self._private, urlparse_cached(request).hostname or "", -1)
+
+    def _is_own(self, request: Request) -> bool:
+        """Whether a project's own code asks for this, and no page led there.
+
+        That is a request that bypasses the scheduler, unless it is for robots.txt or media, and one
+        of a callback whose page does not name the host; no redirect is, wherever it comes from.
+        """
+        if "redirect_urls" in request.meta:
+            return False
+        if OWN_REQUEST in request.meta:
+            return True
+        dispatcher = self._crawl.dispatcher
+        is_robots = request.callback is NO_CALLBACK and request.url.endswith("/robots.txt")
+        is_crawled = dispatcher is None or dispatcher.lease_of(request) is not None
+        return not (is_crawled or is_robots or request in self._media)
 
 
 def _resolves_with_reactor(handler: Any) -> bool:

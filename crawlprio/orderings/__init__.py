@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.orderings.backlinks import BacklinkCount
+from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
 from crawlprio.orderings.combined import Combined
@@ -16,6 +16,7 @@ from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 
 __all__ = [
@@ -43,6 +44,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "batch-pagerank": BatchPageRank,
     "anchor-similarity": AnchorSimilarity,
     "combined": Combined,
+    "sibling-sampling": SiblingSampling,
 }
 
 

@@ -43,6 +43,9 @@ class Pages(Protocol):
 
     def url(self, page: int) -> str: ...
 
+    @property
+    def sites(self) -> NDArray[np.int32]: ...
+
 
 class Ordering:
     """A policy that decides which waiting page is fetched next; ORDERING can name a subclass.
@@ -56,7 +59,7 @@ class Ordering:
     keys
         float64, one per page id (with room to spare): larger is sooner. Any finite number.
     pages
-        The page table: `pages.url(page)` is the URL of a page.
+        The page table: `pages.url(page)` is the URL of a page, `pages.sites[page]` its site.
     n_pages
         Pages that have a key so far; ids from here on in a visit's targets are new.
     needs_anchors

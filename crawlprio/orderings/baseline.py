@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_seed
 from crawlprio.orderings.rules import uniform
 from crawlprio.pages import PageIds, Visit
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def keep_zero(
     keys: Keys,
     page: int,
@@ -31,7 +30,7 @@ def keep_zero(
     return 0
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def run_clocks(
     keys: Keys,
     page: int,
@@ -54,7 +53,7 @@ def run_clocks(
     return 0
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def number_visits(
     keys: Keys,
     page: int,

@@ -1,7 +1,4 @@
-"""The ordering made of others: a weighted sum of their keys.
-
-It knows its members as orderings only.
-"""
+"""The ordering made of others: a weighted sum of their keys."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crawlprio.errors import ConfigError
+from crawlprio.orderings import guard
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, Visit
@@ -79,10 +77,12 @@ class Combined(Ordering):
         self._n_summed = 0
         self._computing: list[Ordering] = []
         for _, member in self._members:
-            member.open(pages, truth)
+            guard.open_ordering(member, pages, truth)
 
     def observe(self, visit: Visit) -> Changed:
-        changed = _union([member.learn(visit, self.n_pages) for _, member in self._members])
+        changed = _union(
+            [guard.learn(member, visit, self.n_pages, again=False) for _, member in self._members]
+        )
         if changed is not ALL_PAGES:
             self._sum(np.arange(self._n_summed, self.n_pages, dtype=np.int32))
             self._sum(slice(visit.page, visit.page + 1) if visit.page >= 0 else NO_PAGES)
@@ -95,7 +95,7 @@ class Combined(Ordering):
             return None
         works = []
         for _, member in self._members:
-            work = member.recomputation()
+            work = guard.recomputation(member)
             if work is not None:
                 works.append(work)
                 self._computing.append(member)
@@ -108,7 +108,7 @@ class Combined(Ordering):
         return self._summed(
             _union(
                 [
-                    member.accept(part)
+                    guard.accept(member, part)
                     for member, part in zip(members, _unpacked(result), strict=True)
                 ]
             )

@@ -17,8 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.importance import pagerank, round_significant
-from crawlprio.linkgraph import read_graph
 from crawlprio.orderings.base import Keys
 
 _BROKEN_NPZ = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
@@ -173,6 +171,9 @@ def _read_npz(path: Path) -> EarlierScores:
 
 def _read_store(path: Path) -> EarlierScores:
     """Compute the PageRank of the pages of an earlier crawl."""
+    from crawlprio.linkgraph import read_graph
+    from crawlprio.ranking.pagerank import pagerank, round_significant
+
     graph = read_graph(path)
     if graph.urls is None:
         raise GraphError(f"{path} has no URLs; give a crawl store, a .npz with scores or a .csv.")

@@ -14,7 +14,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
 from crawlprio.pages import PageIds, Visit
 
-_REMEDY = "mend it, or go on with another ORDERING"
+_REMEDY = "fix it, or resume with another ORDERING"
 
 
 class OrderingError(CrawlprioError):

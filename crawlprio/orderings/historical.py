@@ -10,8 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
 from crawlprio.orderings.baseline import keep_zero
@@ -24,7 +23,7 @@ NEW = ("zero", "random", "parent", "omniscient")
 """What a page without an earlier score may have."""
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def score_new(
     keys: Keys,
     page: int,

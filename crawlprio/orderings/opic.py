@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def spread_cash(
     keys: Keys,
     page: int,

@@ -11,8 +11,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds, Visit
@@ -97,7 +96,7 @@ class SeenLinks:
         return n_pages - int(np.count_nonzero(self._fetched[:n_pages]))
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def share_values(
     keys: Keys,
     page: int,
@@ -122,7 +121,7 @@ def share_values(
     return 0
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def wait_for_ranks(
     keys: Keys,
     page: int,

@@ -7,14 +7,14 @@ so that both rank alike. Each rule stands beside its ordering; here is what they
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numba import njit, typeof, types
 from numpy.typing import NDArray
 
-from crawlprio.pages import PageIds
+from crawlprio import compiled
+from crawlprio.compiled import cache, njit
+from crawlprio.pages import NO_PAGES, PageIds
 
 Floats = NDArray[np.float64]
 
@@ -58,55 +58,86 @@ distinct. Keys of pages below `first` may change only in a class that sets `chan
 MOST_CHANGED = 1024
 """Pages besides its targets whose keys a visit may change, so that the work for it is bounded."""
 
-_PAGE_IDS = types.Array(types.int32, 1, "C")
-_VALUES = types.Array(types.float64, 2, "C")
-_PLAIN = (
-    types.Array(types.float64, 1, "A"),
-    types.int64,
-    _PAGE_IDS,
-    types.int64,
-    types.int64,
-    types.boolean,
-    types.Array(types.float64, 1, "C"),
-)
-_STATE = (_VALUES, _VALUES, _PAGE_IDS, _PAGE_IDS)
-
 
 class RuleLoop:
-    """A compiled loop that gets a visit rule and its state first; compiled once for all rules.
+    """A compiled loop that is given a visit rule and its state first; compiled once for all rules.
 
     The rule is called through its address, so that a new ordering compiles its rule alone. Numba
-    then has to be told the types of the other arguments, which are those of the first call.
+    has to be told the types of the other arguments for that: those of the first call, and again
+    where a call brings others.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._versions: list[Any] = []
+        self._versions: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, rule: VisitRule, state: State, *arguments: Any) -> Any:
-        for version in self._versions:
-            with suppress(TypeError):  # it is for arguments of other types
-                return version(rule, state, *arguments)
-        called = types.int64(*_PLAIN, *(_STATE if state else ()))
-        kinds = map(typeof, (state, *arguments))
-        version = _without_counting(self._function, (types.FunctionType(called), *kinds))
-        self._versions.append(version)
-        return version(rule, state, *arguments)
+        called = compiled.dispatcher(rule)
+        kinds: tuple[Any, ...] | None = None
+        for known, version in self._versions.items():
+            try:
+                return version(called, state, *arguments)
+            except TypeError:
+                kinds = kinds or self._kinds(state, arguments)
+                if kinds == known:
+                    raise
+        kinds = kinds or self._kinds(state, arguments)
+        self._versions[kinds] = version = _without_counting(self._function, kinds)
+        return version(called, state, *arguments)
+
+    @staticmethod
+    def _kinds(state: State, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The types of all arguments, as numba has them."""
+        import numba
+
+        numbers = numba.types.Array(numba.types.float64, 1, "A")
+        called = numba.types.FunctionType(_signature(state, numbers))
+        return (called, *map(numba.typeof, (state, *arguments)))
 
 
-def _without_counting(function: Callable[..., Any], signature: tuple[Any, ...]) -> Any:
+def compile_rule(rule: VisitRule, *, has_state: bool) -> None:
+    """Compile a rule, or load it from numba's cache, for a live crawl and for compiled loops."""
+    import numba
+
+    dispatcher = compiled.dispatcher(rule)
+    state: State = ()
+    if has_state:
+        state = (np.empty((0, 0)), np.empty((0, 0)), NO_PAGES, NO_PAGES)
+    for layout in "CA":
+        keys = numba.types.Array(numba.types.float64, 1, layout)
+        dispatcher.compile(_signature(state, keys))
+
+
+def _signature(state: State, keys: Any) -> Any:
+    """Numba's type of a rule that gets keys of this type."""
+    from numba import types
+
+    page_ids = types.Array(types.int32, 1, "C")
+    values = types.Array(types.float64, 2, "C")
+    numbers = types.Array(types.float64, 1, "C")
+    bounds = (types.int64, types.int64)
+    rest = (values, values, page_ids, page_ids) if state else ()
+    return types.int64(keys, types.int64, page_ids, *bounds, types.boolean, numbers, *rest)
+
+
+def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
     """Compile a loop that keeps no array, so that references to arrays need not be counted.
 
     Counting them, atomically, takes three quarters of its time. The option is numba's own and not
     documented; without it the loop does the same, slower.
     """
+    import numba
+
     try:
-        return njit(signature, cache=True, _nrt=False)(function)
+        dispatcher = cache.kept(numba, function, {"cache": True, "_nrt": False})
     except KeyError:
-        return njit(signature, cache=True)(function)
+        dispatcher = cache.kept(numba, function, {"cache": True})
+    dispatcher.compile(kinds)
+    dispatcher.disable_compile()
+    return dispatcher
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def uniform(seed: int, index: int) -> float:
     """Number `index` of the SplitMix64 sequence that starts at `seed`, as a float in [0, 1).
 

@@ -7,8 +7,9 @@ carries of its total.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.ranking.component import solve_component
 from crawlprio.ranking.quotient import lump_equal_rows, order_by_component, quotient, transpose

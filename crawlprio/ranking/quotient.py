@@ -6,8 +6,9 @@ Nothing here knows PageRank's parameters; rows are given by start and length, ta
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
 
-from crawlprio.errors import CrawlprioError
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.job import Job
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,13 +35,11 @@ class OrderedQueue:
 
     def __init__(self, crawler: Crawler, key: str = "") -> None:
         self._in_memory = not key
-        self.dispatcher: Dispatcher | None = None
+        self._dispatcher: Dispatcher | None = None
         if self._in_memory:
-            try:
-                job = Job.of(crawler, self.ordering)
-            except CrawlprioError:
-                return
-            self.dispatcher = Dispatcher(crawler, job)
+            crawl = Crawl.of(crawler)
+            crawl.open_frontier(self.ordering, needs_links=False)
+            self._dispatcher = crawl.dispatcher
 
     @classmethod
     def from_crawler(
@@ -58,23 +55,23 @@ class OrderedQueue:
         return cls(crawler, key)
 
     def push(self, request: Request) -> None:
-        """Let a request wait. The disk queue refuses, and Scrapy then takes the one in memory."""
+        """Queue a request. The disk queue refuses, and Scrapy then takes the one in memory."""
         if not self._in_memory:
             raise ValueError("crawlprio's priority queues keep requests in memory")
-        if self.dispatcher is not None:
-            self.dispatcher.enqueue(request, again=True)
+        if self._dispatcher is not None:
+            self._dispatcher.enqueue(request, repeats=True)
 
     def pop(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
-        return None if self.dispatcher is None else self.dispatcher.next_request()
+        return None if self._dispatcher is None else self._dispatcher.next_request()
 
     def close(self) -> list[int]:
-        if self.dispatcher is not None:
-            self.dispatcher.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
         return []
 
     def __len__(self) -> int:
-        return 0 if self.dispatcher is None else self.dispatcher.n_waiting
+        return 0 if self._dispatcher is None else self._dispatcher.n_waiting
 
 
 class RandomQueue(OrderedQueue):

@@ -1,38 +1,33 @@
-"""The Scrapy scheduler that orders a crawl by importance.
-
-All it knows itself is Scrapy's interface.
-"""
+"""The Scrapy scheduler that orders a crawl by importance."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.utils.job import job_dir
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.live import engine, garbage
-from crawlprio.live.compiling import compile_frontier, saying_that_it_compiles
+from crawlprio.config import read_setting
+from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import Frontier
+from crawlprio.live import garbage
+from crawlprio.live.compiling import compile_frontier
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.job import Job, failure_of, reads_visits
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.pagerank import PartialPageRank
-from crawlprio.pages import NO_PAGE
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.dupefilters import BaseDupeFilter
 
 logger = logging.getLogger(__name__)
-
-_STOCK_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 
 
 class Scheduler(BaseScheduler):
@@ -51,12 +46,14 @@ class Scheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._crawl = Crawl.of(crawler)
+        self._spider: Spider | None = None
         self._n_links_counted = 0
-        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
-        self._dispatcher: Dispatcher | None = None
-        self._failure: CrawlprioError | None = None
-        self._dupefilter: BaseDupeFilter | None = None
-        self._is_open = False
+        # What waits on disk, as Scrapy's telnet console asks for it: nothing.
+        self.dqs: None = None
+        self._own_dupefilter: BaseDupeFilter | None = None
+        self._duplicates: BaseDupeFilter | None = None
+        self._tunes_gc = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Scheduler:
@@ -64,145 +61,144 @@ class Scheduler(BaseScheduler):
 
     @property
     def dispatcher(self) -> Dispatcher | None:
-        """What keeps requests and leases; None before the crawl has started."""
-        return self._dispatcher
+        """What keeps leases; None before the crawl has started."""
+        return self._crawl.dispatcher
 
     @property
     def mqs(self) -> Scheduler:
         """What waits in memory, as Scrapy's telnet console asks for it."""
         return self
 
-    @property
-    def dqs(self) -> None:
-        """What waits on disk: nothing."""
-        return None
-
     def open(self, spider: Spider) -> None:
         """Make the frontier ready. A bad setting is reported once the spider is opened."""
-        if failure_of(self._crawler) is not None:
-            return
-        ordering = Job.of(self._crawler).config.ordering
-        with saying_that_it_compiles():
-            compile_frontier(with_ranks=isinstance(ordering, (PartialPageRank, Combined)))
-        garbage.crawl_begins()
-        self._is_open = True
+        crawl = self._crawl
+        self._spider = spider
         try:
-            self._dispatcher = Dispatcher(self._crawler, Job.of(self._crawler))
+            ordering = crawl.config.ordering
         except CrawlprioError as error:
-            # Raised when the spider is opened: Scrapy fails to close what it has not opened.
-            self._failure = error
+            crawl.refuse(error)
+        if crawl.failure is not None:
             return
-        self._warn_of_what_is_not_gone_on_with()
-        dupefilter = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
-        if dupefilter is not load_object(_STOCK_DUPEFILTER):
-            self._dupefilter = build_from_crawler(dupefilter, self._crawler)
-            self._dupefilter.open()
+        settings = self._crawler.settings
+        computes = isinstance(ordering, (PartialPageRank, Combined))
+        if computes or read_setting(settings, "CRAWLPRIO_COMPILE"):
+            compile_frontier(with_ranks=computes)
+        if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
+            garbage.crawl_begins()
+            self._tunes_gc = True
+        crawl.open_frontier(make=self.make_frontier)
+        if crawl.failure is not None:
+            return
+        self._warn_not_resumed()
+        self._open_dupefilter()
+
+    make_frontier: Callable[[Crawl], Frontier] | None = None
+    """Makes the frontier of a crawl; a subclass that keeps it elsewhere has a method here."""
 
     def close(self, reason: str) -> None:
-        if self._is_open:
+        if self._tunes_gc:
             garbage.crawl_ends()
-            self._is_open = False
-        if self._dispatcher is not None:
-            self._dispatcher.close()
-        if self._dupefilter is not None:
-            self._dupefilter.close(reason)
+            self._tunes_gc = False
+        if self.dispatcher is not None:
+            self.dispatcher.close()
+        if self._duplicates is not None:
+            self._duplicates.close(reason)
 
     def __len__(self) -> int:
         """Requests that wait; as for Scrapy's scheduler, those handed out do not count."""
-        return 0 if self._dispatcher is None else self._dispatcher.n_waiting
+        return 0 if self.dispatcher is None else self.dispatcher.n_waiting
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits, is held back or is not done yet; the spider is idle if not."""
-        return self._dispatcher is not None and len(self._dispatcher) > 0
+        return self.dispatcher is not None and len(self.dispatcher) > 0
 
     def enqueue_request(self, request: Request) -> bool:
-        """Let the page of a request wait; return False if it is a duplicate, which is dropped."""
-        if self._dispatcher is None:
+        """Queue a request; return False if it is a duplicate, which is dropped."""
+        if self.dispatcher is None:
             return False
-        again = request.dont_filter
-        is_seen = False
-        if self._dupefilter is not None and not again:
-            is_seen = self._dupefilter.request_seen(request)
-            again = not is_seen
-        if is_seen:
-            self._dispatcher.note_scheduled(request)
-        n_waiting = self._dispatcher.n_waiting
-        kept = not is_seen and self._dispatcher.enqueue(request, again=again)
-        if not kept:
-            self._crawler.stats.inc_value("dupefilter/filtered")
-        self._count_enqueued(self._dispatcher.n_waiting - n_waiting)
-        return kept
+        repeats = request.dont_filter
+        if self._own_dupefilter is not None and not repeats:
+            if self._own_dupefilter.request_seen(request):
+                self.dispatcher.drop(request)
+                return self._is_duplicate(request)
+            repeats = True
+        if not self.dispatcher.enqueue(request, repeats=repeats):
+            return self._is_duplicate(request)
+        self._count_enqueued(1)
+        return True
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        """Let plain pages wait as seeds, all at once and in this order; duplicates count once."""
-        if self._dispatcher is None:
-            return
-        n_waiting = len(self)
-        job = Job.of(self._crawler)
-        try:
-            pages = [page for page in job.find_or_add(urls, 0) if page != NO_PAGE]
-            job.seed(list(dict.fromkeys(pages)))
-        except CrawlprioError as error:
-            engine.stop_crawl(self._crawler, error)
-        self._count_enqueued(len(self) - n_waiting)
+        """Queue plain pages as seeds, all at once and in this order; duplicates count once."""
+        self._crawl.add_seeds(urls)
+        self._count_enqueued(0)
 
     def redirected_seeds(self) -> list[str]:
-        """Return where seeds of the crawl that is gone on with redirected to."""
-        job = Job.of(self._crawler)
-        return job.store.redirected_seeds() if job.resumed and job.store is not None else []
+        """Return where seeds of the crawl that is resumed redirected to."""
+        recorder = self._crawl.recorder
+        return recorder.store.redirected_seeds() if recorder.resumes and recorder.store else []
 
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
-        if self._dispatcher is None:
+        if self.dispatcher is None:
             return None
-        request = self._dispatcher.next_request()
+        request = self.dispatcher.next_request()
         self._count_enqueued(0)
         if request is not None:
             self._crawler.stats.inc_value("scheduler/dequeued/memory")
             self._crawler.stats.inc_value("scheduler/dequeued")
         return request
 
-    def _warn_of_what_is_not_gone_on_with(self) -> None:
-        """Say what a job directory holds, or lacks, so that the crawl starts anew."""
-        folder = job_dir(self._crawler.settings)
+    def get_next_request_delay(self) -> float:
+        """Return the seconds until a page can be handed out; inf if that takes a release."""
+        if self._crawl.frontier is None:
+            return float("inf")
+        return max(self._crawl.frontier.ready_at() - monotonic(), 0.0)
+
+    def _open_dupefilter(self) -> None:
+        """Open the project's dupefilter; of Scrapy's own only the log of duplicates is used."""
+        settings = self._crawler.settings
+        dupefilter = load_object(read_setting(settings, "DUPEFILTER_CLASS"))
+        if dupefilter is RFPDupeFilter:
+            self._duplicates = RFPDupeFilter(
+                None,
+                read_setting(settings, "DUPEFILTER_DEBUG"),
+                fingerprinter=self._crawler.request_fingerprinter,
+            )
+        else:
+            self._duplicates = build_from_crawler(dupefilter, self._crawler)
+            self._own_dupefilter = self._duplicates
+        self._duplicates.open()
+
+    def _is_duplicate(self, request: Request) -> bool:
+        """Log and count a duplicate, as Scrapy does; always False."""
+        if self._duplicates is not None and self._spider is not None:
+            self._duplicates.log(request, self._spider)
+        return False
+
+    def _warn_not_resumed(self) -> None:
+        """Warn of a job directory that holds, or will hold, nothing to resume from."""
+        folder = read_setting(self._crawler.settings, "JOBDIR")
         if folder is None:
             return
-        job = Job.of(self._crawler)
-        if job.store is None:
+        recorder = self._crawl.recorder
+        if recorder.store is None:
             logger.warning(
                 "JOBDIR is %s, but CRAWLPRIO_STORE is None: nothing is recorded, and this crawl "
-                "cannot be gone on with; leave CRAWLPRIO_STORE as it is.",
+                "cannot be resumed; leave CRAWLPRIO_STORE as it is.",
                 folder,
             )
-        elif not job.resumed and Path(folder, "requests.queue").exists():
+        elif not recorder.resumes and Path(folder, "requests.queue").exists():
             logger.warning(
                 "JOBDIR %s holds the requests of a crawl with Scrapy's own scheduler, which are "
-                "not read; they are left as they are, and this crawl starts anew.",
+                "not read; they are left as they are, and this crawl starts from its seeds.",
                 folder,
             )
 
     def _count_enqueued(self, n_requests: int) -> None:
         """Keep the stats of Scrapy's scheduler: requests, and links that have come in bulk."""
-        assert self._dispatcher is not None
-        n_links = self._dispatcher.n_links_enqueued
+        n_links = 0 if self._crawl.frontier is None else self._crawl.frontier.n_links
         n_new = n_requests + n_links - self._n_links_counted
         self._n_links_counted = n_links
         if n_new > 0:
             self._crawler.stats.inc_value("scheduler/enqueued/memory", n_new)
             self._crawler.stats.inc_value("scheduler/enqueued", n_new)
-
-    def _spider_opened(self) -> None:
-        failure = failure_of(self._crawler) or self._failure
-        if failure is None and not reads_visits(self._crawler):
-            failure = ConfigError(
-                "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
-                "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
-            )
-        if failure is not None:
-            raise engine.refuse_to_start(self._crawler, failure)
-
-    def get_next_request_delay(self) -> float:
-        """Return the seconds until a page can be handed out; inf if that takes a release."""
-        if self._dispatcher is None:
-            return float("inf")
-        return max(Job.of(self._crawler).frontier.ready_at() - monotonic(), 0.0)

@@ -5,7 +5,6 @@ Both do the same things in the same order, and know no clock but that of the eve
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import Frontier, Politeness
+from crawlprio.frontier import CompiledFrontier, Politeness
 from crawlprio.orderings import CompiledOrdering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator import transfers
@@ -67,7 +66,7 @@ class EventByEvent:
     def __init__(
         self,
         pages: GraphPages,
-        frontier: Frontier,
+        frontier: CompiledFrontier,
         network: Network,
         recorded: RecordedVisits | None,
     ) -> None:
@@ -75,7 +74,8 @@ class EventByEvent:
         self._pages, self._frontier, self._recorded = pages, frontier, recorded
         self._robots = min(network.robots, max(graph.n_sites, 1))
         self._bandwidth = network.bandwidth
-        self._politeness = copy.deepcopy(network.politeness)
+        self._politeness = network.politeness
+        self._delays = network.delays_of_sites(graph.n_sites)
         self._sizes = network.sizes()
         self._latencies = network.latencies(graph.n_sites)
         self._speeds = network.speeds(graph.n_sites)
@@ -133,7 +133,13 @@ class EventByEvent:
         pages, frontier = self._pages, self._frontier
         graph_page = pages.graph_page(page)
         site = int(pages.graph.site[graph_page])
-        pause = self._politeness.pause(site, elapsed=elapsed, n_pages=int(self._n_pages_of[site]))
+        own_delays, crawl_delays = self._delays
+        pause = self._politeness.pause(
+            own_delay=float(own_delays[site]),
+            crawl_delay=float(crawl_delays[site]),
+            elapsed=elapsed,
+            n_pages=int(self._n_pages_of[site]),
+        )
         frontier.end_fetch(site, now + pause)
         row = pages.graph.out_links(graph_page)
         n_known = len(pages)
@@ -166,7 +172,7 @@ class EventLoop(CompiledCrawl):
         n_sites = graph.n_sites
         self._network = network
         self._robots = min(network.robots, max(n_sites, 1))
-        self._polite = delay_arrays(network.politeness, n_sites)
+        self._polite = (delay_rules(network.politeness), *network.delays_of_sites(n_sites))
         self._costs = (network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
         self._n_pages_of = np.zeros(n_sites, dtype=np.int32)
         count_new_pages(graph.site, pages.graph_of, self._n_pages_of, 0, len(pages))
@@ -209,20 +215,12 @@ class EventLoop(CompiledCrawl):
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), visits[:n].copy())
 
 
-def delay_arrays(politeness: Politeness, n_sites: int) -> tuple[NDArray[np.void], Floats, Floats]:
-    """Return the delay rules as `timed_loop.pause` reads them."""
+def delay_rules(politeness: Politeness) -> NDArray[np.void]:
+    """Return the delay rules as one `DELAYS` row."""
     row = np.zeros(1, dtype=DELAYS)
-    small = politeness.small_site_delay
     row["delay"] = politeness.delay
-    row["small_site_delay"] = math.nan if small is None else small
+    row["small_site_delay"] = politeness.small_delay
     row["small_site_pages"] = politeness.small_site_pages
     row["adaptive"] = politeness.adaptive
     row["max_adaptive"] = politeness.max_adaptive
-    own, crawl = np.full(n_sites, math.nan), np.zeros(n_sites)
-    for site, seconds in politeness._own_delays.items():
-        if site < n_sites:
-            own[site] = seconds
-    for site, seconds in politeness._crawl_delays.items():
-        if site < n_sites:
-            crawl[site] = seconds
-    return row, own, crawl
+    return row

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import bulk, heaps, pairing
 from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Records
 from crawlprio.orderings.rules import RuleLoop, State, VisitRule

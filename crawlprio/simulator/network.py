@@ -6,7 +6,7 @@ It knows page and site ids; nothing here knows orderings, queues or how a crawl 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,9 @@ class Network:
     robots
         fetches in flight at most (r); default 1.
     politeness
-        the delay rules of the live crawl; default no delay. It is not changed.
+        the delay rules of the live crawl; default no delay.
+    own_delays, crawl_delays
+        seconds by site, where a site has a delay of its own or a Crawl-delay; default none.
     pages_per_visit
         pages fetched on one connection before the delay applies (k); default 1. A visit ends sooner
         when a fetch ends and no page of the site is known to wait.
@@ -72,6 +74,8 @@ class Network:
 
     robots: int = 1
     politeness: Politeness = field(default_factory=Politeness)
+    own_delays: Mapping[int, float] = field(default_factory=dict)
+    crawl_delays: Mapping[int, float] = field(default_factory=dict)
     pages_per_visit: int = 1
     bandwidth: float | None = None
     latency: Numbers = 0.0
@@ -89,7 +93,7 @@ class Network:
                 raise ConfigError(
                     f"bandwidth is {self.bandwidth}; give bytes/s above 0, or None for no limit."
                 )
-        for name, item in _delays_of(self.politeness):
+        for name, item in self._delays():
             _checked(name, item)
         for name in ("latency", "page_bytes"):
             numbers = _checked(name, getattr(self, name))
@@ -97,6 +101,27 @@ class Network:
                 raise ConfigError(f"{name} has an infinite value; give finite numbers.")
         if self.site_speed is not None:
             _checked("site_speed", self.site_speed, above_zero=True)
+
+    def _delays(self) -> list[tuple[str, Any]]:
+        """The delays by name, as far as they can make a pause."""
+        polite = self.politeness
+        named: list[tuple[str, Any]] = [("delay", polite.delay), ("adaptive", polite.adaptive)]
+        if polite.small_site_delay is not None:
+            named.append(("small_site_delay", polite.small_site_delay))
+        named.append(("delay of a site", list(self.own_delays.values())))
+        named.append(("crawl delay of a site", list(self.crawl_delays.values())))
+        return named
+
+    def delays_of_sites(self, n_sites: int) -> tuple[Floats, Floats]:
+        """Return (own delay or NaN, Crawl-delay obeyed or 0), float64, shape (n_sites,) each."""
+        own, crawl = np.full(n_sites, math.nan), np.zeros(n_sites)
+        for site, seconds in self.own_delays.items():
+            if site < n_sites:
+                own[site] = seconds
+        for site, seconds in self.crawl_delays.items():
+            if site < n_sites:
+                crawl[site] = self.politeness.obeyed_crawl_delay(seconds)
+        return own, crawl
 
     @property
     def takes_time(self) -> bool:
@@ -106,7 +131,7 @@ class Network:
             self.robots > 1
             or self.pages_per_visit > 1
             or type(polite) is not Politeness
-            or any(np.any(np.asarray(item) > 0) for _, item in _delays_of(polite))
+            or any(np.any(np.asarray(item) > 0) for _, item in self._delays())
             or bool(np.any(np.asarray(self.latency) > 0))
             or (
                 (self.bandwidth is not None or self.site_speed is not None)
@@ -149,6 +174,7 @@ class Network:
             "small_site_delay": polite.small_site_delay,
             "small_site_pages": polite.small_site_pages,
             "adaptive": polite.adaptive,
+            "max_adaptive": polite.max_adaptive,
             "pages_per_visit": int(self.pages_per_visit),
             "bandwidth": self.bandwidth,
             "latency": _in_short(self.latency),
@@ -278,19 +304,6 @@ class Network:
             page_bytes=np.rint(sizes),
             site_speed=median_speed * random.lognormal(0.0, speed_sigma, n_sites),
         )
-
-
-def _delays_of(politeness: Politeness) -> list[tuple[str, Any]]:
-    """What a `Politeness` says in numbers, by name, as far as it can make a pause."""
-    named: list[tuple[str, Any]] = [("delay", politeness.delay), ("adaptive", politeness.adaptive)]
-    if politeness.small_site_delay is not None:
-        named.append(("small_site_delay", politeness.small_site_delay))
-    for name, delays in (
-        ("delay of a site", politeness._own_delays),
-        ("crawl delay of a site", politeness._crawl_delays),
-    ):
-        named.append((name, list(delays.values())))
-    return named
 
 
 def _checked(name: str, given: Any, *, above_zero: bool = False) -> Floats:

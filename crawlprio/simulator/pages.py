@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.pages import PageIds, Visit

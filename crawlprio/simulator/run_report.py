@@ -138,6 +138,8 @@ def _in_words(network: Network) -> str:
         f"delay {polite.delay:g} s"
         + ("" if small is None else f" ({small:g} s under {polite.small_site_pages} pages)"),
     ]
+    if polite.adaptive:
+        words.append(f"at least {polite.adaptive:g} times the last fetch")
     if network.pages_per_visit > 1:
         words.append(f"{network.pages_per_visit:,} pages per visit")
     if network.bandwidth is not None:

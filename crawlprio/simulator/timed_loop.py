@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from crawlprio.compiled import njit
 from crawlprio.frontier import heaps, site_heaps
+from crawlprio.frontier.politeness import pause_after
 from crawlprio.frontier.records import LEASED, Records
 from crawlprio.orderings.rules import RuleLoop, State, VisitRule
 from crawlprio.pages import PageIds
@@ -32,24 +33,22 @@ CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
 
 
 @njit(cache=True)
-def pause(
-    delays: Records,
-    own_delays: Floats,
-    crawl_delays: Floats,
-    site: int,
-    elapsed: float,
-    n_pages: int,
-) -> float:
-    """Return what `Politeness.pause` does for a fetch that was answered with status 200."""
-    delay = own_delays[site]
-    if np.isnan(delay):
-        delay = delays[0].delay
-        if not np.isnan(delays[0].small_site_delay) and n_pages < delays[0].small_site_pages:
-            delay = delays[0].small_site_delay
-    delay = max(delay, crawl_delays[site])
-    if delays[0].adaptive != 0.0:
-        delay = max(delay, min(delays[0].adaptive * elapsed, delays[0].max_adaptive))
-    return float(delay)
+def pause(polite: Arrays, site: int, elapsed: float, n_pages: int) -> float:
+    """Return the pause of a site after a fetch that was answered with status 200."""
+    rules, own_delays, crawl_delays = polite
+    return float(
+        pause_after(
+            rules[0].delay,
+            rules[0].small_site_delay,
+            rules[0].small_site_pages,
+            rules[0].adaptive,
+            rules[0].max_adaptive,
+            own_delays[site],
+            crawl_delays[site],
+            elapsed,
+            n_pages,
+        )
+    )
 
 
 @njit(cache=True)
@@ -134,7 +133,7 @@ def _run_events(
             page = local_of[graph_page]
             site = page_sites[graph_page]
             elapsed = now - started[fetch]
-            seconds = pause(polite[0], polite[1], polite[2], site, elapsed, n_pages_of[site])
+            seconds = pause(polite, site, elapsed, n_pages_of[site])
             heaps.end_fetch(pages, sites, heap, totals, site, now + seconds, False)
             visits[progress[0].n_fetched] = graph_page
             progress[0].n_fetched += 1

@@ -1,21 +1,21 @@
-"""The `site` spider: one `LinkPairs` item for each page; it must not know how pages are ordered."""
+"""The `site` spider: one `LinkPairs` item for each page."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
 
-from crawlprio.config import given
+from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs
-from crawlprio.live.virtual import VirtualWeb
-from crawlprio.middlewares.refusals import private_addresses
+from crawlprio.live.crawl import Crawl
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -63,9 +63,7 @@ class SiteSpider(Spider):
     needs_demo : bool
         Whether nobody has said yet where to start.
     scope : Scope
-        What is followed; CRAWLPRIO_HEURISTICS turns its heuristics on or off, which
-        CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH, CRAWLPRIO_MAX_PATH_SEGMENTS,
-        CRAWLPRIO_MAX_REPEATED_SEGMENTS and CRAWLPRIO_MAX_QUERY_PARAMETERS set.
+        What is followed, by the arguments and the settings of crawlprio (`docs/settings.md`).
     wants_text : bool
         Whether items carry the visible text of pages; default False.
 
@@ -77,15 +75,15 @@ class SiteSpider(Spider):
     Notes
     -----
     Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
-    all robots), and links deeper than DEPTH_LIMIT are recorded as `outside` and not followed. A
-    seed that redirects to another site brings that site into the scope. Links lose the sessions in
-    them (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in the stats, by
-    reason, under `crawlprio/refused/`, and pages of which not all was read under `crawlprio/cut/`.
+    all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper than DEPTH_LIMIT are
+    recorded as `outside` and not followed. A seed that redirects to another site brings that site
+    into the scope. Links lose the sessions in them (CRAWLPRIO_STRIP_SESSIONS). Links that are not
+    followed are counted in the stats, by reason, under `crawlprio/refused/`, and pages of which not
+    all was read under `crawlprio/cut/`.
     """
 
     name = "site"
     wants_text = False
-    refusal: CrawlprioError | None = None
 
     def __init__(
         self,
@@ -114,6 +112,7 @@ class SiteSpider(Spider):
         self._depth_limit = 0
         self._stats: StatsCollector | None = None
         self._strips_sessions = False
+        self._obeys_nofollow = True
         self._yields_requests = False
         self.scope = self._make_scope("site", None)
 
@@ -122,30 +121,30 @@ class SiteSpider(Spider):
         """Make the spider, with the heuristics that the settings ask for.
 
         Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback.
-        What is wrong with its arguments is kept as `refusal`, which stops the crawl at its start.
+        Wrong arguments are refused when the crawl starts.
         """
+        crawl = Crawl.of(crawler)
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
-            spider._rules = _heuristics(crawler.settings)
-            spider._rules["private"] = private_addresses(crawler)
-            spider._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-            spider._strips_sessions = spider._rules["heuristics"] and _is_on(
-                crawler.settings, "CRAWLPRIO_STRIP_SESSIONS"
+            read = partial(read_setting, crawler.settings)
+            spider._rules = _rules(crawler.settings)
+            spider._depth_limit = read("DEPTH_LIMIT")
+            spider._strips_sessions = read("CRAWLPRIO_HEURISTICS") and read(
+                "CRAWLPRIO_STRIP_SESSIONS"
             )
-            spider.wants_text = bool(crawler.settings.get("TOPIC"))
-            spider.scope = spider._make_scope("site", None)
-            recording = crawler.settings.get("CRAWLPRIO_REPLAY")
+            spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
+            spider.wants_text = bool(read("TOPIC"))
+            recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
-                web = VirtualWeb.start(crawler, recording)
-                try:
-                    spider.use_web(list(spider.seeds or web.seeds), web.hosts)
-                except CrawlprioError:
-                    web.stop()
-                    raise
+                web = crawl.serve(recording)
+                spider.use_web(list(spider.seeds or web.seeds), web.hosts)
+            else:
+                spider._rules["private"] = crawl.addresses
+                spider.scope = spider._make_scope("site", None)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
-            spider.refusal = refusal
+            crawl.refuse(refusal)
         return spider
 
     def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
@@ -166,7 +165,7 @@ class SiteSpider(Spider):
         for url in [*self._sites_from_redirects(), *redirected_seeds()]:
             self.scope.add_seed(url)
         for url in self.seeds:
-            private_addresses(self.crawler).add_seed(host_of(url))
+            Crawl.of(self.crawler).addresses.add_seed(host_of(url))
         add_seeds = getattr(scheduler, "add_seeds", None)
         if add_seeds is not None:
             add_seeds(self.seeds)
@@ -201,7 +200,8 @@ class SiteSpider(Spider):
             ),
             n_bytes=len(body),
         )
-        self._sort_links(page, pairs, depth + 1, page.nofollow or _says_nofollow(response))
+        nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
+        self._sort_links(page, pairs, depth + 1, nofollow)
         yield pairs
         if self._yields_requests:
             for url in pairs.targets:
@@ -226,7 +226,7 @@ class SiteSpider(Spider):
             if "?" in joined or ";" in joined or "(" in joined:
                 urls = list(map(without_session, urls))
         refusals = self.scope.refuse_all(urls, depth)
-        if True in page.nofollows:
+        if self._obeys_nofollow and True in page.nofollows:
             refusals = [
                 "nofollow" if link_nofollow else refusal
                 for link_nofollow, refusal in zip(page.nofollows, refusals, strict=True)
@@ -262,7 +262,7 @@ class SiteSpider(Spider):
         return normalise_url(url) or url
 
     def _take_in_redirect(self, response: Response) -> None:
-        """Let the site that a seed redirects to belong to the scope."""
+        """Add the site that a seed redirects to to the scope."""
         request = response.request
         if request is None or self.scope.follow == "web" or "redirect_urls" not in request.meta:
             return
@@ -311,42 +311,17 @@ def _says_nofollow(response: Response) -> bool:
     return False
 
 
-def _heuristics(settings: BaseSettings) -> dict[str, Any]:
-    """Return the heuristics of a scope as the settings have them."""
+def _rules(settings: BaseSettings) -> dict[str, Any]:
+    """Return the rules of a scope as the settings have them."""
+    read = partial(read_setting, settings)
     return {
-        "heuristics": _is_on(settings, "CRAWLPRIO_HEURISTICS"),
+        "heuristics": read("CRAWLPRIO_HEURISTICS"),
         "traps": Traps(
-            max_repeats=_depth(settings, "CRAWLPRIO_MAX_REPEATED_SEGMENTS", 3),
-            max_segments=_depth(settings, "CRAWLPRIO_MAX_PATH_SEGMENTS", 20),
-            max_parameters=_depth(settings, "CRAWLPRIO_MAX_QUERY_PARAMETERS", 16),
+            max_repeats=read("CRAWLPRIO_MAX_REPEATED_SEGMENTS"),
+            max_segments=read("CRAWLPRIO_MAX_PATH_SEGMENTS"),
+            max_parameters=read("CRAWLPRIO_MAX_QUERY_PARAMETERS"),
         ),
-        "max_static_depth": _depth(settings, "CRAWLPRIO_MAX_STATIC_DEPTH", 15),
-        "max_dynamic_depth": _depth(settings, "CRAWLPRIO_MAX_DYNAMIC_DEPTH", 5),
+        "max_static_depth": read("CRAWLPRIO_MAX_STATIC_DEPTH"),
+        "max_dynamic_depth": read("CRAWLPRIO_MAX_DYNAMIC_DEPTH"),
+        "skip_extensions": read("CRAWLPRIO_SKIP_EXTENSIONS"),
     }
-
-
-def _is_on(settings: BaseSettings, name: str) -> bool:
-    """Return a setting that is on unless it is turned off."""
-    try:
-        return settings.getbool(name, True)
-    except ValueError:
-        _refuse(settings, name, "True or False")
-
-
-def _depth(settings: BaseSettings, name: str, default: int) -> int | None:
-    """Return a setting that bounds depth or the like; None means no bound."""
-    value = given(settings, name, default)
-    if value in (None, "", "None"):
-        return None
-    try:
-        depth = int(value)
-    except (TypeError, ValueError):
-        depth = -1
-    if depth < 0 or (isinstance(value, float) and value != depth):
-        _refuse(settings, name, "a whole number of 0 or more, or None for no bound")
-    return depth
-
-
-def _refuse(settings: BaseSettings, name: str, allowed: str) -> NoReturn:
-    """Raise the error of a bad setting."""
-    raise ConfigError(f"{name} is {settings.get(name)!r}; give {allowed}.")

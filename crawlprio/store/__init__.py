@@ -1,9 +1,7 @@
-"""The crawl store: pages, visits and links in one SQLite file, each visit whole or not at all.
+"""The crawl store: pages, visits and links in one SQLite file, each visit whole or not at all."""
 
-It must not know Scrapy, nor what an ordering makes of a visit.
-"""
-
-from crawlprio.store.files import StoreInUse, discard_unfinished, keep_existing
+from crawlprio.store.files import discard_unfinished, keep_existing, make_private_folder
+from crawlprio.store.locks import StoreInUse
 from crawlprio.store.schema import SCHEMA_VERSION
 from crawlprio.store.site_states import SiteState
 from crawlprio.store.store import Store
@@ -19,4 +17,5 @@ __all__ = [
     "StoredPages",
     "discard_unfinished",
     "keep_existing",
+    "make_private_folder",
 ]

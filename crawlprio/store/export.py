@@ -1,7 +1,4 @@
-"""Writes the links of a crawl store to files that other programs read.
-
-It must not know how a store keeps its links, nor commands and terminals.
-"""
+"""Writes the links of a crawl store to files that other programs read."""
 
 from __future__ import annotations
 

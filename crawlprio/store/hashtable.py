@@ -1,15 +1,14 @@
-"""A compiled open-addressing table from 64-bit hashes to small numbers.
-
-Nothing here knows pages, or what is hashed.
-"""
+"""A table from 64-bit hashes to small numbers: compiled open addressing, where it is large."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio import compiled
+from crawlprio.compiled import njit
 
 Hashes = NDArray[np.int64]
 Values = NDArray[np.int32]
@@ -27,9 +26,17 @@ class HashTable:
     Two arrays, 12 bytes a slot, at most three quarters full, twice as long whenever they are.
     Linear probing from a slot that stands as far along in a longer table, so that growing reads and
     writes both arrays from front to back.
+
+    Parameters
+    ----------
+    plain_until
+        entries up to which a dictionary does instead (some 110 bytes an entry); by default as
+        `crawlprio.compiled.plain_until` says.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plain_until: int | None = None) -> None:
+        self._plain_until = compiled.plain_until() if plain_until is None else plain_until
+        self._few: dict[int, int] | None = {} if self._plain_until else None
         self._hashes = np.empty(1024, dtype=np.int64)
         self._values = np.full(1024, EMPTY, dtype=np.int32)
         self._n = 0
@@ -39,10 +46,14 @@ class HashTable:
 
     def find(self, hashed: int) -> int:
         """Return the number of a hash, or -1. O(1)."""
+        if self._few is not None:
+            return self._few.get(hashed, EMPTY)
         return int(_find(self._hashes, self._values, hashed))
 
     def find_all(self, hashes: Iterable[int]) -> list[int]:
         """Return the number of each hash, or -1; one compiled call for all of them."""
+        if self._few is not None:
+            return [self._few.get(hashed, EMPTY) for hashed in hashes]
         wanted = np.fromiter(hashes, dtype=np.int64)
         if self._n:
             _find_all(self._hashes, self._values, wanted)
@@ -54,12 +65,18 @@ class HashTable:
     def add(self, hashed: int, value: int) -> bool:
         """Enter a number, 0 or more; return False, and change nothing, if the hash is there."""
         self._make_room(1)
+        if self._few is not None:
+            is_new = hashed not in self._few
+            if is_new:
+                self._few[hashed] = value
+                self._n += 1
+            return is_new
         is_new = bool(_add(self._hashes, self._values, hashed, value))
         self._n += is_new
         return is_new
 
     def add_run(self, hashes: Sequence[int] | Hashes, first: int) -> list[int]:
-        """Enter first, first + 1, ... under these hashes, in one compiled call.
+        """Enter first, first + 1, ... under these hashes.
 
         Returns
         -------
@@ -68,11 +85,22 @@ class HashTable:
         """
         new = np.asarray(hashes, dtype=np.int64)
         self._make_room(len(new))
+        if self._few is not None:
+            return [
+                at for at, hashed in enumerate(new.tolist()) if not self.add(hashed, first + at)
+            ]
         taken: list[int] = _add_run(self._hashes, self._values, new, first).tolist()
         self._n += len(new) - len(taken)
         return taken
 
     def _make_room(self, n_more: int) -> None:
+        few = self._few
+        if few is not None:
+            if self._n + n_more <= self._plain_until:
+                return
+            self._few, self._n = None, 0
+            for hashed, value in few.items():
+                self.add(hashed, value)
         n_slots = len(self._values)
         while 4 * (self._n + n_more) > 3 * n_slots:
             n_slots *= 2

@@ -1,7 +1,4 @@
-"""A page table as rows of SQLite values, and rows as a page table.
-
-It must not know files, transactions or visits.
-"""
+"""A page table as rows of SQLite values, and rows as a page table."""
 
 from __future__ import annotations
 
@@ -17,16 +14,18 @@ _CHUNK = 10_000
 
 
 def read_pages(db: sqlite3.Connection) -> PageTable:
-    """The table as it is on disk; ValueError if the rows make none."""
+    """Return the table as it is on disk; ValueError or TypeError if the rows make none."""
     pages = PageTable()
-    for site, host in db.execute("SELECT id, host FROM sites ORDER BY id"):
+    for site, host in _sites(db):
         if pages.site(host) != site:
-            raise ValueError(f"a site is missing before {host}")
+            raise ValueError(f"site {site} has the host of another, {host!r}")
     for page, url, key, site, depth in db.execute(
         "SELECT id, url, key, site, depth FROM pages ORDER BY id"
     ):
-        if not 0 <= site < pages.n_sites:
-            raise ValueError(f"page {page} is on site {site}, of {pages.n_sites}")
+        if not (type(site) is int and 0 <= site < pages.n_sites and type(depth) is int):
+            raise ValueError(f"page {page} is on site {site!r}, of {pages.n_sites}")
+        if not (type(url) is str and (key is None or type(key) is str)):
+            raise TypeError(f"page {page} has a URL or a key that is not text")
         if pages.add(url if key is None else key, url, site, depth) != page:
             raise ValueError(f"a page is missing before page {page}")
     for key, page in _aliases(db, len(pages)):
@@ -34,44 +33,56 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
     return pages
 
 
-def _aliases(db: sqlite3.Connection, n_pages: int) -> Iterator[tuple[str, int]]:
-    """Further identities of pages; ValueError for one of no page."""
-    for key, page in db.execute("SELECT key, page FROM aliases ORDER BY id"):
-        if not (isinstance(page, int) and 0 <= page < n_pages):
-            raise ValueError(f"an alias of page {page}, of {n_pages}")
-        yield key, page
-
-
 def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
     """Fill an empty table with the hashes of what is on disk; ValueError if the rows make none."""
-    rows = db.execute("SELECT id, host FROM sites ORDER BY id").fetchall()
-    hosts = [host for _, host in rows]
-    if [site for site, _ in rows] != list(range(len(rows))):
-        raise ValueError(f"a site is missing among {len(rows)}")
+    hosts = [host for _, host in _sites(db)]
     cursor = db.execute("SELECT id, url, key, site, depth FROM pages ORDER BY id")
     chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
-    (n_pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
-    chunked = (list(zip(*chunk, strict=True)) for chunk in chunks)
-    pages.load(hosts, chunked, _aliases(db, n_pages))
+    pages.load(hosts, (list(zip(*chunk, strict=True)) for chunk in chunks))
+    for key, page in _aliases(db, len(pages)):
+        pages.load_alias(key, page)
 
 
 def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
-    """The URL and the key of each page; ValueError for one that is not there."""
+    """Return the URL and the key of each page; ValueError or TypeError if one has none."""
     if isinstance(pages, range) and len(pages) > 1:
         rows = db.execute(
             "SELECT url, key FROM pages WHERE id BETWEEN ? AND ? ORDER BY id", (pages[0], pages[-1])
         ).fetchall()
         if len(rows) != len(pages):
             raise ValueError(f"{len(pages) - len(rows)} pages are missing from page {pages[0]} on")
-        return rows
-    rows = []
-    execute = db.cursor().execute
-    for page in pages:
-        row = execute("SELECT url, key FROM pages WHERE id = ?", (page,)).fetchone()
-        if row is None:
-            raise ValueError(f"page {page} is missing")
-        rows.append(row)
+    else:
+        rows = []
+        execute = db.cursor().execute
+        for page in pages:
+            row = execute("SELECT url, key FROM pages WHERE id = ?", (page,)).fetchone()
+            if row is None:
+                raise ValueError(f"page {page} is missing")
+            rows.append(row)
+    for url, key in rows:
+        if not (type(url) is str and (key is None or type(key) is str)):
+            raise TypeError("a URL or a key of a page is not text")
     return rows
+
+
+def _sites(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
+    """The sites, in order; ValueError or TypeError if one is missing or has no name."""
+    for number, (site, host) in enumerate(db.execute("SELECT id, host FROM sites ORDER BY id")):
+        if site != number:
+            raise ValueError(f"a site is missing before site {site}")
+        if type(host) is not str:
+            raise TypeError(f"the host of site {site} is not text")
+        yield site, host
+
+
+def _aliases(db: sqlite3.Connection, n_pages: int) -> Iterator[tuple[str, int]]:
+    """Further identities of pages; ValueError or TypeError for one of no page."""
+    for key, page in db.execute("SELECT key, page FROM aliases ORDER BY id"):
+        if not (type(page) is int and 0 <= page < n_pages):
+            raise ValueError(f"an alias of page {page!r}, of {n_pages}")
+        if type(key) is not str:
+            raise TypeError(f"an alias of page {page} is not text")
+        yield key, page
 
 
 def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None:

@@ -1,12 +1,10 @@
-"""What a crawl store holds, read back: pages, visits, links, requests and facts of the crawl.
-
-It must not know how any of it is written.
-"""
+"""What a crawl store holds, read back: pages, visits, links, requests and facts of the crawl."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import math
+import os
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
@@ -15,27 +13,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crawlprio.errors import StoreError
 from crawlprio.pages import PageTable, Visit
-from crawlprio.store.files import open_database, sentences
+from crawlprio.store.connection import Connection
+from crawlprio.store.failures import sentences
+from crawlprio.store.files import open_database
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.store.visit_rows import VISIT_COLUMNS, row_visit, target_list
+from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
 
 if TYPE_CHECKING:
     from crawlprio.linkgraph import LinkGraph
 
 
+RequestRow = tuple[int, int, bytes]
+"""A request that waits: its number, its page, and its JSON in UTF-8."""
+
+MAX_HOPS = 20
+"""Redirects in a row that are followed from a seed."""
+
+
 class StoreReader:
     """The reading half of `Store`, which opens it; all methods raise `StoreError` as that does."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
+    def __init__(self, path: Path, db: Connection, *, writes: bool) -> None:
         self.path = path
         self._db = db
+        self._inode = _inode(path)
         self._writes = writes
         self._n_pages = self._n_sites = self._n_identities = self._n_visits = 0
-        self._n_requests = self._last_seq = 0
+        self._last_seq = 0
         self._is_open = True
 
     @property
@@ -50,9 +59,9 @@ class StoreReader:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is read inside is of one moment, also beside a running crawl; it may be nested.
+        """Make all that is read inside of one moment, also beside a running crawl.
 
-        Nothing can be recorded inside.
+        It may be nested. Nothing can be recorded inside.
         """
         if self._db.in_transaction:
             yield
@@ -70,10 +79,7 @@ class StoreReader:
                 self._db.execute("ROLLBACK")
 
     def load_pages(self) -> PageTable:
-        """The page table of the crawl comes back: ids, identities, sites and depths as they were.
-
-        O(pages).
-        """
+        """Return the page table of the crawl: ids, identities, sites, depths. O(pages)."""
         with self.snapshot(), sentences(self.path):
             pages = read_pages(self._db)
         if self._writes:
@@ -81,8 +87,13 @@ class StoreReader:
         return pages
 
     def read_urls(self, pages: Iterable[int]) -> list[UrlRow]:
-        """URL and `key` of stored pages, also once the store is closed. Some 3 µs each."""
+        """Return URL and `key` of stored pages, also once the store is closed. Some 3 µs each."""
         if not self._is_open:
+            if _inode(self.path) != self._inode:
+                raise StoreError(
+                    f"{self.path}: the store was moved away after the crawl; its pages cannot be "
+                    "read any more."
+                )
             with (
                 contextlib.closing(open_database(self.path, readonly=True)) as db,
                 sentences(self.path),
@@ -92,13 +103,13 @@ class StoreReader:
             return read_url_rows(self._db, pages)
 
     def page_urls(self) -> Iterator[str]:
-        """The URL of every page, in order; one at a time is in memory."""
+        """Yield the URL of every page, in order; one at a time is in memory."""
         with sentences(self.path):
             for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
                 yield url
 
     def visits(self, *, texts: bool = True, anchors: bool = True) -> Iterator[Visit]:
-        """The visits come back in the order recorded, equal field by field to what was put in.
+        """Yield the visits in the order recorded, equal field by field to what was put in.
 
         Anchors that were all empty come back as none. Visits recorded while this runs are not
         among them. One visit at a time is in memory.
@@ -119,53 +130,83 @@ class StoreReader:
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if not self._writes:  # the pages that these visits may name, or more
                 self._count()
+            before = 0
             for row in self._db.execute(
-                f"SELECT {columns} FROM visits WHERE seq <= ? ORDER BY seq", (last,)
+                f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
+                before = _later(row[-1], before)
                 yield row_visit(row, self._n_pages)
 
-    def requests(self) -> Iterator[tuple[int, bytes]]:
-        """The requests that were recorded for pages and not visited since, in order."""
+    @property
+    def last_request(self) -> int:
+        """The largest number of a stored request; 0 without one."""
         with sentences(self.path):
-            for row in self._db.execute("SELECT page, request FROM requests ORDER BY id"):
-                page, request = row
-                if not (isinstance(page, int) and 0 <= page < self._n_pages):
-                    raise ValueError(f"a request of page {page}, of {self._n_pages} pages")
-                if not isinstance(request, bytes):
-                    raise TypeError(f"the request of page {page} is no bytes")
-                yield page, request
+            (last,) = self._db.execute("SELECT ifnull(max(id), 0) FROM requests").fetchone()
+            return _numbered(last)
 
-    def request(self, page: int) -> bytes | None:
-        """The first request recorded for a page and not visited since; None without one."""
+    def requests(self) -> Iterator[RequestRow]:
+        """Yield the requests that were recorded for pages and have not ended, by number."""
+        with sentences(self.path):
+            before = 0
+            for row in self._db.execute("SELECT id, page, request FROM requests ORDER BY id"):
+                before = _later(row[0], before)
+                yield self._checked(*row)
+
+    def requests_of(self, page: int) -> list[RequestRow]:
+        """Return the requests of one page that have not ended, by number."""
+        with sentences(self.path):
+            rows = self._db.execute(
+                "SELECT id, page, request FROM requests WHERE page = ? ORDER BY id", (page,)
+            ).fetchall()
+            return [self._checked(*row) for row in rows]
+
+    def request(self, number: int) -> bytes:
+        """Return a request that has not ended, by its number."""
         with sentences(self.path):
             row = self._db.execute(
-                "SELECT request FROM requests WHERE page = ? ORDER BY id LIMIT 1", (page,)
+                "SELECT id, page, request FROM requests WHERE id = ?", (number,)
             ).fetchone()
-        return None if row is None else bytes(row[0])
+            if row is None:
+                raise ValueError(f"request {number} is missing")
+            return self._checked(*row)[2]
+
+    def _checked(self, number: int, page: object, request: object) -> RequestRow:
+        """A row of `requests`; ValueError or TypeError for a damaged one."""
+        if not (isinstance(page, int) and 0 <= page < self._n_pages):
+            raise ValueError(f"a request of page {page!r}, of {self._n_pages} pages")
+        if not isinstance(request, str):
+            raise TypeError(f"the request of page {page} is not text")
+        return number, page, request.encode()
 
     def seeds(self) -> list[int]:
-        """The pages marked as seeds, in order of discovery."""
+        """Return the pages marked as seeds, in order of discovery."""
         with sentences(self.path):
             rows = self._db.execute("SELECT id FROM pages WHERE seed ORDER BY id")
             return [page for (page,) in rows]
 
     def redirected_seeds(self) -> list[str]:
-        """The URLs at which seeds that redirect arrived, in the order of the seeds. O(seeds)."""
-        with sentences(self.path):
-            rows = self._db.execute(
-                "WITH RECURSIVE hops(first, page, n) AS ("
-                " SELECT id, id, 0 FROM pages WHERE seed UNION"
-                " SELECT first, json_extract(targets, '$[0]'), n + 1"
-                " FROM hops JOIN visits USING (page)"
-                " WHERE status BETWEEN 300 AND 399 AND targets <> '[]' AND n < 20)"
-                " SELECT url FROM hops JOIN pages ON id = hops.page"
-                " WHERE n > 0 AND EXISTS(SELECT 1 FROM visits WHERE visits.page = hops.page"
-                " AND status BETWEEN 200 AND 299) ORDER BY first, n"
-            )
-            return [url for (url,) in rows]
+        """Return the URLs at which seeds that redirect arrived, in the order of the seeds.
+
+        O(visits); in memory are the visits that redirect.
+        """
+        with self.snapshot(), sentences(self.path):
+            hops: dict[int, list[int]] = {}
+            for page, targets in self._db.execute(
+                "SELECT page, targets FROM visits"
+                " WHERE status BETWEEN 300 AND 399 AND targets <> '[]' ORDER BY seq"
+            ):
+                hops.setdefault(page, []).extend(target_list(targets, self._n_pages)[:1])
+            reached = [page for seed in self.seeds() for page in _followed(hops, seed)]
+            wanted, arrived = set(reached), set()
+            for (page,) in self._db.execute(
+                "SELECT page FROM visits WHERE status BETWEEN 200 AND 299 AND page >= 0"
+            ):
+                if page in wanted:
+                    arrived.add(page)
+            return [url for url, _ in read_url_rows(self._db, [p for p in reached if p in arrived])]
 
     def link_rows(self) -> Iterator[tuple[int, list[int], list[str]]]:
-        """Each visited page with its targets and their anchor texts, by its last visit, in order.
+        """Yield each visited page with its targets and their anchor texts, by its last visit.
 
         The order is that of the last visits. Anchors are as many as targets, or none. One page at a
         time is in memory.
@@ -178,11 +219,13 @@ class StoreReader:
             if not self._writes:  # the pages as the query sees them, or more
                 self._count()
             for page, targets, anchors in rows:
+                if not (isinstance(page, int) and page < self._n_pages):
+                    raise ValueError(f"a visit of page {page!r}, of {self._n_pages} pages")
                 row = target_list(targets, self._n_pages)
-                yield page, row, [] if anchors is None else json.loads(anchors)
+                yield page, row, anchor_list(anchors, len(row))
 
     def link_graph(self) -> LinkGraph:
-        """The links between stored pages, each row in page order; unvisited pages have none.
+        """Return the links between stored pages, in page order; unvisited pages have none.
 
         A page visited more than once has the row of its last visit, be that a failed one. O(pages +
         links) time and memory.
@@ -211,28 +254,29 @@ class StoreReader:
         )
 
     def site_states(self) -> list[SiteState]:
-        """What was learnt of sites, by host name."""
+        """Return the stored states of sites, by host name."""
         with sentences(self.path):
             return list(read_site_states(self._db))
 
     def last_fetches(self) -> list[tuple[int, float, float]]:
-        """For each site fetched from: its id, and `fetched_at` and `elapsed` of its last visit.
-
-        O(visits).
-        """
+        """Return `(site, fetched_at, elapsed)` of the last visit of each site. O(visits)."""
         with sentences(self.path):
-            return self._db.execute(
+            rows = self._db.execute(
                 "SELECT site, fetched_at, elapsed FROM (SELECT site, max(seq) AS last"
                 " FROM visits JOIN pages ON pages.id = page GROUP BY site)"
                 " CROSS JOIN visits ON seq = last ORDER BY site"
             ).fetchall()
+            for site, *seconds in rows:
+                if not (type(site) is int and all(math.isfinite(s) for s in seconds)):
+                    raise ValueError(f"the last fetch of site {site!r} has no time")
+            return rows
 
     def unfiltered(self) -> list[int]:
-        """The pages that are new to requests without `dont_filter`."""
+        """Return the pages that are new to requests without `dont_filter`."""
         return self._marked("unfiltered")
 
     def get_meta(self, key: str, default: str = "") -> str:
-        """The fact of the crawl stored under `key`, or `default`."""
+        """Return the fact of the crawl stored under `key`, or `default`."""
         with sentences(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else str(row[0])
@@ -246,13 +290,47 @@ class StoreReader:
         return pages
 
     def _count(self) -> None:
-        """Find out what is stored; ids are dense, so the largest tells the number."""
+        """Count what is stored; ids are dense, so the largest tells the number."""
+        # Without a condition, count(*) is one step to SQLite, which no limit of steps can stop.
         one = self._db.execute(
             "SELECT (SELECT ifnull(max(id) + 1, 0) FROM pages),"
-            " (SELECT ifnull(max(id) + 1, 0) FROM sites), (SELECT count(*) FROM aliases),"
-            " (SELECT count(*) FROM visits WHERE page >= 0), (SELECT count(*) FROM requests),"
+            " (SELECT ifnull(max(id) + 1, 0) FROM sites),"
+            " (SELECT count(*) FROM aliases WHERE page >= 0),"
+            " (SELECT count(*) FROM visits WHERE page >= 0),"
             " (SELECT ifnull(max(seq), 0) FROM visits)"
         ).fetchone()
-        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._n_requests = one[:5]
-        self._last_seq = one[5]
+        self._n_pages, self._n_sites, n_aliases, self._n_visits, self._last_seq = one
+        _numbered(self._last_seq)
         self._n_identities = self._n_pages + n_aliases
+
+
+def _later(number: int, before: int) -> int:
+    """The number of a row; ValueError if the row before does not come before it."""
+    if number <= before:
+        raise ValueError(f"row {number} after row {before}")
+    return number
+
+
+def _numbered(last: int) -> int:
+    """The last number of rows; ValueError if no more may follow."""
+    if not 0 <= last < 2**62:
+        raise ValueError(f"a row has the number {last}")
+    return last
+
+
+def _followed(hops: dict[int, list[int]], seed: int) -> list[int]:
+    """The pages that redirects lead to from a seed, nearest first, after at most 20 of them."""
+    reached: list[int] = []
+    here = [seed]
+    for _ in range(MAX_HOPS):
+        here = list(dict.fromkeys(to for page in here for to in hops.get(page, ())))
+        reached += here
+    return reached
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    """What tells a file from another of the same name."""
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return 0, 0

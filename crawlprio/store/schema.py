@@ -1,18 +1,24 @@
 """The schema of a crawl store, and the check that a file has it.
 
-It must not know visits or page tables; `docs/store.md` describes it to those who query it.
+`docs/store.md` describes it to those who query it.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from crawlprio.errors import StoreError
+from crawlprio.store.failures import printable
 
-SCHEMA_VERSION = 2
-"""What `meta` says under `schema_version`; a store of another version is refused."""
+SCHEMA_VERSION = 3
+"""What `meta` says under `schema_version`."""
+
+PICKLED_VERSION = 2
+"""The version before, whose requests are pickles: it is read, but not written."""
 
 OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "ended_at")
 """Keys of `meta` that the store writes itself."""
@@ -32,7 +38,7 @@ CREATE TABLE visits(
     fetched_at REAL NOT NULL, elapsed REAL NOT NULL, n_bytes INTEGER NOT NULL,
     content_hash INTEGER NOT NULL, targets TEXT NOT NULL, anchors TEXT, outside TEXT,
     title TEXT NOT NULL, text BLOB, error TEXT NOT NULL);
-CREATE TABLE requests(id INTEGER PRIMARY KEY, page INTEGER NOT NULL, request BLOB NOT NULL);
+CREATE TABLE requests(id INTEGER PRIMARY KEY, page INTEGER NOT NULL, request TEXT NOT NULL);
 CREATE TABLE unfiltered(page INTEGER PRIMARY KEY);
 CREATE TABLE leased(page INTEGER PRIMARY KEY);
 CREATE TABLE site_states(
@@ -66,20 +72,59 @@ def create_schema(db: sqlite3.Connection) -> None:
     db.execute("COMMIT")
 
 
-def check_version(path: Path, db: sqlite3.Connection) -> None:
-    """Refuse a database that is not a crawl store of this schema version."""
-    try:
+def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
+    """Refuse a database that is not a crawl store of a version that can be read, or written.
+
+    A view, a virtual table or a computed column of the name of a table would run what the author of
+    the file wrote there, and so would a trigger; the definitions of all tables are therefore those
+    above, letter by letter. Tables, views and indexes beside them are the user's business.
+    """
+    tables = dict(db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall())
+    found = {}
+    if tables.get("meta") == _tables(SCHEMA_VERSION)["meta"]:
         found = dict(db.execute("SELECT key, value FROM meta").fetchall())
-    except sqlite3.OperationalError as error:
-        if "no such" not in str(error):
-            raise
-        found = {}
     if "schema_version" not in found:
         raise StoreError(f"{path}: an SQLite database, but not a crawl store; check the name.")
-    if found["schema_version"] != str(SCHEMA_VERSION):
-        writer = found.get("crawlprio_version", "of unknown version")
+    stored = found["schema_version"]
+    writer = printable(found.get("crawlprio_version", "of unknown version"), 20)
+    wrote = f"schema version {printable(stored, 20)}, written by crawlprio {writer}"
+    if stored not in (str(SCHEMA_VERSION), str(PICKLED_VERSION)):
         raise StoreError(
-            f"{path}: schema version {found['schema_version']}, written by crawlprio {writer}; "
-            f"crawlprio {version('crawlprio')} reads version {SCHEMA_VERSION}: use the one that "
-            "wrote it, or crawl anew."
+            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the one that wrote "
+            "it, or start a new crawl."
         )
+    for name, sql in _tables(int(stored)).items():
+        if tables.get(name) != sql:
+            raise StoreError(
+                f"{path}: the file is damaged (its table {name} is not as crawlprio makes it); "
+                "restore a copy."
+            )
+    if not writes:
+        return
+    if stored == str(PICKLED_VERSION):
+        (n,) = db.execute("SELECT count(page) FROM requests").fetchone()
+        raise StoreError(
+            f"{path}: {wrote}, keeps {n} waiting requests as pickles, which can run code; "
+            f"{_ours()} reads its visits, but does not resume it: use the one that wrote it, or "
+            "start a new crawl."
+        )
+    if db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger'").fetchone():
+        raise StoreError(
+            f"{path}: it has triggers, which would run with every visit; drop them (DROP TRIGGER)."
+        )
+
+
+def _ours() -> str:
+    """This crawlprio."""
+    return f"crawlprio {version('crawlprio')}"
+
+
+@cache
+def _tables(schema_version: int) -> dict[str, str]:
+    """The definition of each table, as SQLite keeps it."""
+    schema = _SCHEMA
+    if schema_version == PICKLED_VERSION:
+        schema = schema.replace("request TEXT", "request BLOB")
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema)
+        return dict(db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))

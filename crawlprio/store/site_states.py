@@ -1,7 +1,4 @@
-"""What a crawl has learnt of how single sites want to be treated, as rows of SQLite values.
-
-It must not know files, transactions or what a crawl does with it.
-"""
+"""How single sites want to be treated, as rows of SQLite values."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import NamedTuple
 
 
 class SiteState(NamedTuple):
-    """What a crawl has learnt of a site, and keeps over a restart.
+    """What a crawl knows of a site and keeps over a restart.
 
     Parameters
     ----------
@@ -41,14 +38,14 @@ def put_site_state(cursor: sqlite3.Cursor, state: SiteState) -> None:
 
 
 def read_site_states(db: sqlite3.Connection) -> Iterator[SiteState]:
-    """The states on disk, by host; ValueError for a row that makes none."""
+    """Yield the states on disk, by host; ValueError for a row that makes none."""
     for row in db.execute(
         "SELECT host, crawl_delay, refusals, pause, paused_until FROM site_states ORDER BY host"
     ):
         state = SiteState(*row)
         seconds = (state.crawl_delay or 0.0, state.pause, state.paused_until)
         if not isinstance(state.host, str) or not isinstance(state.refusals, int):
-            raise ValueError(f"no state of a site: {tuple(row)}")
+            raise ValueError(f"not the state of a site: {tuple(row)}")
         if not all(isinstance(s, int | float) and 0 <= s < math.inf for s in seconds):
-            raise ValueError(f"no seconds of a site: {tuple(row)}")
+            raise ValueError(f"not the seconds of a site: {tuple(row)}")
         yield state

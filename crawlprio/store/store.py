@@ -1,14 +1,10 @@
-"""The store object: it records visits, each whole or not at all, and gives them back.
-
-It must not know Scrapy, nor what an ordering makes of a visit.
-"""
+"""The store object: it records visits, each whole or not at all, and reads them back."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,27 +13,21 @@ from typing import NamedTuple
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.files import (
-    NameTaken,
-    StoreInUse,
-    WriterLock,
-    numbered,
-    open_database,
-    remove,
-    reserve,
-    sentences,
-)
+from crawlprio.store.connection import Connection
+from crawlprio.store.failures import sentences
+from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
+from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.page_rows import (
     insert_pages,
     insert_sites,
     load_stored_pages,
 )
-from crawlprio.store.reader import StoreReader
+from crawlprio.store.reader import RequestRow, StoreReader
 from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
     OWN_FACTS,
-    check_version,
+    check_schema,
     create_schema,
 )
 from crawlprio.store.site_states import SiteState, put_site_state
@@ -47,7 +37,7 @@ from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
 
 _VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
 _INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({_VALUES})"
-_DELETE_REQUEST = "DELETE FROM requests WHERE id = (SELECT min(id) FROM requests WHERE page = ?)"
+_DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
 
 
 class _Recorded(NamedTuple):
@@ -55,12 +45,12 @@ class _Recorded(NamedTuple):
 
     visit: Visit
     pages: PageTable
-    requests: Sequence[tuple[int, bytes]]
-    ends_request: bool
+    requests: Sequence[RequestRow]
+    ended: int | None
 
 
 class Store(StoreReader):
-    """A store keeps every committed visit, whatever ends the process that wrote it.
+    """A crawl store: it keeps every committed visit, whatever ends the process that wrote it.
 
     `Store.create` and `Store.open` make one. One writer at a time, any number of readers, also
     while the crawl runs. What was committed survives `kill -9`; a power failure may cost the last
@@ -71,7 +61,7 @@ class Store(StoreReader):
     characters.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock | None) -> None:
+    def __init__(self, path: Path, db: Connection, lock: WriterLock | None) -> None:
         super().__init__(path, db, writes=lock is not None)
         self._cursor = db.cursor()
         self._lock = lock
@@ -84,7 +74,7 @@ class Store(StoreReader):
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
-        """A new, empty store opens for writing; nothing may have that name yet.
+        """Create an empty store and open it for writing; nothing may have that name yet.
 
         Raises
         ------
@@ -103,16 +93,17 @@ class Store(StoreReader):
             on_failure.callback(db.close)
             with sentences(path):
                 create_schema(db)
+            lock.lock_file()
             store = cls(path, db, lock)._start_writing()
             on_failure.pop_all()
         return store
 
     @classmethod
     def create_numbered(cls, path: str | Path) -> Store:
-        """A new store opens under the next free numbered name: `crawl.1.sqlite` for `crawl.sqlite`.
+        """Create a store under the next free numbered name: `crawl.1.sqlite` for `crawl.sqlite`.
 
-        For a second crawl, beside one that is writing to `path`; two that ask at the same time get
-        two names. Its attribute `path` says which.
+        For a crawl beside somebody who has `path` open; two that ask at the same time get two
+        names. The attribute `path` says which.
         """
         for name in numbered(Path(path)):
             with contextlib.suppress(StoreInUse, NameTaken):
@@ -121,14 +112,15 @@ class Store(StoreReader):
 
     @classmethod
     def open(cls, path: str | Path, *, readonly: bool = False) -> Store:
-        """An existing store opens, to go on writing or, with `readonly`, beside a running crawl.
+        """Open an existing store, to write to it or, with `readonly`, beside a running crawl.
 
         Raises
         ------
         StoreInUse
             Not `readonly`, and a living process writes to it.
         StoreError
-            It is missing, damaged, unreadable, no crawl store, or of another schema version.
+            It is missing, damaged, unreadable, not a crawl store, or of a schema version that
+            cannot be read, or written; not `readonly`, and it has triggers or several hard links.
         """
         path = Path(path)
         with contextlib.ExitStack() as on_failure:
@@ -136,21 +128,25 @@ class Store(StoreReader):
             if not readonly:
                 lock = WriterLock(path)
                 on_failure.callback(lock.release)
+                lock.check_file()
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
             with sentences(path):
-                check_version(path, db)
+                check_schema(path, db, writes=not readonly)
                 store = cls(path, db, lock)
                 store._count()
-            if not readonly:
+            if lock is not None:
+                lock.lock_file()
                 store._start_writing()
             on_failure.pop_all()
         return store
 
     def close(self) -> None:
-        """Commit, fold the log into the store and let the next writer in.
+        """Commit, move the log into the store and let the next writer in.
 
-        A second call does nothing. The table of `stored_pages` reads on.
+        The file is then whole, even while somebody reads it; what SQLite keeps beside it is removed
+        by the last connection to close, if that one may write. A second call does nothing. The
+        table of `stored_pages` stays readable.
         """
         try:
             if self._is_open:
@@ -159,6 +155,7 @@ class Store(StoreReader):
             self._is_open = False
             if self._checkpoints is not None:
                 self._checkpoints.stop()
+                self._checkpoints.move_all()
             self._db.close()
             if self._lock is not None:
                 self._lock.release()
@@ -178,12 +175,12 @@ class Store(StoreReader):
         self,
         visit: Visit,
         pages: PageTable,
-        requests: Sequence[tuple[int, bytes]] = (),
+        requests: Sequence[RequestRow] = (),
         *,
-        ends_request: bool = True,
+        ended: int | None = None,
         commits: bool = True,
     ) -> int:
-        """A visit is on disk, with all pages discovered since the last call, or neither is.
+        """Record a visit with all pages discovered since the last call, or neither.
 
         Parameters
         ----------
@@ -193,10 +190,11 @@ class Store(StoreReader):
             The table of this crawl: the one given before, or the one that `load_pages` or
             `stored_pages` returned.
         requests
-            `(page, request)` of the requests that wait since the last call and are more than a
-            link, in whatever form the caller will read back.
-        ends_request
-            Whether the first request stored for its page, if there is one, is gone with the visit.
+            `(number, page, request)` of the requests that wait since the last call and are more
+            than a link, as JSON in UTF-8. Numbers are the caller's, each larger than
+            `last_request` and those before.
+        ended
+            Number of the request that the visit is the end of, which is gone with it.
         commits
             False leaves the visit in memory until `commit`, which costs far less for several.
 
@@ -214,7 +212,7 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        self._recorded.append(_Recorded(visit, pages, requests, ends_request))
+        self._recorded.append(_Recorded(visit, pages, requests, ended))
         self._leased.discard(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
@@ -222,68 +220,65 @@ class Store(StoreReader):
         return seq
 
     def commit(self) -> None:
-        """All visits recorded are on disk, in one transaction; if it fails, none of them is."""
+        """Write all visits recorded, in one transaction; if it fails, none of them is on disk."""
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
-        pages, n_requests = recorded[-1].pages, self._n_requests
+        pages = recorded[-1].pages
         rows = [visit_row(each.visit) for each in recorded]
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            for visit, _, requests, ends_request in recorded:
+            for visit, _, requests, ended in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
-                if ends_request and n_requests:
-                    n_requests -= self._cursor.execute(_DELETE_REQUEST, (visit.page,)).rowcount
                 if requests:
                     self._add_requests(requests)
-                    n_requests += len(requests)
+                if ended is not None:
+                    self._cursor.execute(_DELETE_REQUEST, (ended,))
         self._note(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
-        self._n_requests = n_requests
 
     def record_pages(
         self,
         pages: PageTable,
         seeds: Sequence[int] = (),
-        requests: Sequence[tuple[int, bytes]] = (),
+        requests: Sequence[RequestRow] = (),
     ) -> None:
-        """The pages of the table are on disk, nothing visited; `seeds` among them are marked."""
+        """Write the pages of the table, none of them visited; mark `seeds` among them."""
         self.commit()
         with self._transaction():
             self._add_pages(pages)
             self._mark_seeds([int(page) for page in seeds])
             self._add_requests(requests)
         self._note(pages)
-        self._n_requests += len(requests)
 
     def mark_leased(self, page: int) -> None:
-        """A page is handed out: on disk with what is recorded next, until its visit is."""
+        """Mark a page as handed out, with what is recorded next, until its visit is recorded."""
         self._leased.add(page)
 
     def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
-        """A page that was asked for with `dont_filter` is new to requests without, or no more.
+        """Mark a page as new to requests without `dont_filter`, or no more.
 
         On disk with what is recorded next.
         """
         self._unfiltered[page] = unfiltered
 
     def leased(self) -> list[int]:
-        """The pages that were handed out when the process that wrote the store was killed."""
+        """Return the pages that were handed out when the last process to write was killed."""
         pages = self._marked("leased")
         self._leased_on_disk.update(pages)
         self._leased.update(pages)
         return pages
 
     def keep_site_state(self, state: SiteState) -> None:
-        """What was learnt of a site is on disk, instead of what was before."""
+        """Replace the stored state of a site."""
         with self._transaction():
             put_site_state(self._cursor, state)
 
     def note_end(self, ended_at: float) -> None:
-        """The run ends in good order, at a Unix time: nothing is handed out any more.
+        """Record that the run ended in good order, at a Unix time: nothing is handed out any more.
 
         The next process that opens the store for writing finds the time in the attribute
         `ended_at`; None there means that the last one was killed. Then the visits of a page are
@@ -298,7 +293,7 @@ class Store(StoreReader):
             self._cursor.execute(ADD_INDEX)
 
     def stored_pages(self) -> StoredPages:
-        """The page table of the crawl that this store is of, its URLs left on disk.
+        """Return the page table of the crawl that this store is of, its URLs left on disk.
 
         For the one writer: `record` takes it, and no other table then. It reads URLs from here,
         also after `close`. O(pages), some 2 s for a million.
@@ -310,10 +305,10 @@ class Store(StoreReader):
         return pages
 
     def set_meta(self, key: str, value: str) -> None:
-        """A fact of the crawl is on disk under `key`; lists and the like as JSON text.
+        """Store a fact of the crawl under `key`; lists and the like as JSON text.
 
         ValueError for a key that the store writes itself: `schema_version`, `crawlprio_version`,
-        `created`, `writer_pid`.
+        `created`, `writer_pid`, `ended_at`.
         """
         if key in OWN_FACTS:
             raise ValueError(f"meta key {key!r} is the store's own; choose another key.")
@@ -321,9 +316,10 @@ class Store(StoreReader):
             self._put_meta(storable(key), storable(value))
 
     def _transaction(self, n_visits: int = 1) -> Transaction:
-        """All that is written inside is committed at the end, or nothing is."""
+        """A transaction: all that is written inside is committed at the end, or nothing is."""
         if self._lock is None:
             raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
+        self._db.lift()
         return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
 
     def _put_meta(self, key: str, value: str) -> None:
@@ -366,9 +362,12 @@ class Store(StoreReader):
             else:
                 cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
 
-    def _add_requests(self, requests: Sequence[tuple[int, bytes]]) -> None:
+    def _add_requests(self, requests: Sequence[RequestRow]) -> None:
         """Insert requests, inside a transaction."""
-        self._cursor.executemany("INSERT INTO requests(page, request) VALUES(?, ?)", requests)
+        rows = [(number, page, request.decode()) for number, page, request in requests]
+        self._cursor.executemany(
+            "INSERT OR REPLACE INTO requests(id, page, request) VALUES(?, ?, ?)", rows
+        )
 
     def _mark_seeds(self, seeds: list[int]) -> None:
         """Mark pages as seeds, inside a transaction."""

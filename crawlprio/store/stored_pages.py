@@ -1,13 +1,11 @@
-"""The page table of a crawl with a store: URLs on disk, a hash of each identity in memory.
-
-It must not know SQL, files or visits.
-"""
+"""The page table of a crawl with a store: URLs on disk, a hash of each identity in memory."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +26,11 @@ UrlRow = tuple[str, str | None]
 class StoredPages(PageTable):
     """A page table whose URLs are in the crawl store: some 26 bytes of memory a page.
 
-    A page is found by a 64-bit hash of its identity, Python's own of a text, which is keyed anew in
-    each process. What is found is held against the identity in the store, one indexed query unless
-    the page was met lately; so two identities of one hash are two pages, always. Pages that are not
-    recorded yet are in memory. Where a store replaces characters that SQLite cannot hold, the page
-    goes by what is stored.
+    A page is found by a 64-bit hash of its identity: Python's own of a text, keyed at random in
+    each process. What is found is compared with the identity in the store, by one indexed query
+    unless the page was met lately; so two identities of one hash are two pages, always. Pages that
+    are not recorded yet are in memory. Where a store replaces characters that SQLite cannot hold,
+    the page goes by what is stored.
 
     Memory: 16 to 32 bytes a page in the hash table, 6 for site and depth, and the URLs of 20,000 to
     40,000 pages met lately (some 10 MB).
@@ -107,7 +105,7 @@ class StoredPages(PageTable):
         return page
 
     def alias(self, identity: str, page: int) -> None:
-        """Let a second identity mean `page`. Aliases stay in memory."""
+        """Give `page` a second identity. Aliases stay in memory."""
         self._n_aliases += identity not in self._exact
         self._exact[identity] = page
         self._young[identity] = page
@@ -164,7 +162,7 @@ class StoredPages(PageTable):
             self._grow_old()
 
     def _grow_old(self) -> None:
-        """Enter the pages of the younger generation, all stored, in the hash table; begin anew."""
+        """Enter the pages of the younger generation, all stored, in the hash table."""
         identities = self._new_urls.copy()
         for page, key in self._new_keys.items():
             identities[page - self._first_new] = key
@@ -178,10 +176,9 @@ class StoredPages(PageTable):
     def load(
         self,
         hosts: Sequence[str],
-        chunks: Iterable[Sequence[Sequence[object]]],
-        aliases: Iterable[tuple[str, int]],
+        chunks: Iterable[Sequence[Sequence[Any]]],
     ) -> None:
-        """Take over what a store holds, into a table that is empty.
+        """Load what a store holds into a table that is empty.
 
         Parameters
         ----------
@@ -189,13 +186,10 @@ class StoredPages(PageTable):
             host names of the sites, in order.
         chunks
             columns of rows of pages, in order: ids, URLs, identities or None, sites, depths.
-        aliases
-            `(identity, page)`.
-
         Raises
         ------
-        ValueError
-            if ids are not dense, or a site is unknown.
+        ValueError, TypeError
+            if ids are not dense, a site is unknown, or a URL is not text.
         """
         for site, host in enumerate(hosts):
             if self.site(host) != site:
@@ -213,16 +207,18 @@ class StoredPages(PageTable):
             self._sites[first:last] = of_site
             self._depths[first:last] = np.minimum(np.array(depths, dtype=np.int64), MAX_DEPTH)
             self._n_pages = last
-            identities = [
-                str(url if key is None else key) for url, key in zip(urls, keys, strict=True)
-            ]
+            if set(map(type, urls)) != {str} or not set(map(type, keys)) <= {str, type(None)}:
+                raise TypeError(f"a URL or a key of a page from {first} on is not text")
+            identities = [url if key is None else key for url, key in zip(urls, keys, strict=True)]
             self._enter(identities, first)
         self._n_stored = self._first_new = self._first_old = self._n_pages
         counts = np.bincount(self.sites, minlength=len(hosts))
         self._site_sizes = array("i", counts.tolist())
-        for identity, page in aliases:
-            self.alias(identity, page)
-        self._new_aliases = []
+
+    def load_alias(self, identity: str, page: int) -> None:
+        """Load one of a store's aliases."""
+        self.alias(identity, page)
+        self._new_aliases.clear()
 
     def _enter(self, identities: list[str], first: int) -> None:
         """Enter the identities of the pages first, first + 1, ... in the hash table."""

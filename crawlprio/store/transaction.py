@@ -1,7 +1,4 @@
-"""One transaction on a crawl store: all that is written inside is committed, or nothing is.
-
-It must not know what is written.
-"""
+"""One transaction on a crawl store: all that is written inside is committed, or nothing is."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.files import unopened
+from crawlprio.store.failures import unopened
 
 
 class Transaction:

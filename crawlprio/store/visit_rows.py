@@ -1,11 +1,9 @@
-"""A visit as a row of SQLite values, and a row as a visit.
-
-It must not know files, transactions or page tables.
-"""
+"""A visit as a row of SQLite values, and a row as a visit."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from collections.abc import Sequence
@@ -24,13 +22,16 @@ VISIT_COLUMNS = (
     "text, error"
 )
 
+_MAX_ENCODED = 4 * MAX_TEXT
+"""Bytes of that text in UTF-8, at most."""
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def visit_row(visit: Visit) -> tuple[Any, ...]:
-    """The values of `VISIT_COLUMNS`."""
+    """Return the values of `VISIT_COLUMNS`."""
     text = storable(visit.text[:MAX_TEXT]).encode() if visit.text else b""
     return (
         int(visit.page),
@@ -49,21 +50,32 @@ def visit_row(visit: Visit) -> tuple[Any, ...]:
 
 
 def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
-    """The visit of a row of `VISIT_COLUMNS`; ValueError or TypeError if it makes no sense."""
+    """Return the visit of a row that begins with `VISIT_COLUMNS`.
+
+    Raises
+    ------
+    ValueError, TypeError, RecursionError, zlib.error
+        The row makes no visit: a page of none, a number that is text, a text that is none.
+    """
     page, status, fetched_at, elapsed, n_bytes, content_hash = row[:6]
-    targets, anchors, outside, title, text, error = row[6:]
-    if not (isinstance(page, int) and NO_PAGE <= page < n_pages):
-        raise ValueError(f"a visit of page {page}, of {n_pages} pages")
-    if not (isinstance(status, int) and isinstance(content_hash, int)):
-        raise TypeError(f"status {status!r} or content hash {content_hash!r} of page {page}")
+    targets, anchors, outside, title, text, error = row[6:12]
+    if not (type(page) is int and NO_PAGE <= page < n_pages):
+        raise ValueError(f"a visit of page {page!r}, of {n_pages} pages")
+    if not (type(status) is type(n_bytes) is type(content_hash) is int):
+        raise TypeError(f"a status, size or hash of a visit of page {page} is not a number")
+    if not (type(fetched_at) is type(elapsed) is float and math.isfinite(fetched_at + elapsed)):
+        raise TypeError(f"the times of a visit of page {page} are not seconds")
+    if not (type(title) is type(error) is str):
+        raise TypeError(f"the title or error of a visit of page {page} is not text")
+    pages = target_list(targets, n_pages)
     return Visit(
         page,
-        np.array(target_list(targets, n_pages), dtype=np.int32),
-        anchors=() if anchors is None else json.loads(anchors),
+        np.array(pages, dtype=np.int32),
+        anchors=anchor_list(anchors, len(pages)),
         status=status,
         title=title,
-        text="" if text is None else zlib.decompress(text).decode(),
-        outside=() if outside is None else [(url, anchor) for url, anchor in json.loads(outside)],
+        text="" if text is None else _inflated(text).decode(),
+        outside=_pairs(outside),
         fetched_at=fetched_at,
         elapsed=elapsed,
         n_bytes=n_bytes,
@@ -73,8 +85,13 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
 
 
 def target_list(text: str, n_pages: int) -> list[int]:
-    """The page ids of a `targets` value; one that is no page would lead compiled code astray."""
+    """Return the page ids of a `targets` value; ValueError or TypeError if it has any other.
+
+    Compiled code would follow them anywhere.
+    """
     targets: list[int] = json.loads(text)
+    if type(targets) is not list or (targets and set(map(type, targets)) != {int}):
+        raise TypeError("targets that are not an array of page ids")
     if targets and not (min(targets) >= 0 and max(targets) < n_pages):
         raise ValueError(
             f"a link from page {min(targets)} or to {max(targets)}, of {n_pages} pages"
@@ -82,14 +99,46 @@ def target_list(text: str, n_pages: int) -> list[int]:
     return targets
 
 
+def anchor_list(text: str | None, n_targets: int) -> list[str]:
+    """Return the anchor texts of an `anchors` value, as many as targets, or none.
+
+    ValueError or TypeError if it has anything else, lone surrogates among them.
+    """
+    if text is None:
+        return []
+    anchors: list[str] = json.loads(text)
+    if type(anchors) is not list or len(anchors) != n_targets:
+        raise ValueError(f"anchors that are not an array of {n_targets} texts")
+    "".join(anchors).encode()
+    return anchors
+
+
 def storable(text: str) -> str:
-    """The text, with U+FFFD for NUL and lone surrogates: SQLite's text is UTF-8 that NUL ends."""
+    """Return the text, with U+FFFD for NUL and lone surrogates: SQLite's is UTF-8 that NUL ends."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
             return _UNSTORABLE.sub("\ufffd", text)
     return text.replace("\0", "\ufffd")
+
+
+def _inflated(deflated: bytes) -> bytes:
+    """The text in a zlib stream; ValueError if it is longer than any that is stored."""
+    stream = zlib.decompressobj()
+    text = stream.decompress(deflated, _MAX_ENCODED + 1)
+    if len(text) > _MAX_ENCODED or not stream.eof:
+        raise ValueError(f"a text of more than {MAX_TEXT} characters, or cut off")
+    return text
+
+
+def _pairs(text: str | None) -> list[tuple[str, str]]:
+    """The links outside; ValueError or TypeError if they are not pairs of texts."""
+    if text is None:
+        return []
+    pairs = [(url, anchor) for url, anchor in json.loads(text)]
+    "".join([part for pair in pairs for part in pair]).encode()
+    return pairs
 
 
 def _json_texts(texts: Sequence[str]) -> str:

@@ -10,25 +10,17 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
-from urllib.parse import quote_from_bytes
 
-import can_ada
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
+from crawlprio.web.hrefs import Resolver, rebase
 from crawlprio.web.pieces import SMALL, pieces
-from crawlprio.web.urls import (
-    MAX_URL_LENGTH,
-    is_origin,
-    normal_form,
-    normalise_url,
-    parse_url,
-)
-
-MAX_ANCHOR_LENGTH = 500
-"""Characters at which anchor texts and titles are cut."""
+from crawlprio.web.texts import MAX_ANCHOR_LENGTH, printable, squeeze
+from crawlprio.web.urls import normalise_url, parse_url
 
 MAX_LINKS = 10_000
 """Links of one page that count; those after it are dropped."""
@@ -49,18 +41,7 @@ _INLINE = (
     "span,strike,strong,sub,sup,tt,u,var,wbr"
 )
 
-_SCHEME = re.compile(r"[\x00-\x20]*([a-z][a-z0-9+.\-]*):", re.IGNORECASE)
-_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]+")
 _SEPARATORS = re.compile(r"[\s,]+")
-_PLAIN = re.compile(
-    # What the parser of URLs leaves as it is, but for the host: no dot stands before a slash, a
-    # dot or the end of the path, so that no segment is "." or "..", and no query is empty.
-    r"(?:(https?://[a-z0-9.-]++(?::[0-9]++)?)(?=/)|(?!//))(?=[^?])"
-    r"[A-Za-z0-9/_~-]*+(?:\.[A-Za-z0-9_~-][A-Za-z0-9/_~-]*+)*+"
-    r"(?:\?[A-Za-z0-9/._~=&+%:;,-]++)?"
-).fullmatch
-_SAFE_AFTER_ENCODING = "!$%&()*+,/:;=?@[\\]^`{|}~"
 
 _WEB_ENCODINGS = frozenset(
     codecs.lookup(name).name
@@ -72,16 +53,6 @@ _WEB_ENCODINGS = frozenset(
         *(f"cp125{last}" for last in range(9)),
     )
 )
-
-
-def _write_reference(error: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding cannot write by a percent-encoded character reference."""
-    assert isinstance(error, UnicodeEncodeError)
-    unwritable = error.object[error.start : error.end]
-    return "".join(f"%26%23{ord(char)}%3B" for char in unwritable), error.end
-
-
-codecs.register_error("crawlprio.reference", _write_reference)
 
 
 class Link(NamedTuple):
@@ -196,17 +167,18 @@ def parse_page(
         if root is None:
             continue
         for node in tree.tags("title"):
-            page.title = page.title or _printable(_squeeze(node.text_lexbor()))
+            page.title = page.title or printable(squeeze(node.text_lexbor()))
         for node in tree.tags("meta"):
             _read_robots(node.attributes, page)
         if not has_base and tree.tags("base"):
             for node in _SELECTOR.find("base[href]", root)[:1]:
                 has_base = True
-                base = _rebase(base, node.attributes.get("href") or "")
+                base = rebase(base, node.attributes.get("href") or "")
         n_anchors, anchors = _anchors(tree, root, len(part) <= _FEW_BYTES)
         if n_anchors:
             if links is None:
-                links = _Links(base, body, content_type, encoding, normalise_url(url))
+                declared = partial(_declared_encoding, body, content_type)
+                links = _Links(Resolver(base, encoding, declared), normalise_url(url))
             if not links.add(n_anchors, anchors):
                 page.cut = "links"
         if want_text:
@@ -222,26 +194,10 @@ def parse_page(
 class _Links:
     """The links of a page so far, each `href` resolved once and each URL kept once."""
 
-    __slots__ = (
-        *("_base", "_body", "_content_type", "_encoding", "_n_dropped", "_nofollows"),
-        *("_directory", "_origin", "_position_of_url", "_positions", "_texts", "_urls"),
-    )
+    __slots__ = (*("_nofollows", "_position_of_url", "_positions", "_resolver", "_texts", "_urls"),)
 
-    def __init__(
-        self,
-        base: can_ada.URL | None,
-        body: bytes,
-        content_type: str,
-        encoding: str,
-        page_url: str | None,
-    ) -> None:
-        self._base = base
-        self._directory = _directory(base)
-        self._origin = self._directory[: self._directory.find("/", 8)]
-        self._body = body
-        self._content_type = content_type
-        self._encoding = encoding
-        self._n_dropped = 0
+    def __init__(self, resolver: Resolver, page_url: str | None) -> None:
+        self._resolver = resolver
         self._positions: dict[str, int] = {}
         self._position_of_url: dict[str, int] = {} if page_url is None else {page_url: -1}
         self._urls: list[str] = []
@@ -252,7 +208,7 @@ class _Links:
         """Take in the links of these elements; return whether there was room for all."""
         positions, position_of_url = self._positions, self._position_of_url
         urls, texts, nofollows = self._urls, self._texts, self._nofollows
-        resolve = self._resolve
+        resolve = self._resolver.resolve
         may_nest = n_anchors > _FEW_LINKS
         for href, node, attributes in anchors:
             position = positions.get(href)
@@ -274,7 +230,7 @@ class _Links:
             if not texts[position]:
                 text = _text_near(node) if may_nest else node.text_lexbor()
                 if len(text) > MAX_ANCHOR_LENGTH:
-                    text = _squeeze(text)
+                    text = squeeze(text)
                 if not text or text.isspace():
                     text = _text_instead(node, attributes)
                 texts[position] = text
@@ -288,68 +244,7 @@ class _Links:
         page.urls = self._urls
         page.anchors = _tidy_all(self._texts)
         page.nofollows = self._nofollows
-        page.n_dropped = self._n_dropped
-
-    def _resolve(self, href: str) -> str | None:
-        """Return the URL that `href`, which has no fragment, leads to, or None."""
-        plain = _PLAIN(href)
-        if plain is not None:
-            origin = plain[1]
-            if origin is None:
-                url = (self._origin if href[0] == "/" else self._directory) + href
-                if self._directory and len(url) <= MAX_URL_LENGTH:
-                    return url
-            elif len(href) <= MAX_URL_LENGTH and is_origin(origin):
-                return href
-        return self._parse(href)
-
-    def _parse(self, href: str) -> str | None:
-        """Return what `_resolve` returns, at three times the cost, whatever is in `href`."""
-        if len(href) > MAX_URL_LENGTH:
-            scheme = _SCHEME.match(href)
-            self._n_dropped += scheme is None or scheme[1].lower() in ("http", "https")
-            return None
-        if not href.isascii():
-            href = self._encode_query(href)
-        try:
-            parsed = can_ada.parse(href) if self._base is None else self._base + href
-        except (ValueError, TypeError):
-            return None
-        url = normal_form(parsed.href)
-        if url is not None and len(url) > MAX_URL_LENGTH:
-            self._n_dropped += 1
-            return None
-        return url
-
-    def _encode_query(self, href: str) -> str:
-        """Percent-encode the non-ASCII part of a query in the encoding of the page."""
-        path, mark, query = href.partition("?")
-        if query.isascii():
-            return href
-        if not self._encoding:
-            self._encoding = _declared_encoding(self._body, self._content_type) or "utf-8"
-        encoding = "utf-8" if self._encoding.startswith("utf-") else self._encoding
-        return path + mark + _NON_ASCII.sub(lambda run: _percent_encode(run[0], encoding), query)
-
-
-def _percent_encode(text: str, encoding: str) -> str:
-    """Write non-ASCII text in an encoding as the URL standard writes it into a query."""
-    return quote_from_bytes(text.encode(encoding, "crawlprio.reference"), safe=_SAFE_AFTER_ENCODING)
-
-
-def _directory(base: can_ada.URL | None) -> str:
-    """Return what stands before a plain relative `href` in its URL; nothing if it has none."""
-    url = None if base is None else normal_form(base.href.partition("#")[0].partition("?")[0])
-    return "" if url is None else url[: url.rindex("/") + 1]
-
-
-def _rebase(base: can_ada.URL | None, href: str) -> can_ada.URL | None:
-    """Return the base that a `base` element asks for, or the one before where it is no URL."""
-    try:
-        rebased = can_ada.parse(href) if base is None else base + href
-    except (ValueError, TypeError):
-        return base
-    return base if rebased.protocol in ("data:", "javascript:") else rebased
+        page.n_dropped = self._resolver.n_dropped
 
 
 def _anchors(
@@ -379,9 +274,9 @@ def _anchor(node: LexborNode) -> _Anchor:
 def _text_instead(node: LexborNode, attributes: _Attributes) -> str:
     """Return the anchor text of a link that has no text inside."""
     for inner in islice(node.traverse(), _MAX_ANCHOR_NODES):
-        if inner.tag_id == _IMG and (alt := _squeeze(inner.attributes.get("alt") or "")):
+        if inner.tag_id == _IMG and (alt := squeeze(inner.attributes.get("alt") or "")):
             return alt
-    return _squeeze(attributes.get("alt") or attributes.get("title") or "")
+    return squeeze(attributes.get("alt") or attributes.get("title") or "")
 
 
 def _text_near(node: LexborNode) -> str:
@@ -396,23 +291,13 @@ def _text_near(node: LexborNode) -> str:
     return "".join(inner.text_content or "" for inner in inside if inner.is_text_node)
 
 
-def _squeeze(text: str) -> str:
-    """Normalise white space, and cut."""
-    return " ".join(text.split())[:MAX_ANCHOR_LENGTH].rstrip()
-
-
-def _printable(text: str) -> str:
-    """Drop control and direction characters."""
-    return text if text.isprintable() else " ".join(_CONTROLS.sub(" ", text).split())
-
-
 def _tidy_all(texts: list[str]) -> list[str]:
     """Normalise white space of each, and drop what is not printable; cheap where both are done."""
     # What is printable has no white space but spaces.
     joined = f"¦{'¦'.join(texts)}¦"
     if joined.isprintable() and not ("  " in joined or "¦ " in joined or " ¦" in joined):
         return texts
-    return [_printable(" ".join(text.split())) for text in texts]
+    return [printable(" ".join(text.split())) for text in texts]
 
 
 def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from crawlprio.compiled import njit
 
 MAX_TAGS = 100_000
 """Tags of one page that are read, where its tags are so many that it is read in pieces."""
@@ -73,6 +74,8 @@ _CLASS[list(b"\t\n\x0c\r ")] = _IS_SPACE
 _CLASS[ord("/")] = _IS_SLASH
 _CLASS[ord("=")] = _IS_EQUALS
 _CLASS[ord(">")] = _IS_END
+_LESS, _GREATER, _EQUALS, _SLASH, _QUOTE, _APOSTROPHE = b"<>=/\"'"
+_FIRST_LETTER, _LAST_LETTER = b"az"
 _BEGINS_KEY = np.zeros(256, np.bool_)
 _BEGINS_KEY[list(b"abcefhinstuABCEFHINSTU")] = True
 
@@ -183,7 +186,7 @@ def _tag_end(page: NDArray[np.uint8], at: int, size: int, most: int) -> tuple[in
             at += 1
         if at >= size:
             return size, n_attributes
-        if page[at] == ord(">"):
+        if page[at] == _GREATER:
             return at + 1, n_attributes
         n_attributes += 1
         if n_attributes > most:
@@ -193,12 +196,12 @@ def _tag_end(page: NDArray[np.uint8], at: int, size: int, most: int) -> tuple[in
             at += 1
         while _CLASS[page[at]] == _IS_SPACE:
             at += 1
-        if page[at] == ord("="):
+        if page[at] == _EQUALS:
             at += 1
             while _CLASS[page[at]] == _IS_SPACE:
                 at += 1
             quote = page[at]
-            if quote == ord('"') or quote == ord("'"):
+            if quote in (_QUOTE, _APOSTROPHE):
                 at += 1
                 while page[at] != quote:
                     at += 1
@@ -229,7 +232,7 @@ def _scan(
     n_tags = n_attributes = n_of_root = weight = link_weight = 0
     at = start
     while True:
-        while page[at] != ord("<"):
+        while page[at] != _LESS:
             at += 1
         if at >= size:
             return size, n_tags, weight, link_weight, patience, False
@@ -239,8 +242,8 @@ def _scan(
         at += 1
         new_weight, new_link_weight = weight, link_weight
         # The attributes of an end tag are compared, too; "/" is no letter, and so no key begins so.
-        name = at + 1 if every and page[at] == ord("/") else at
-        if _BEGINS_KEY[page[at]] or (every and ord("a") <= (page[name] | 32) <= ord("z")):
+        name = at + 1 if every and page[at] == _SLASH else at
+        if _BEGINS_KEY[page[at]] or (every and _FIRST_LETTER <= (page[name] | 32) <= _LAST_LETTER):
             key = np.uint64(page[at]) if name > at else np.uint64(0)
             at = name
             while not _CLASS[page[at]] & (_IS_SPACE | _IS_SLASH | _IS_END):

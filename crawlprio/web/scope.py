@@ -9,48 +9,20 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-
-from tldextract import TLDExtract
+from typing import TYPE_CHECKING
 
 from crawlprio.errors import ConfigError
 from crawlprio.web.addresses import PrivateAddresses
+from crawlprio.web.extensions import DYNAMIC, SKIP_EXTENSIONS, extension_of
 from crawlprio.web.traps import Traps
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 FOLLOW = ("domain", "site", "web")
 """What `follow` may be."""
 
-_ARCHIVES = """
-    7z apk bat bin bz2 cab deb dmg exe gz iso jar lz lzma msi rar rpm tar tgz war xz zip zst
-"""
-_IMAGES_AND_FONTS = """
-    ai avif bmp cdr dxf eps eot gif heic ico jp2 jpeg jpg otf pbm pgm png pnm ppm ps psd svg tif
-    tiff ttf webp woff woff2 xbm xpm
-"""
-_SOUND_AND_VIDEO = """
-    3gp aac aif aiff asf asx au avi flac flv m3u m4a m4v mid midi mkv mov mp2 mp3 mp4 mpeg mpg oga
-    ogg ogv opus qt ra ram rm swf wav webm wma wmv
-"""
-_DOCUMENTS = """
-    bib csv djvu doc docm docx dot dvi epub key mobi odp ods odt pdf pps ppsx ppt pptm pptx rtf tex
-    tsv txt xls xlsm xlsx
-"""
-_SOURCES_AND_RECORDS = """
-    atom cc class cpp css dat hdf ics java js json mat mjs npz pickle pkl py rb rdf rss sav sh sql
-    sqlite vcf wasm xsd xsl yaml yml
-"""
-NEVER_HTML = frozenset(
-    (_ARCHIVES + _IMAGES_AND_FONTS + _SOUND_AND_VIDEO + _DOCUMENTS + _SOURCES_AND_RECORDS).split()
-)
-"""Extensions, without dot and in lower case, of files that are no HTML; never followed."""
-
-_MADE_ON_DEMAND = """
-    asp aspx cfm cfml cgi do fcgi jhtml jsp jspx mvc nsf php php3 php4 php5 php7 phtml pl
-"""
-DYNAMIC = frozenset(_MADE_ON_DEMAND.split())
-"""Extensions of pages that are made on demand; so is every URL with a question mark."""
-
-_TELLING = NEVER_HTML | DYNAMIC
 _CGI_BIN = "/cgi-bin/"
 _MAX_HOSTS_CACHED = 100_000
 
@@ -85,6 +57,9 @@ class Scope:
         is not printed, this one is ours. None: no bound.
     traps
         Bounds on the form of URLs; default those of `Traps()`.
+    skip_extensions
+        Extensions, without dot and in lower case, of files that are not followed, whatever
+        `heuristics` says; default `SKIP_EXTENSIONS`.
     private
         Says which private hosts may be followed; None (the default): all.
 
@@ -95,8 +70,7 @@ class Scope:
 
     Notes
     -----
-    Seeds themselves are fetched whatever the scope says. Files whose extension is in `NEVER_HTML`
-    are never followed: only HTML has links.
+    Seeds themselves are fetched whatever the scope says.
     """
 
     def __init__(
@@ -111,6 +85,7 @@ class Scope:
         max_static_depth: int | None = 15,
         max_dynamic_depth: int | None = 5,
         traps: Traps | None = None,
+        skip_extensions: Iterable[str] = SKIP_EXTENSIONS,
         private: PrivateAddresses | None = None,
     ) -> None:
         if follow not in FOLLOW:
@@ -125,6 +100,8 @@ class Scope:
         self._max_static = max_static_depth if heuristics else None
         self._max_dynamic = max_dynamic_depth if heuristics else None
         self._traps = (traps or Traps()) if heuristics else Traps(None, None, None)
+        self._skipped = frozenset(skip_extensions)
+        self._telling = self._skipped | DYNAMIC
         self._private = private
         self._homes: set[str] = set()
         self._judged: dict[str, str] = {}
@@ -157,7 +134,7 @@ class Scope:
     def refuse_all(self, urls: Sequence[str], depth: int) -> list[str]:
         """Return for each page why it is not followed, in a word, or nothing if it is.
 
-        The reasons are `out-of-scope` (host, `allow` or `deny`), `private-address`, `not-html`,
+        The reasons are `out-of-scope` (host, `allow` or `deny`), `private-address`, `extension`,
         `too-deep`, `cgi-bin`, and those of `Traps.refuses`.
 
         Parameters
@@ -178,6 +155,7 @@ class Scope:
             or (self._max_static is not None and depth > self._max_static)
         )
         n_few = 2 + self._traps.n_free_segments
+        telling = self._telling
         joined = "".join(urls)
         has_odd = "?" in joined or ";" in joined or _CGI_BIN in joined
         refusals = []
@@ -190,7 +168,7 @@ class Scope:
                 # Most pages show nothing that any rule asks about, and are let pass here.
                 if (
                     is_strict
-                    or url.rpartition(".")[2].lower() in _TELLING
+                    or url.rpartition(".")[2].lower() in telling
                     or (has_odd and ("?" in url or ";" in url or _CGI_BIN in url))
                 ):
                     refusal = self._refuses_page(url, depth)
@@ -204,11 +182,10 @@ class Scope:
         path, question, _ = url.partition("?")
         name = path[path.rindex("/") + 1 :]
         dynamic = bool(question)
-        if "." in name:
-            extension = name.partition(";")[0].rpartition(".")[2].lower()
-            if extension in NEVER_HTML:
-                return "not-html"
-            dynamic = dynamic or extension in DYNAMIC
+        extension = extension_of(name)
+        if extension in self._skipped:
+            return "extension"
+        dynamic = dynamic or extension in DYNAMIC
         deepest = self._max_dynamic if dynamic else self._max_static
         if deepest is not None and depth > deepest:
             return "too-deep"
@@ -339,4 +316,6 @@ def _check_depth(name: str, depth: int | None) -> None:
 @cache
 def _suffixes() -> TLDExtract:
     """Return the public suffix list that comes with tldextract; never fetches or caches one."""
+    from tldextract import TLDExtract
+
     return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

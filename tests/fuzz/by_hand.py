@@ -19,7 +19,12 @@ def main() -> None:
         import atheris  # type: ignore[import-not-found]
     except ImportError:
         sys.exit("atheris is not installed; nothing was fuzzed (pip install atheris).")
-    compiled = ["crawlprio.web.pieces", "crawlprio.store.hashtable", "crawlprio.frontier"]
+    package = Path(__file__).parents[2]
+    compiled = [
+        ".".join(file.relative_to(package).with_suffix("").parts)
+        for file in package.glob("crawlprio/**/*.py")
+        if "njit" in file.read_text(encoding="utf-8")
+    ]
     with atheris.instrument_imports(include=["crawlprio", "protego", "w3lib"], exclude=compiled):
         from targets import TARGETS
     if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:

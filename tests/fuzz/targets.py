@@ -6,15 +6,19 @@ does.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import sqlite3
 import tempfile
+import zlib
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
+from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter
@@ -22,10 +26,11 @@ from scrapy.utils.request import RequestFingerprinter
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Politeness
 from crawlprio.live.identity import Identities
+from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
-from crawlprio.store import Store
+from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
@@ -100,7 +105,7 @@ def headers(data: bytes) -> None:
     response = Response("http://a.test/", headers={"Retry-After": data})
     seconds = _retry_after(response)
     assert seconds is None or seconds >= 0
-    pause = Politeness(max_back_off=60.0).pause(0, status=503, retry_after=seconds)
+    pause = Politeness(max_back_off=60.0).back_off(0.0, 1, seconds)
     assert 0 <= pause <= 60
 
 
@@ -111,7 +116,7 @@ def robots(data: bytes) -> None:
         assert parser.allowed("http://a.test/x", "crawlprio") in (True, False)
         seconds = _crawl_delay(parser, "crawlprio")
         if seconds is not None and not math.isnan(seconds):
-            obeyed = Politeness(max_crawl_delay=60.0).set_crawl_delay(0, seconds)
+            obeyed = Politeness(max_crawl_delay=60.0).obeyed_crawl_delay(seconds)
             assert 0 <= obeyed <= 60
 
 
@@ -124,23 +129,131 @@ def store(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "crawl.sqlite"
         path.write_bytes(whole)
+        check_store(path)
+
+
+def schema(data: bytes) -> None:
+    """A store with any definition of one of its tables is read, or refused with an error of ours.
+
+    The first byte chooses the table, the second whether the rest replaces its definition or
+    follows it.
+    """
+    if len(data) < 3:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "crawl.sqlite"
+        path.write_bytes(_stored())
+        text = data[2:].decode("utf-8", "replace").replace("\0", " ")
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+            names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema ORDER BY 1")]
+            db.execute("PRAGMA writable_schema = ON")
+            before = "" if data[1] % 2 else "sql || "
+            db.execute(
+                f"UPDATE sqlite_schema SET sql = {before}? WHERE name = ?",
+                (text, names[data[0] % len(names)]),
+            )
+        check_store(path)
+
+
+def row(data: bytes) -> None:
+    """A store with any value in one column of a table is read, or refused with an error of ours.
+
+    The first byte chooses the column, the second the type of the value.
+    """
+    if len(data) < 2:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "crawl.sqlite"
+        path.write_bytes(_stored())
+        values = [
+            data[2:],
+            data[2:].decode("utf-8", "replace"),
+            int.from_bytes(data[2:10], "big", signed=True),
+            zlib.compress(data[2:]),
+            json.dumps([data[2:].decode("latin-1")]),
+        ]
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+            columns = db.execute(
+                "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c"
+                " WHERE m.type = 'table' ORDER BY 1, 2"
+            ).fetchall()
+            table, column = columns[data[0] % len(columns)]
+            with contextlib.suppress(sqlite3.Error):
+                db.execute(
+                    f"UPDATE {table} SET {column} = ?"
+                    f" WHERE rowid = (SELECT max(rowid) FROM {table})",
+                    (values[data[1] % len(values)],),
+                )
+        check_store(path)
+
+
+def check_store(path: Path) -> None:
+    """Whatever a file is, what reads a store reads it whole, or says in one sentence why not."""
+    for readonly in (True, False):
         try:
-            with Store.open(path, readonly=True) as opened:
+            with Store.open(path, readonly=readonly) as opened:
                 opened.load_pages()
-                for _ in opened.visits():
-                    pass
-                list(opened.seeds())
-        except CrawlprioError:
-            pass
+                opened.stored_pages()
+                for visit in opened.visits():
+                    "".join([visit.title, visit.error, visit.text, *visit.anchors]).encode()
+                for read in (
+                    *(opened.seeds, opened.redirected_seeds, opened.site_states, opened.leased),
+                    *(opened.unfiltered, opened.last_fetches, opened.link_graph),
+                ):
+                    read()
+                for rows in (opened.requests(), opened.link_rows(), opened.page_urls()):
+                    for _ in rows:
+                        pass
+                opened.read_urls(range(opened.n_pages))
+                if not readonly:
+                    opened.note_end(1.0)
+        except CrawlprioError as error:
+            check_sentence(error)
 
 
-TARGETS = {function.__name__: function for function in (page, url, headers, robots, store)}
+def check_sentence(error: CrawlprioError) -> None:
+    """An error of ours is one sentence that does nothing to a terminal."""
+    assert str(error).isprintable()
+    assert len(str(error)) < 2000
+
+
+def request(data: bytes) -> None:
+    """Any bytes are a stored request, or refused with an error of ours."""
+    for stored in (data, b'{"url":"http://a.test/","meta":{"a":' + data + b"}}"):
+        try:
+            made = from_json(stored, _spider())
+        except InvalidRequest as error:
+            check_sentence(error)
+            continue
+        try:
+            again = from_json(to_json(made, _spider()), _spider())
+        except RequestNotStorable:
+            continue
+        for name in made.attributes:
+            assert repr(getattr(again, name)) == repr(getattr(made, name))
+
+
+TARGETS = {
+    function.__name__: function
+    for function in (page, url, headers, robots, store, schema, row, request)
+}
 
 
 @cache
 def _identities() -> Identities:
     fingerprinter = SimpleNamespace(request_fingerprinter=RequestFingerprinter())
     return Identities(cast("Crawler", fingerprinter))
+
+
+class _Spider(Spider):
+    name = "fuzz"
+
+    def parse_item(self, response: Response) -> None: ...
+
+
+@cache
+def _spider() -> Spider:
+    return _Spider()
 
 
 @cache
@@ -158,11 +271,24 @@ def _stored() -> bytes:
             name = f"http://a{number % 3}.test/{number}"
             pages.add(name, name, pages.site(f"a{number % 3}.test"))
         with Store.create(path) as opened:
+            pages.alias("also", 1)
             opened.record_pages(pages, [0], [])
+            opened.keep_site_state(SiteState("a1.test", 2.0, 1, 4.0, 1e9))
+            opened.mark_unfiltered(5, unfiltered=True)
             for number in range(19):
                 targets = np.array([number + 1], dtype=np.int32)
-                visit = Visit(number, targets, anchors=["next"], title="t", fetched_at=1.0)
-                opened.record(visit, pages, [])
+                visit = Visit(
+                    number,
+                    targets,
+                    anchors=["next"],
+                    title="t",
+                    text="text",
+                    outside=[("http://b.test/", "b")],
+                    fetched_at=1.0,
+                    status=302 if number < 3 else 200,
+                )
+                opened.mark_leased(number + 1)
+                opened.record(visit, pages, [(number + 1, number, b'{"url":"http://b.test/"}')])
         # What the journal holds belongs to the file, which is read without it.
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -16,6 +16,7 @@ from .link_based import (
     PageRank,
     PartialPageRank,
 )
+from .siblings import SiblingSampling
 from .web import Record
 
 
@@ -63,4 +64,5 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "anchor-similarity": AnchorSimilarity,
     "location": Location,
     "combined": Combined,
+    "sibling-sampling": SiblingSampling,
 }

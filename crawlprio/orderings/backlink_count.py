@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from numba import njit
-
+from crawlprio.compiled import njit
 from crawlprio.orderings.base import CompiledOrdering, Keys
 from crawlprio.pages import PageIds
 
 
-@njit(cache=True)
+@njit(cache=True, plain=True)
 def count_links(
     keys: Keys,
     page: int,

@@ -1,7 +1,4 @@
-"""Crawls of a web from several seeds under several orderings, and how a claim fared in all of them.
-
-It must not know papers, figures or what a crawl is judged by.
-"""
+"""Crawls of a web from several seeds under several orderings, and which of them are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from report import Verdict
 
 from crawlprio.evaluation import ModelCurve, reachable
 from crawlprio.evaluation.figures import Series, mean_and_spread
@@ -23,13 +19,8 @@ from crawlprio.topic import HotQueue
 Mask = NDArray[np.bool_]
 Measure = Callable[[PageIds, Mask], ModelCurve]
 
-HOLDS, HOLDS_AT_TIMES = 0.9, 0.25
-"""Shares of the cases from which on a claim is reproduced, and partly reproduced."""
-
-RULE = (
-    "A claim that is tested in several crawls counts as reproduced if it holds in at least "
-    f"{HOLDS:.0%} of them, and as partly reproduced if in at least {HOLDS_AT_TIMES:.0%}."
-)
+SAME = 0.01
+"""Crawls whose pages are displaced by less than this share of the crawl on average are the same."""
 
 
 class Crawls:
@@ -84,12 +75,47 @@ class Crawls:
         """Pages that the first crawl reaches."""
         return int(self.reachable[0].sum())
 
+    def distinct(self, *orderings: str) -> list[int]:
+        """Return one place in `seeds` for each different crawl under these orderings, all if none.
+
+        Two seeds lead to the same crawl if they do under each of the orderings; see `SAME`.
+        """
+        runs = [self.orders[name] for name in (orderings or self.orders)]
+        kept: list[int] = []
+        for k in range(len(self.seeds)):
+            if not any(all(displaced(o[k], o[j]) < SAME for o in runs) for j in kept):
+                kept.append(k)
+        return kept
+
+    def cases(self, values: Sequence[float], *orderings: str) -> dict[str, float]:
+        """Return the value of each different crawl under these orderings, by the case's name."""
+        places = self.distinct(*orderings)
+        if len(places) == 1:
+            return {self.name: values[0]}
+        return {f"{self.name}, seed {k + 1}": values[k] for k in places}
+
     def curves(self, measure: Measure) -> dict[str, list[ModelCurve]]:
         """Measure all crawls; by ordering, one curve for each seed."""
         return {
             ordering: [measure(*crawl) for crawl in zip(orders, self.reachable, strict=True)]
             for ordering, orders in self.orders.items()
         }
+
+
+def displaced(one: PageIds, other: PageIds) -> float:
+    """Return how far apart a page's places in two crawls are on average, as a share of the crawl.
+
+    Pages that only one of them fetched are displaced by the whole crawl.
+    """
+    n_pages = int(max(one.max(), other.max())) + 1
+    place = np.full(n_pages, -1, dtype=np.int64)
+    place[one] = np.arange(len(one))
+    there = place[other]
+    both = there >= 0
+    n_both, longest = int(both.sum()), max(len(one), len(other))
+    apart = float(np.abs(there[both] - np.flatnonzero(both)).sum()) / longest
+    n_all = len(one) + len(other) - n_both
+    return (apart + n_all - n_both) / n_all
 
 
 def bands(curves: Mapping[str, Sequence[ModelCurve]]) -> dict[str, Series]:
@@ -118,16 +144,6 @@ def areas(curves: Sequence[ModelCurve]) -> list[float]:
 def area(curves: Sequence[ModelCurve]) -> float:
     """The mean of that over crawls."""
     return float(np.mean(areas(curves)))
-
-
-def verdict(cases: Sequence[bool]) -> Verdict:
-    """What becomes of a claim that was tested in these cases; see `RULE`."""
-    if not len(cases):
-        return "not tested"
-    share = float(np.mean(cases))
-    if share >= HOLDS:
-        return "reproduced"
-    return "partly reproduced" if share >= HOLDS_AT_TIMES else "not reproduced"
 
 
 def tally(cases: Sequence[bool]) -> str:

@@ -1,0 +1,276 @@
+"""How good the order of each ordering is, on many webs and from many starts; run by hand.
+
+    python benchmarks/quality.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--starts N]
+        [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--json FILE]
+
+A WEB is a graph as `scrapy simulate` reads it, such as those of `webs.py`; beside `NAME.npz` there
+may be `NAME.homes.txt`, the home page of each site. From each web the crawls start at all home
+pages, if there are several, and at single pages: the first home page and pages drawn with a fixed
+seed from which at least half as much is reached, `--starts` in all (default 5). A crawl ends when
+nothing waits.
+
+For each web and kind of start a row for each ordering: the mean of the average cumulative PageRank
+over the starts and its standard deviation, Kendall's tau, and the share of PageRank gathered after
+5, 10 and 30 % of the pages. `gain` is the share of the distance from the better of opic and
+breadth-first to greedy omniscient that an ordering closes. With `--in-flight` the same with so many
+fetches at once, and with `--delay` against time: w seconds between fetches of a site, 16 in flight,
+1 s a fetch; then the average is over time.
+
+PageRank is that of the web as it is in the file, damping 0.85; it says nothing of pages that are
+not in it. The webs of `webs.py` are documentation: clean, linked tightly, without spam.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crawlprio.evaluation import reachable
+from crawlprio.evaluation.figures import plot_panels
+from crawlprio.evaluation.panels import Panel
+from crawlprio.frontier import Politeness
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.simulator import Simulation, Source
+from crawlprio.simulator.network import Network
+
+DEFAULT = (
+    "breadth-first",
+    "random",
+    "opic",
+    "opic:seed_cash=100",
+    "rankmass",
+    "fica",
+    "scout",
+    "sibling-sampling",
+    "omniscient",
+)
+POINTS = 51
+
+
+@dataclass(frozen=True)
+class Case:
+    """Crawls of one web from starts of one kind, in one network."""
+
+    web: str
+    starts: str
+    network: str
+    seeds: list[list[int]] = field(repr=False)
+
+
+@dataclass
+class Row:
+    """One ordering in one case: one number for each start."""
+
+    web: str
+    starts: str
+    network: str
+    ordering: str
+    average: list[float]
+    tau: list[float]
+    early: list[list[float]]
+    curve: list[float] = field(repr=False)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.average)
+
+    @property
+    def spread(self) -> float:
+        return statistics.stdev(self.average) if len(self.average) > 1 else math.nan
+
+
+def single_starts(graph: LinkGraph, homes: list[int], n: int) -> list[list[int]]:
+    """Return n single pages to start from: the first home page, and pages drawn at random."""
+    sizes = [int(reachable(graph, [home]).sum()) for home in homes]
+    starts, drawn = [[homes[0]]], np.random.default_rng(1).permutation(graph.n_pages)
+    for page in drawn[: 40 * n].tolist():
+        if len(starts) == n:
+            break
+        if 2 * int(reachable(graph, [page]).sum()) >= max(sizes):
+            starts.append([page])
+    return starts
+
+
+def networks(in_flight: list[int], delay: float | None) -> Iterator[tuple[str, Network]]:
+    """The networks to crawl through, by name."""
+    for n in in_flight:
+        name = "order-only" if n == 1 else f"{n} in flight"
+        yield name, Network(robots=n, latency=0.0 if n == 1 else 1.0)
+    if delay is not None:
+        polite = Politeness(delay=delay)
+        yield f"w = {delay:g} s", Network(robots=16, politeness=polite, latency=1.0)
+
+
+def parse_ordering(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the options in NAME[:OPTION=VALUE,...]."""
+    name, _, rest = text.partition(":")
+    options = dict(part.split("=", 1) for part in rest.split(",") if part)
+    return name, {option: json.loads(value) for option, value in options.items()}
+
+
+def measure(
+    graph: LinkGraph, case: Case, network: Network, text: str, simulations: list[Simulation]
+) -> Row:
+    """Crawl from each start under one ordering."""
+    name, options = parse_ordering(text)
+    runs = [simulation.run(text, make_ordering(name, options)) for simulation in simulations]
+    in_time = network.politeness.delay > 0
+    return Row(
+        case.web,
+        case.starts,
+        case.network,
+        text,
+        [
+            run.timed.average_pagerank_by_time
+            if in_time and run.timed is not None
+            else run.average_cumulative_pagerank
+            for run in runs
+        ],
+        [run.kendall_tau for run in runs],
+        [list(run.pagerank_at) for run in runs],
+        np.mean(
+            [
+                np.interp(np.linspace(0, 1, POINTS), *np.array([[0.0, 0.0], *run.curve]).T)
+                for run in runs
+            ],
+            axis=0,
+        ).tolist(),
+    )
+
+
+def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
+    """The rows of each case of one web."""
+    source = Source.open(str(path))
+    graph = source.graph
+    beside = path.with_name(f"{path.name.removesuffix('.npz')}.homes.txt")
+    homes = [int(line) for line in beside.read_text().split()] if beside.exists() else []
+    homes = homes or source.default_seeds()
+    web = path.name.removesuffix(".npz")
+    kinds = {"one page": single_starts(graph, homes[:1], given.starts)}
+    if len(homes) > 1:
+        rng = np.random.default_rng(2)
+        # Which home page waits first decides ties, so shuffle them for a spread.
+        shuffled = [rng.permutation(homes).tolist() for _ in range(given.starts - 1)]
+        kinds = {"all home pages": [homes, *shuffled], **kinds}
+    for starts, seeds in kinds.items():
+        for name, network in networks(given.in_flight, given.delay):
+            case = Case(web, starts, name, seeds)
+            simulations = [Simulation(graph, each, network=network) for each in seeds]
+            for simulation in simulations[1:]:
+                simulation.__dict__["ranks"] = simulations[0].ranks
+            yield [measure(graph, case, network, text, simulations) for text in given.ordering]
+
+
+def print_case(rows: list[Row]) -> None:
+    """Print the rows of one case."""
+    by_name = {row.ordering: row.mean for row in rows}
+    base = max(by_name.get("opic", -1.0), by_name.get("breadth-first", -1.0))
+    top = by_name.get("omniscient", math.nan)
+    print(f"\n{rows[0].web}, {rows[0].starts}, {rows[0].network}; starts: {len(rows[0].average)}")
+    print(
+        f"  {'ordering':34} {'average':>7} {'+/-':>6} {'gain':>6} {'tau':>6}    5 %   10 %   30 %"
+    )
+    for row in rows:
+        gain = (row.mean - base) / (top - base) if top > base >= 0 else math.nan
+        early = " ".join(f"{share:6.3f}" for share in np.mean(row.early, axis=0))
+        print(
+            f"  {row.ordering:34} {row.mean:7.3f} {row.spread:6.3f} {gain:6.0%} "
+            f"{statistics.fmean(row.tau):6.3f} {early}",
+            flush=True,
+        )
+
+
+def print_summary(rows: list[Row], orderings: list[str]) -> None:
+    """Print means over all cases of a network, and where an ordering falls below the usual two."""
+    for network in dict.fromkeys(row.network for row in rows):
+        cases: dict[tuple[str, str], dict[str, Row]] = {}
+        for row in rows:
+            if row.network == network:
+                cases.setdefault((row.web, row.starts), {})[row.ordering] = row
+        print(f"\nmean over {len(cases)} webs and kinds of start, {network}")
+        print(
+            f"  {'ordering':34} {'average':>7} {'tau':>6}    5 %   10 %   30 %  below the better of"
+        )
+        print(f"  {'':34} {'':>7} {'':>6}                       opic and breadth-first")
+        for text in orderings:
+            own = [case[text] for case in cases.values()]
+            below = []
+            for (web, starts), case in cases.items():
+                usual = [case[name] for name in ("opic", "breadth-first") if name in case]
+                best = max(usual, key=lambda row: row.mean, default=case[text])
+                spread = max(np.nan_to_num([best.spread, case[text].spread]))
+                if case[text].mean < best.mean - spread:
+                    below.append(f"{web} {starts} by {best.mean - case[text].mean:.3f}")
+            early = " ".join(
+                f"{x:6.3f}" for x in np.mean([np.mean(row.early, axis=0) for row in own], axis=0)
+            )
+            print(
+                f"  {text:34} {statistics.fmean(row.mean for row in own):7.3f} "
+                f"{statistics.fmean(statistics.fmean(row.tau) for row in own):6.3f} {early}  "
+                f"{len(below)} of {len(cases)}{': ' if below else ''}{'; '.join(below[:4])}"
+            )
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw a panel of curves for each web and kind of start, order-only."""
+    cases: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row.network == rows[0].network:
+            cases.setdefault((row.web, row.starts), {})[row.ordering] = row
+    at = np.linspace(0, 1, POINTS)
+    panels = [
+        Panel(
+            {
+                name.replace(":", ", "): np.column_stack([at, row.curve])
+                for name, row in case.items()
+            },
+            f"{web}, {starts}",
+            "share of pages fetched",
+            "share of all PageRank",
+            x_percent=True,
+            y_percent=True,
+            references={"diagonal": [[0.0, 0.0], [1.0, 1.0]]},
+        )
+        for (web, starts), case in cases.items()
+    ]
+    plot_panels(panels, path, columns=4 if len(panels) > 4 else 2)
+
+
+def main() -> None:
+    """Crawl, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("web", type=Path, nargs="+")
+    parser.add_argument("--ordering", action="append", help="name, and options; repeatable")
+    parser.add_argument("--starts", type=int, default=5, help="of each kind; default 5")
+    parser.add_argument("--in-flight", type=lambda s: [int(n) for n in s.split(",")], default=[1])
+    parser.add_argument("--delay", type=float, help="seconds between fetches of a site")
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--json", type=Path, help="write every figure")
+    given = parser.parse_args()
+    given.ordering = given.ordering or [
+        text for text in DEFAULT if text.partition(":")[0] in ORDERINGS
+    ]
+    rows: list[Row] = []
+    for path in given.web:
+        for case in crawl_web(path, given):
+            print_case(case)
+            rows += case
+    print_summary(rows, given.ordering)
+    if given.json:
+        given.json.write_text(json.dumps([asdict(row) for row in rows]))
+    if given.plot:
+        draw(rows, given.plot)
+        print(f"\ndrawn to {given.plot}")
+
+
+if __name__ == "__main__":
+    main()

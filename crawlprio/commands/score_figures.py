@@ -1,0 +1,329 @@
+"""What `scrapy score` reports of an order beside its cumulative importance: models, days, tops.
+
+The figures of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener 2001 (mean
+importance by day, and when the most important pages were fetched), for a crawl of one's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crawlprio.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from crawlprio.evaluation import Means, ModelCurve
+    from crawlprio.evaluation.figures import Panel
+    from crawlprio.importance import Repository
+    from crawlprio.importance.scores import Score
+
+MODELS = {"crawl-stop": "P_CS", "threshold": "P_ST", "buffer": "P_BC"}
+"""Models of Cho et al. by the name that `--model` has, and what the paper calls the performance."""
+
+HOT_SHARE = 0.01
+"""Share of the pages that are hot under the model `threshold` unless `--threshold` says."""
+
+BUFFERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+MARKS = (0.1, 0.2, 0.5, 1.0)
+"""Shares of all pages, fetched or in the buffer, at which a model is reported."""
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """What of an order is asked for.
+
+    Parameters
+    ----------
+    models
+        names of `MODELS`.
+    threshold
+        importance from which on a page is hot; None: that of the top 1 % of the pages.
+    days
+        stretches of equally many fetches; 0: none asked for.
+    tops
+        sizes N, rising.
+    """
+
+    models: tuple[str, ...] = ()
+    threshold: float | None = None
+    days: int = 0
+    tops: tuple[int, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        return bool(self.models or self.days or self.tops)
+
+    @classmethod
+    def add_to(cls, group: argparse._ArgumentGroup) -> None:
+        """Add the options to those of the command."""
+        group.add_argument(
+            "--model",
+            action="append",
+            metavar="NAME",
+            help="report the order under a model of Cho et al.: crawl-stop (of the pages fetched, "
+            "the share that is hot), threshold (of the hot pages, the share fetched) or buffer "
+            "(of a buffer, the share that is hot in the end); may be repeated",
+        )
+        group.add_argument(
+            "--threshold",
+            metavar="G",
+            help="importance from which on a page is hot under the model threshold; default: that "
+            "of the top 1 %% of the pages",
+        )
+        group.add_argument(
+            "--by-day",
+            metavar="N",
+            help="report the mean importance of the pages fetched in each of N stretches of as "
+            "many fetches each (Najork & Wiener: 58 days)",
+        )
+        group.add_argument(
+            "--top",
+            metavar="N[,N...]",
+            help="report when the N most important pages were fetched on average, as a share of "
+            "all fetches",
+        )
+
+    @classmethod
+    def of(cls, opts: argparse.Namespace) -> FigureOptions:
+        """Return what the options ask for.
+
+        Raises
+        ------
+        ConfigError
+            if a model is unknown or a number is none.
+        """
+        models = tuple(dict.fromkeys(opts.model or ()))
+        for name in models:
+            if name not in MODELS:
+                raise ConfigError(f"--model is {name!r}; known models: {', '.join(MODELS)}.")
+        if opts.threshold is not None and "threshold" not in models:
+            raise ConfigError(
+                f"--threshold is {opts.threshold} and no model goes by it; add --model threshold."
+            )
+        tops = () if opts.top is None else tuple(_whole("--top", n) for n in opts.top.split(","))
+        return cls(
+            models,
+            None if opts.threshold is None else _threshold(opts.threshold),
+            0 if opts.by_day is None else _whole("--by-day", opts.by_day),
+            tuple(sorted(set(tops))),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OrderFigures:
+    """The figures of one order by one importance.
+
+    Parameters
+    ----------
+    models
+        curves by the name of the model.
+    by_day
+        mean importance by stretch, that of all pages being 1; None: not asked for.
+    tops
+        mean share of the fetches after which the top N were fetched; None: not asked for.
+    """
+
+    models: Mapping[str, ModelCurve]
+    by_day: Means | None
+    tops: Means | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was asked for."""
+        figures: dict[str, Any] = {}
+        if self.models:
+            figures["models"] = {
+                name: {
+                    "hot": int(curve.n_hot[-1]),
+                    **{
+                        line: curve.points(line, 101) for line in ("performance", "ideal", "random")
+                    },
+                }
+                for name, curve in self.models.items()
+            }
+        if self.by_day is not None:
+            figures["by_day"] = self.by_day.points()
+        if self.tops is not None:
+            figures["tops"] = [[int(n), share] for n, share in self.tops.points()]
+        return figures
+
+    def tables(self, importance: str) -> list[tuple[list[str], list[list[str]], str]]:
+        """Return the tables to print: headings, rows, and what they show."""
+        tables: list[tuple[list[str], list[list[str]], str]] = []
+        if self.models:
+            rows = [
+                [name if line == "performance" else "", line]
+                + [_at(curve.x, getattr(curve, line), mark) for mark in MARKS]
+                for name, curve in self.models.items()
+                for line in ("performance", "ideal", "random")
+            ]
+            headings = ["model", "", *(f"{100 * mark:g} %" for mark in MARKS)]
+            told = ", ".join(f"{name}: {MODELS[name]}" for name in self.models)
+            tables.append(
+                (headings, rows, f"{told} of Cho et al., by {importance}, at x % of all pages that "
+                 "count (of buffer: held). ideal and random: an order by importance, and the "
+                 "expectation of one at random.")
+            )  # fmt: skip
+        if self.by_day is not None:
+            days = [[f"{day:g}", f"{mean:.4f}"] for day, mean in self.by_day.points()]
+            tables.append(
+                (["day", "mean"], days, f"Mean {importance} of the pages fetched in each of "
+                 f"{len(self.by_day.x):,} stretches of the crawl; the mean of all pages that count "
+                 "is 1.")
+            )  # fmt: skip
+        if self.tops is not None:
+            shares = [[f"{n:,.0f}", f"{share:.2%}"] for n, share in self.tops.points()]
+            tables.append(
+                (["top", "fetched after"], shares, f"Mean share of the fetches after which the N "
+                 f"pages of highest {importance} among those fetched were there.")
+            )  # fmt: skip
+        return tables
+
+    def panels(self, importance: str) -> list[Panel]:
+        """Return a panel for each figure asked for."""
+        from crawlprio.evaluation.figures import Panel
+
+        panels = [
+            Panel(
+                {"this order": curve.points()},
+                f"{MODELS[name]} ({name})",
+                "share of pages in the buffer" if name == "buffer" else "share of pages fetched",
+                "share of buffer hot" if name == "buffer"
+                else "share of hot pages fetched" if name == "threshold"
+                else "share of pages fetched that are hot",
+                x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+                references={"ideal": curve.points("ideal"), "random": curve.points("random")},
+            )
+            for name, curve in self.models.items()
+        ]  # fmt: skip
+        if self.by_day is not None and self.by_day.points():
+            panels.append(
+                Panel(
+                    {"this order": self.by_day.points()}, "By stretch of the crawl",
+                    "stretch of the crawl", f"mean {importance} (all pages: 1)",
+                )
+            )  # fmt: skip
+        if self.tops is not None and self.tops.points():
+            panels.append(
+                Panel(
+                    {"this order": self.tops.points()}, "When the best pages were fetched",
+                    f"N, pages of highest {importance}", "mean share of the fetches",
+                    x_scale="log", y_percent=True,
+                )
+            )  # fmt: skip
+        return panels
+
+
+def order_figures(
+    options: FigureOptions,
+    scored: Score,
+    repository: Repository,
+    given: Sequence[int] | NDArray[Any] | None = None,
+) -> OrderFigures | None:
+    """Return the figures of an order, or None if it has none as no page has any importance.
+
+    Parameters
+    ----------
+    scored
+        the score of the same order.
+    given
+        the order, as for `score`; by default that of the repository.
+
+    Raises
+    ------
+    GraphError
+        if no page reaches the threshold.
+
+    Notes
+    -----
+    O(pages log pages); the model `buffer` adds O(log B) for each fetch and size, and a PageRank of
+    the pages seen 35 times a crawl unless importance is backlinks.
+    """
+    import numpy as np
+
+    from crawlprio.evaluation import (
+        mean_importance_by_slice,
+        mean_slice_of_top,
+        scaled_to_mean_one,
+        slices_by_fetch,
+    )
+
+    order = repository.order if given is None else np.asarray(given, dtype=np.int64)
+    if order is None or scored.order is None:
+        return None
+    order = order[scored.known[order]]
+    n_fetched = len(order)
+    by_day = tops = None
+    if options.days:
+        slices = slices_by_fetch(n_fetched, options.days)
+        scaled = scaled_to_mean_one(scored.values, scored.known)
+        by_day = mean_importance_by_slice(order, scaled, slices)
+    if options.tops:
+        places = np.arange(1, n_fetched + 1, dtype=np.int64)
+        found = mean_slice_of_top(order, scored.values, places, options.tops)
+        tops = type(found)(found.x, found.mean / n_fetched, found.n)
+    models = {name: _model(name, options, scored, repository, order) for name in options.models}
+    return OrderFigures(models, by_day, tops)
+
+
+def _model(
+    name: str,
+    options: FigureOptions,
+    scored: Score,
+    repository: Repository,
+    order: NDArray[Any],
+) -> ModelCurve:
+    """The curve of an order under one model."""
+    from crawlprio.evaluation import (
+        BacklinksSeen,
+        PageRankSeen,
+        crawl_and_stop,
+        crawl_and_stop_with_threshold,
+        limited_buffer,
+        top_threshold,
+    )
+
+    values, known = scored.values, scored.known
+    if name == "crawl-stop":
+        return crawl_and_stop(order, values, known)
+    if name == "threshold":
+        threshold = options.threshold
+        if threshold is None:
+            threshold = top_threshold(values, HOT_SHARE, known)
+        return crawl_and_stop_with_threshold(order, values, threshold, known)
+    graph = repository.graph
+    estimate = BacklinksSeen(graph) if scored.importance == "backlinks" else PageRankSeen(graph)
+    return limited_buffer(order, values, BUFFERS, estimate, reachable=known)
+
+
+def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
+    """The value at a share of the pages; a dash beyond the end of the crawl."""
+    import numpy as np
+
+    if len(x) == 0 or mark > x[-1] + 1e-9:
+        return "-"
+    return f"{float(np.interp(mark, x, y)):.4f}"
+
+
+def _whole(option: str, text: str) -> int:
+    """A whole number of 1 or more."""
+    text = text.strip()
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 12 and int(text) > 0):
+        raise ConfigError(f"{option} is {text!r}; give a whole number of 1 or more.")
+    return int(text)
+
+
+def _threshold(text: str) -> float:
+    """A finite number."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"--threshold is {text!r}; give a number, in the unit of the importance.")
+    return number

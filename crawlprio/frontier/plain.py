@@ -1,0 +1,365 @@
+"""The two-level queue in plain Python: what `heaps` and `bulk` do, without compiled code.
+
+It works on the same records as the compiled queue, and the same pages leave it in the same order;
+so a frontier may start with it and switch to compiled heaps when it has grown (`bulk.rekey_all`
+builds them from the records).
+
+A change leaves the entry that was there before in its heap, where it is passed over when it comes
+to the top; a heap in which more than half are such is built again.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.frontier.records import (
+    BY_BEST_PAGE,
+    BY_WAITING_PAGES,
+    DONE,
+    LEASED,
+    NONE,
+    ON_VISIT,
+    UNKNOWN,
+    WAITING,
+    Entries,
+    Records,
+)
+
+_SLACK = 32
+
+_PageEntry = tuple[int, float, int]
+_SiteEntry = tuple[float, ...]
+
+
+def _column(records: Records, name: str) -> Any:
+    """A column of records, whose single numbers are read and written twice as fast as in arrays."""
+    column: Any = records[name]
+    return memoryview(column)
+
+
+class PlainQueue:
+    """Pages that wait, by site, then by page; methods and records as in `heaps` and `bulk`.
+
+    Entries of pages are (-tier, -key, page). Those of sites are (-tier, -key, first page, site)
+    where the site is ready, (time, site) where it is in its delay.
+    """
+
+    def __init__(self) -> None:
+        self._heaps: list[list[_PageEntry]] = []
+        self._ready: list[_SiteEntry] = []
+        self._delayed: list[_SiteEntry] = []
+        self._entries: list[_SiteEntry | None] = []
+        self._bound: tuple[Records, ...] = ()
+
+    def _bind(self, pages: Records, sites: Records, totals: Records) -> None:
+        """Look at the columns of the records, which may have been replaced by longer ones."""
+        bound = self._bound
+        if bound and bound[0] is pages and bound[1] is sites and bound[2] is totals:
+            return
+        self._bound = (pages, sites, totals)
+        self._key, self._tier, self._state, self._site_of, self._n_leases, self._observed = (
+            _column(pages, name)
+            for name in ("key", "tier", "state", "site", "n_leases", "observed")
+        )
+        self._site_key, self._site_tier, self._head, self._ready_at, self._n_waiting = (
+            _column(sites, name) for name in ("key", "tier", "head", "ready_at", "n_waiting")
+        )
+        self._n_leased, self._limit, self._delay, self._n_visited = (
+            _column(sites, name) for name in ("n_leased", "limit", "delay", "n_visited")
+        )
+        self._all_ready, self._all_delayed, self._all_waiting, self._all_leased = (
+            _column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
+        )
+        self._now = _column(totals, "now")
+        self._site_rule = int(totals[0]["site_rule"])
+        self._pages_per_visit = int(totals[0]["pages_per_visit"])
+        n_more = len(sites) - len(self._heaps)
+        self._heaps += [[] for _ in range(n_more)]
+        self._entries += [None] * n_more
+
+    def push(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        page: int,
+        site: int,
+        tier: int,
+        key: float,
+    ) -> None:
+        self._bind(pages, sites, totals)
+        self._push(page, site, tier, key)
+
+    def _push(self, page: int, site: int, tier: int, key: float) -> None:
+        self._key[page] = key
+        self._tier[page] = tier
+        self._site_of[page] = site
+        self._state[page] = WAITING
+        self._n_waiting[site] += 1
+        self._all_waiting[0] += 1
+        self._enter(page, site, tier, key)
+
+    def _enter(self, page: int, site: int, tier: int, key: float, was_head: bool = False) -> None:
+        """Add an entry of a page; place its site if the first page of that may be another now."""
+        entry = (-tier, -key, page)
+        heap = self._heaps[site]
+        if len(heap) > 2 * self._n_waiting[site] + _SLACK:
+            self._heaps[site] = heap = list(filter(self._is_true, set(heap)))
+            heapify(heap)
+        heappush(heap, entry)
+        if was_head or heap[0] is entry or self._site_rule == BY_WAITING_PAGES:
+            self._place(site)
+
+    def _is_true(self, entry: _PageEntry) -> bool:
+        """Whether an entry says of its page what the records say."""
+        tier, key, page = entry
+        is_waiting = self._state[page] == WAITING
+        return bool(is_waiting and self._key[page] == -key and self._tier[page] == -tier)
+
+    def place_site(
+        self, pages: Records, sites: Records, heap: Entries, totals: Records, site: int
+    ) -> None:
+        self._bind(pages, sites, totals)
+        self._place(site)
+
+    def _place(self, site: int) -> None:
+        heap = self._heaps[site]
+        while heap and not self._is_true(heap[0]):
+            heappop(heap)
+        if not heap:
+            self._head[site] = NONE
+            self._stand(site, None)
+            return
+        tier, key, head = heap[0]
+        self._head[site] = head
+        if self._n_leased[site] >= self._limit[site]:
+            self._stand(site, None)
+            return
+        self._site_tier[site] = -tier
+        rule = self._site_rule
+        if rule == BY_BEST_PAGE:
+            self._site_key[site] = -key
+        elif rule == BY_WAITING_PAGES:
+            self._site_key[site] = self._n_waiting[site]
+        self._place_by_time(site)
+
+    def _place_by_time(self, site: int) -> None:
+        ready_at = self._ready_at[site]
+        if ready_at > self._now[0]:
+            self._stand(site, (ready_at, site))
+            return
+        tier = self._site_tier[site] + (ON_VISIT if self._n_visited[site] > 0 else 0)
+        self._stand(site, (-tier, -self._site_key[site], self._head[site], site))
+
+    def _stand(self, site: int, entry: _SiteEntry | None) -> None:
+        """Place a site with this entry and no other, or nowhere."""
+        before = self._entries[site]
+        if entry == before:
+            return
+        self._entries[site] = entry
+        if before is not None:
+            count = self._all_delayed if len(before) == 2 else self._all_ready
+            count[0] -= 1
+        if entry is not None:
+            is_delayed = len(entry) == 2
+            count = self._all_delayed if is_delayed else self._all_ready
+            heap = self._delayed if is_delayed else self._ready
+            count[0] += 1
+            if len(heap) > 2 * count[0] + _SLACK:
+                heap[:] = [old for old in heap if self._entries[int(old[-1])] is old]
+                heapify(heap)
+            heappush(heap, entry)
+
+    def _first(self, heap: list[_SiteEntry]) -> _SiteEntry:
+        """The first entry of a heap of sites, which must have one that holds."""
+        while self._entries[int(heap[0][-1])] is not heap[0]:
+            heappop(heap)
+        return heap[0]
+
+    def soonest(self, heap: Entries) -> float:
+        return float(self._first(self._delayed)[0])
+
+    def rekey(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        page: int,
+        tier: int,
+        key: float,
+    ) -> None:
+        self._bind(pages, sites, totals)
+        self._rekey(page, tier, key)
+
+    def _rekey(self, page: int, tier: int, key: float) -> None:
+        if self._key[page] == key and self._tier[page] == tier:
+            return
+        self._key[page] = key
+        self._tier[page] = tier
+        site = self._site_of[page]
+        was_head = self._head[site] == page
+        self._enter(page, site, tier, key, was_head)
+
+    def remove(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        page: int,
+        state: int,
+    ) -> None:
+        self._bind(pages, sites, totals)
+        site = self._site_of[page]
+        self._n_waiting[site] -= 1
+        self._all_waiting[0] -= 1
+        self._state[page] = state
+        self._place(site)
+
+    def pop(
+        self, pages: Records, sites: Records, heap: Entries, totals: Records, now: float
+    ) -> int:
+        self._bind(pages, sites, totals)
+        if now > self._now[0]:
+            self._now[0] = now
+        while self._all_delayed[0] > 0 and self._first(self._delayed)[0] <= self._now[0]:
+            self._place_by_time(int(self._delayed[0][1]))
+        if self._all_ready[0] == 0:
+            return NONE
+        *_, head, at_site = self._first(self._ready)
+        page, site = int(head), int(at_site)
+        self._n_waiting[site] -= 1
+        self._n_leased[site] += 1
+        self._state[page] = LEASED
+        self._n_leases[page] += 1
+        self._all_waiting[0] -= 1
+        self._all_leased[0] += 1
+        if self._limit[site] > 1:
+            self._ready_at[site] = max(self._ready_at[site], self._now[0] + self._delay[site])
+        self._place(site)
+        return page
+
+    def release(
+        self, pages: Records, sites: Records, heap: Entries, totals: Records, page: int
+    ) -> None:
+        self._bind(pages, sites, totals)
+        if self._n_leases[page] == 0:
+            return
+        site = self._site_of[page]
+        self._n_leases[page] -= 1
+        if self._state[page] == LEASED and self._n_leases[page] == 0:
+            self._state[page] = DONE
+        self._n_leased[site] -= 1
+        self._all_leased[0] -= 1
+        self._place(site)
+
+    def end_fetch(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        site: int,
+        ready_at: float,
+        ends_visit: bool,
+    ) -> None:
+        self._bind(pages, sites, totals)
+        self._n_visited[site] += 1
+        if ends_visit or self._n_visited[site] >= self._pages_per_visit or self._head[site] == NONE:
+            self._n_visited[site] = 0
+            self._ready_at[site] = max(self._ready_at[site], ready_at)
+        self._place(site)
+
+    def update(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        first: int,
+        page_sites: NDArray[np.int32],
+        tiers: NDArray[np.int32],
+        changed: NDArray[np.int32],
+        keys: NDArray[np.float64],
+        visited: int,
+    ) -> None:
+        self._bind(pages, sites, totals)
+        if visited >= 0:
+            self._observed[visited] = 1
+        n_pages = len(page_sites)
+        new = zip(
+            range(first, n_pages),
+            page_sites[first:].tolist(),
+            tiers.tolist(),
+            keys[first:n_pages].tolist(),
+            strict=True,
+        )
+        for page, site, tier, key in new:
+            state = self._state[page]
+            if state == UNKNOWN:
+                self._push(page, site, tier, key)
+            elif state == WAITING:
+                self._rekey(page, self._tier[page] + tier, key)
+            else:
+                self._tier[page] += tier
+        self._rekey_pages(changed, keys)
+
+    def rekey_pages(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        changed: NDArray[np.int32],
+        keys: NDArray[np.float64],
+    ) -> None:
+        self._bind(pages, sites, totals)
+        self._rekey_pages(changed, keys)
+
+    def _rekey_pages(self, changed: NDArray[np.int32], keys: NDArray[np.float64]) -> None:
+        for page, key in zip(changed.tolist(), keys[changed].tolist(), strict=True):
+            if self._state[page] == WAITING:
+                self._rekey(page, self._tier[page], key)
+
+    def rekey_all(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        n_pages: int,
+        n_sites: int,
+        keys: NDArray[np.float64],
+    ) -> None:
+        self._bind(pages, sites, totals)
+        waiting = np.flatnonzero(pages["state"][:n_pages] == WAITING)
+        keyed = waiting[waiting < len(keys)]
+        pages["key"][keyed] = keys[keyed]
+        for site in range(n_sites):
+            self._heaps[site] = []
+        columns = (pages[name][waiting].tolist() for name in ("site", "tier", "key"))
+        for page, site, tier, key in zip(waiting.tolist(), *columns, strict=True):
+            self._heaps[site].append((-tier, -key, page))
+        for site in range(n_sites):
+            heapify(self._heaps[site])
+            self._place(site)
+
+    def take_out(
+        self,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        dropped: NDArray[np.int32],
+    ) -> int:
+        self._bind(pages, sites, totals)
+        waiting = [page for page in dropped.tolist() if self._state[page] == WAITING]
+        for page in waiting:
+            self.remove(pages, sites, heap, totals, page, UNKNOWN)
+        return len(waiting)

@@ -1,0 +1,253 @@
+"""When each site may be fetched from, and how many fetches it has: the one owner of both.
+
+A site is in one of two regimes. With one fetch at a time its delay runs from the end of a fetch to
+the next start, as in the papers; with several it runs from start to start, as in Scrapy. This
+module and `heaps.pop` are the only places that tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politeness
+
+
+class SiteQueue(Protocol):
+    """What a `SiteClock` needs of the queue of sites that it keeps the time for."""
+
+    def site_limit(self, site: int) -> int: ...
+
+    def site_ready_at(self, site: int) -> float: ...
+
+    def set_ready_at(self, site: int, ready_at: float) -> None: ...
+
+    def set_site(
+        self, site: int, *, limit: int | None = None, delay: float | None = None
+    ) -> None: ...
+
+    def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None: ...
+
+    def hold(self, site: int, n_fetches: int = 1) -> None: ...
+
+
+class Learned(NamedTuple):
+    """What a crawl has learned of a site and a later run should know.
+
+    Parameters
+    ----------
+    crawl_delay
+        seconds of its Crawl-delay that are obeyed; None if it has none.
+    n_refusals
+        answers in a row that were refusals (429, 503).
+    pause
+        seconds for which it rests after the last of them.
+    """
+
+    crawl_delay: float | None
+    n_refusals: int
+    pause: float
+
+
+@dataclass(slots=True)
+class _Site:
+    """One site that was fetched from, or of which something is known. Times are monotonic."""
+
+    own_delay: float = NO_DELAY
+    crawl_delay: float | None = None
+    started_at: float = -math.inf
+    ended_at: float = -math.inf
+    paused_until: float = -math.inf
+    pause: float = 0.0
+    n_refusals: int = 0
+    refused_at: float = -math.inf
+    n_fetching: int = 0
+    n_unstarted: int = 0
+
+
+class SiteClock:
+    """Tells when a fetch may start on a site, from the fetches that it is told of.
+
+    Parameters
+    ----------
+    politeness
+        the delay rules.
+    queue
+        lets no page of a site out before its time, or beyond its number of fetches.
+    n_pages_of
+        returns how many pages of a site are known.
+
+    Notes
+    -----
+    Sites are ids; `now` is a clock that never goes back, the same for all calls. Every call costs
+    O(log sites). Memory: 150 bytes for each site that was fetched from.
+    """
+
+    def __init__(
+        self, politeness: Politeness, queue: SiteQueue, n_pages_of: Callable[[int], int]
+    ) -> None:
+        self.politeness = politeness
+        self._queue = queue
+        self._n_pages_of = n_pages_of
+        self._sites: dict[int, _Site] = {}
+
+    def set_site(self, site: int, *, delay: float | None = None, limit: int | None = None) -> None:
+        """Give one site its own delay in seconds, or its own number of fetches at once."""
+        if delay is not None:
+            self._of(site).own_delay = delay
+        self._queue.set_site(site, delay=self.delay(site), limit=limit)
+
+    def delay(self, site: int, elapsed: float = 0.0) -> float:
+        """Return the delay of a site in seconds, after a fetch that took `elapsed`."""
+        known = self._of(site)
+        return self.politeness.pause(
+            own_delay=known.own_delay,
+            crawl_delay=known.crawl_delay or 0.0,
+            elapsed=elapsed,
+            n_pages=self._n_pages_of(site),
+        )
+
+    def crawl_delay(self, site: int) -> float | None:
+        """Return the Crawl-delay of a site that is obeyed, in seconds; None if it has none."""
+        return self._of(site).crawl_delay
+
+    def obey_crawl_delay(self, site: int, seconds: float, now: float) -> float:
+        """Obey the Crawl-delay of a site from now on; return the seconds that are obeyed."""
+        known = self._of(site)
+        known.crawl_delay = self.politeness.obeyed_crawl_delay(seconds)
+        delay = self.delay(site)
+        self._queue.set_site(site, delay=delay)
+        since = known.ended_at if known.ended_at > -math.inf else now
+        self._delay_until(site, since + delay)
+        return known.crawl_delay
+
+    def next_start(self, site: int) -> float:
+        """Return the time before which no fetch may start on a site; -inf if nothing says.
+
+        With several fetches at once the queue's own time has moved on when it let a page out, so
+        the last start counts here.
+        """
+        if self._queue.site_limit(site) == 1:
+            return self._queue.site_ready_at(site)
+        known = self._of(site)
+        return max(known.started_at + self.delay(site), known.paused_until)
+
+    def has_room(self, site: int) -> bool:
+        """Return whether a site has fewer fetches under way than it may have."""
+        return self._of(site).n_fetching < self._queue.site_limit(site)
+
+    def may_start(self, site: int, now: float) -> bool:
+        """Return whether a fetch may start on a site now."""
+        return self.has_room(site) and self.next_start(site) <= now
+
+    def hold(self, site: int, n_fetches: int = 1) -> None:
+        """Count a fetch that the queue did not hand out among those of its site; -1 ends it."""
+        self._queue.hold(site, n_fetches)
+
+    def handed_out(self, site: int) -> None:
+        """Note that the queue let a page out, whose fetch is still to start."""
+        self._of(site).n_unstarted += 1
+
+    def not_fetched(self, site: int, now: float) -> None:
+        """Note that a page that was let out is not fetched: its site need not rest for it.
+
+        Another component answered (a cache), or dropped the request.
+        """
+        known = self._of(site)
+        known.n_unstarted -= 1
+        if known.n_unstarted == 0 and self._queue.site_limit(site) > 1:
+            self._queue.set_ready_at(site, self.next_start(site))
+
+    def started(self, site: int, now: float, *, was_handed_out: bool) -> float:
+        """Note that a fetch starts; return the seconds since the last one on the site ended.
+
+        The gap is inf at the first fetch, and where a site may have several at once.
+        """
+        known = self._of(site)
+        known.n_fetching += 1
+        known.n_unstarted -= was_handed_out
+        known.started_at = now
+        if self._queue.site_limit(site) == 1:
+            return now - known.ended_at
+        self._delay_until(site, self.next_start(site))
+        return math.inf
+
+    def ended(
+        self,
+        site: int,
+        now: float,
+        *,
+        was_handed_out: bool,
+        elapsed: float,
+        status: int = 200,
+        retry_after: float | None = None,
+    ) -> bool:
+        """Note that a fetch ended, from where the delay runs; return whether to record the site.
+
+        Parameters
+        ----------
+        elapsed
+            seconds that the fetch took.
+        status
+            HTTP status; 0 when no answer came.
+        retry_after
+            seconds that the answer asked to wait; None if it did not.
+
+        Returns
+        -------
+        bool
+            Whether `learned` says something new.
+        """
+        known = self._of(site)
+        known.ended_at = now
+        known.n_fetching -= 1
+        pause = self.delay(site, elapsed)
+        is_refusal = status in BACK_OFF_STATUSES
+        is_new = is_refusal or (bool(status) and known.n_refusals > 0)
+        if is_refusal:
+            # Fetches that had started before the site refused the first of them are one refusal.
+            if now - elapsed >= known.refused_at:
+                known.n_refusals += 1
+                known.refused_at = now
+            pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
+        elif status:
+            known.n_refusals = 0
+        if is_new:
+            known.pause = pause if is_refusal else 0.0
+        if self._queue.site_limit(site) == 1:
+            ends_visit = is_refusal or not was_handed_out
+            self._queue.end_fetch(site, now + pause, ends_visit=ends_visit)
+        elif pause > self.delay(site):
+            known.paused_until = max(known.paused_until, now + pause)
+            self._delay_until(site, known.paused_until)
+        return is_new
+
+    def learned(self, site: int) -> Learned:
+        """Return what a later run of the crawl should know of a site."""
+        known = self._of(site)
+        return Learned(known.crawl_delay, known.n_refusals, known.pause)
+
+    def restore(self, site: int, learned: Learned) -> None:
+        """Know of a site what an earlier run had learned, within today's bounds."""
+        known = self._of(site)
+        if learned.crawl_delay is not None and self.politeness.max_crawl_delay:
+            known.crawl_delay = self.politeness.obeyed_crawl_delay(learned.crawl_delay)
+        known.n_refusals = max(learned.n_refusals, 0)
+        self._queue.set_site(site, delay=self.delay(site))
+
+    def rest(self, site: int, until: float) -> None:
+        """Start no fetch on a site before `until`."""
+        known = self._of(site)
+        known.paused_until = max(known.paused_until, until)
+        self._delay_until(site, until)
+
+    def _delay_until(self, site: int, until: float) -> None:
+        self._queue.set_ready_at(site, max(until, self._queue.site_ready_at(site)))
+
+    def _of(self, site: int) -> _Site:
+        known = self._sites.get(site)
+        if known is None:
+            known = self._sites[site] = _Site()
+        return known

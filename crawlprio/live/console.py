@@ -1,0 +1,18 @@
+"""The terminal on which a crawl reports."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+
+
+class PatientConsole(Console):
+    """A console whose reader may go away, as `| head` does: rich would end the engine half-way."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

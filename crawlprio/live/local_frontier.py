@@ -1,0 +1,333 @@
+"""The frontier of a crawl in one process: compiled queue, ordering and crawl store together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crawlprio.compiled import plain_until
+from crawlprio.config import CrawlConfig
+from crawlprio.errors import CrawlprioError
+from crawlprio.frontier import CompiledFrontier, SiteClock
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.live.computations import Computations
+from crawlprio.live.host_clock import HostClock
+from crawlprio.live.recorder import Recorder, SavedRequest
+from crawlprio.live.request_json import priority_of
+from crawlprio.live.requests import WaitingRequests
+from crawlprio.pages import NO_PAGE, Visit
+
+_FIRST = 2**29
+"""The priority of pages that were being fetched when the crawl was killed."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    """A page that is handed out; `number` is that of its request if it is saved."""
+
+    page: int
+    site: int
+    request: object | None
+    number: int | None
+    holds_site: bool = True
+
+
+class LocalFrontier:
+    """`crawlprio.frontier.protocol.Frontier` in this process, recorded in the crawl store.
+
+    A visit, the pages it shows and the requests its callback yielded are in one transaction. The
+    visits of one turn of the event loop are committed together, before the next page leaves.
+
+    Parameters
+    ----------
+    config
+        ordering, topic, delays and bounds.
+    recorder
+        pages, budgets and store; a resumed crawl's visits are replayed from it here. O(visits).
+    truth
+        PageRank of a page by its URL, where the whole web is known.
+    failed
+        is called with the sentence when the ordering or the store fails at a moment when nobody has
+        called.
+    priority_of
+        returns the priority of a saved request; it raises a `StoreError` for one that cannot be
+        made again, and so refuses to resume.
+    call_soon
+        calls a function at the end of this turn of the event loop; None commits each visit by
+        itself.
+
+    Attributes
+    ----------
+    queue
+        the compiled queue of pages and sites.
+    n_links
+        pages that came to wait as plain links, without a request.
+    """
+
+    def __init__(
+        self,
+        config: CrawlConfig,
+        recorder: Recorder,
+        *,
+        truth: Callable[[str], float] | None = None,
+        failed: Callable[[CrawlprioError], object] = lambda error: None,
+        priority_of: Callable[[bytes], int] = priority_of,
+        call_soon: Callable[[Callable[[], object]], object] | None = None,
+    ) -> None:
+        self.on_ready: Callable[[], object] = lambda: None
+        self.carries_json_only = recorder.saves_requests
+        self.n_links = 0
+        self._recorder = recorder
+        self._failed = failed
+        self._is_exact = config.concurrency == 1
+        # One at a time, the page that was handed out is the first to be handed out again.
+        self._marks_leases = recorder.saves_requests and not self._is_exact
+        pages = recorder.pages
+        self.queue = CompiledFrontier(
+            config.ordering,
+            pages,
+            limit=config.limit,
+            delay=config.politeness.delay,
+            pages_per_visit=config.pages_per_visit,
+            hot_queue=config.hot_queue(),
+            truth=None if truth is None else lambda page: truth(pages.url(page)),
+            max_waiting=config.max_waiting,
+            plain_until=plain_until(),
+        )
+        self.clock = HostClock(
+            SiteClock(config.politeness, self.queue, pages.site_size), recorder, failed
+        )
+        for host, (delay, limit) in config.slots.items():
+            self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
+        self._priority_of = priority_of
+        self._requests = WaitingRequests(recorder, priority_of)
+        # As in Scrapy, a request with dont_filter leaves its page new to those without.
+        self._unfiltered: set[int] = set()
+        self._leases: dict[int, _Lease] = {}
+        self._n_leases = 0
+        self._call_soon = call_soon
+        self._commits_soon = False
+        if recorder.resumes:
+            self._resume()
+        self._computations = Computations(self.queue, self._wake, failed)
+
+    def __len__(self) -> int:
+        return len(self.queue) + self._requests.n_more
+
+    @property
+    def is_busy(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._computations.close()
+
+    # Pages that come to wait
+
+    def add(self, entry: Entry) -> bool:
+        recorder, queue = self._recorder, self.queue
+        pages = recorder.pages
+        page = pages.find(entry.identity)
+        repeats = entry.repeats
+        if page == NO_PAGE:
+            site = pages.site(entry.site)
+            if not entry.is_seed and not recorder.has_room(site, entry.url):
+                return False
+            page = recorder.add_page(entry.identity, entry.url, site, entry.depth)
+            self._keep(page, entry, is_alone=True)
+            if repeats:
+                self._note_unfiltered(page, True)
+            if entry.is_seed:
+                self._observe_seeds([page])
+            if queue.state(page) != WAITING or entry.priority:
+                queue.add(page, entry.priority)
+            return True
+        if page in self._unfiltered and not repeats:
+            self._note_unfiltered(page, False)
+            repeats = True
+        state = queue.state(page)
+        # It waits as a plain link, of which this request says more.
+        is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
+        if not (repeats or is_link or state == UNKNOWN):
+            return False
+        self._keep(page, entry, is_alone=is_link or state == UNKNOWN)
+        self._wait_for_request(page, entry.priority)
+        return True
+
+    def add_seeds(self, urls: Sequence[str]) -> None:
+        found = self._recorder.find_or_add(urls, 0)
+        n_waiting = len(self.queue)
+        self._observe_seeds([page for page in found if page != NO_PAGE])
+        self.n_links += len(self.queue) - n_waiting
+
+    def _observe_seeds(self, pages: Sequence[int]) -> None:
+        new = self._recorder.add_seeds(pages)
+        self.queue.observe(Visit(NO_PAGE, np.array(new, dtype=np.int32)))
+
+    def _keep(self, page: int, entry: Entry, *, is_alone: bool) -> None:
+        """Keep the request of an entry until its page is handed out."""
+        request = entry.request
+        if isinstance(request, bytes) and self._recorder.saves_requests:
+            number = self._recorder.save_request(page, request)
+            if is_alone:
+                self._requests.add_saved(page)
+            else:
+                self._requests.add(page, entry.priority, None, number)
+        elif request is not None or not is_alone:
+            self._requests.add(page, entry.priority, request, None)
+
+    def _wait_for_request(self, page: int, priority: int) -> None:
+        """Queue a page for one more request, unless it has as many leases as can be counted."""
+        if self.queue.n_leases(page) < MAX_LEASES:
+            self.queue.add(page, priority)
+
+    def _wait_for_rest(self, page: int) -> None:
+        """Queue a page again if more requests wait for it."""
+        priority = self._requests.next_priority(page)
+        if priority is not None and self.queue.state(page) != WAITING:
+            self._wait_for_request(page, priority)
+
+    def _note_unfiltered(self, page: int, unfiltered: bool) -> None:
+        """Note whether a page is new to requests without dont_filter though it is known."""
+        if unfiltered:
+            self._unfiltered.add(page)
+        else:
+            self._unfiltered.discard(page)
+        if self._recorder.saves_requests and self._recorder.store is not None:
+            self._recorder.store.mark_unfiltered(page, unfiltered=unfiltered)
+
+    # Leases
+
+    def next_page(self, now: float) -> Handout | None:
+        self._recorder.commit()
+        if self._is_exact and self._computations.under_way:
+            return None
+        page = self.queue.next_page(now)
+        if page == NO_PAGE:
+            return None
+        request, number = self._requests.pop(page)
+        if number is not None and self._recorder.is_unsaved(number):
+            # The visit of the page, which ends the request, would else be recorded first.
+            self._recorder.flush()
+        self._wait_for_rest(page)
+        pages = self._recorder.pages
+        site = int(pages.sites[page])
+        self.clock.sites.handed_out(site)
+        if self._marks_leases and self._recorder.store is not None:
+            self._recorder.store.mark_leased(page)
+        self._n_leases += 1
+        self._leases[self._n_leases] = _Lease(page, site, request, number)
+        return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
+
+    def let_go(self, lease: int) -> None:
+        self._release(self._leases[lease])
+
+    def _release(self, lease: _Lease) -> None:
+        if lease.holds_site:
+            lease.holds_site = False
+            self.queue.release(lease.page)
+            self._wait_for_rest(lease.page)
+
+    def observe(self, lease: int, visit: PageVisit) -> None:
+        ended = self._leases.pop(lease)
+        n_pages = len(self._recorder.pages)
+        evidence = self._recorder.visit_of(ended.page, visit)
+        self.n_links += len(self._recorder.pages) - n_pages
+        self._recorder.record(evidence, ended.number, commits=self._call_soon is None)
+        if self._call_soon is not None and not self._commits_soon:
+            self._commits_soon = True
+            self._call_soon(self._commit)
+        self.queue.observe(evidence)
+        self._release(ended)
+
+    def put_back(
+        self, lease: int, request: object | None = None, priority: int | None = None
+    ) -> None:
+        ended = self._leases.pop(lease)
+        page = ended.page
+        if ended.holds_site:
+            self.queue.release(page)
+        self.queue.requeue(page)
+        if self.queue.state(page) != WAITING:
+            return  # dropped for want of room
+        number = ended.number
+        if request is None:
+            request = ended.request
+        elif isinstance(request, bytes) and self._recorder.saves_requests:
+            number = self._recorder.save_request(page, request, number)
+        if request is not None:
+            is_saved = isinstance(request, bytes) and number is not None
+            self._requests.add(page, priority or 0, None if is_saved else request, number)
+        if priority is not None:
+            self.queue.add(page, priority)
+
+    def ready_at(self) -> float:
+        return self.queue.ready_at()
+
+    # What happens by itself
+
+    def _commit(self) -> None:
+        """Put the visits observed in this turn of the event loop on disk, all at once."""
+        self._commits_soon = False
+        try:
+            self._recorder.commit()
+        except CrawlprioError as error:
+            self._failed(error)
+
+    def _wake(self) -> None:
+        self.on_ready()
+
+    def _resume(self) -> None:
+        """Replay the visits of the earlier runs, and let wait what waited when they ended.
+
+        Pages are discovered and observed in the order in which they were, so that the queue is as
+        it was, or as another ordering would have it now. O(visits).
+        """
+        recorder, queue = self._recorder, self.queue
+        assert recorder.store is not None
+        recorder.restore_counts()
+        n_known = 0
+        texts = queue.hot_queue is not None
+        for visit in recorder.store.visits(
+            texts=texts, anchors=texts or queue.ordering.needs_anchors
+        ):
+            targets = visit.targets.tolist()
+            n_before, n_pages = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
+            if n_pages > n_known and n_known not in targets:
+                shown = set(targets)
+                while n_known < n_pages and n_known not in shown:
+                    n_known += 1
+                self._replay_entries(range(n_before, n_known))
+            n_known = n_pages
+            if visit.page != NO_PAGE:
+                recorder.figures.count(visit)
+                queue.observe(visit, n_pages)
+                queue.finish(visit.page)
+        self._replay_entries(range(n_known, len(recorder.pages)))
+        recorder.figures.n_before = recorder.figures.n_visits
+        for saved in recorder.store.requests():
+            self._restore_request(SavedRequest(*saved))
+        self._unfiltered.update(recorder.store.unfiltered())
+        for page in recorder.store.leased():
+            if queue.state(page) == WAITING:
+                queue.add(page, _FIRST)
+        self.clock.restore()
+
+    def _replay_entries(self, pages: range) -> None:
+        """Queue pages that no visit showed: seeds, and those of other requests."""
+        if pages:
+            seeds = [page for page in pages if page in self._recorder.seeds]
+            self.queue.observe(Visit(NO_PAGE, np.array(seeds, dtype=np.int32)), pages.stop)
+
+    def _restore_request(self, saved: SavedRequest) -> None:
+        """Queue a request that an earlier run saved and did not end."""
+        priority = self._priority_of(saved.request)
+        page, queue = saved.page, self.queue
+        if self._requests.has(page):
+            self._requests.add(page, priority, None, saved.number)
+        else:
+            self._requests.add_saved(page)
+        if queue.state(page) != WAITING or priority:
+            queue.add(page, priority)

@@ -1,0 +1,335 @@
+"""The pages that a crawl knows, and what is recorded of them, under any scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from time import time
+from typing import NamedTuple
+
+import numpy as np
+
+from crawlprio.config import CrawlConfig
+from crawlprio.errors import StoreError
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.live.figures import Figures
+from crawlprio.live.identity import Identities
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.store import (
+    SiteState,
+    Store,
+    StoredPages,
+    StoreInUse,
+    discard_unfinished,
+    keep_existing,
+    make_private_folder,
+)
+from crawlprio.store.stored_pages import UrlRow
+from crawlprio.web.budgets import Budgets
+from crawlprio.web.scope import registered_domain
+from crawlprio.web.urls import host_of
+
+
+class SavedRequest(NamedTuple):
+    """A request that waits, as the store has it: its number there, its page, and its JSON."""
+
+    number: int
+    page: int
+    request: bytes
+
+
+class Recorder:
+    """Gives pages their ids, within the budgets, and records visits in the crawl store.
+
+    A store that is resumed is open from the start, a new one from `open` on.
+
+    Parameters
+    ----------
+    config
+        says where the store goes, and what the budgets are.
+    identities
+        says when two URLs are the same page.
+    bounds_patterns
+        whether the budget by pattern of URLs holds; not in a web that is wholly known.
+    refused
+        is called with the reason when a budget has no room for a page.
+
+    Attributes
+    ----------
+    pages
+        the page table.
+    store
+        the crawl store; None if nothing is recorded.
+    resumes
+        whether this crawl continues one that the store held already.
+    figures
+        what was fetched so far.
+    seeds
+        the pages that the crawl started from, in order.
+    previous_end
+        Unix time at which the last run ended in good order; None if there was none, or it was
+        killed.
+    """
+
+    def __init__(
+        self,
+        config: CrawlConfig,
+        identities: Identities,
+        *,
+        bounds_patterns: bool = True,
+        refused: Callable[[str], object] = lambda reason: None,
+    ) -> None:
+        self._config = config
+        self._identities = identities
+        self._refused = refused
+        self.store = self._existing_store()
+        self.resumes = self.store is not None and self.store.n_pages > 0
+        self.previous_end = None if self.store is None else self.store.ended_at
+        self.pages = self._page_table()
+        self.figures = Figures(self.pages)
+        self.seeds: dict[int, None] = {}
+        self._budgets = Budgets(
+            registered_domain,
+            self.pages.site_size,
+            per_site=config.max_pages_per_site,
+            per_domain=config.max_pages_per_domain,
+            per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
+        )
+        self._unsaved: dict[int, SavedRequest] = {}
+        self._failed = False
+        self._next_request = 1 + (0 if self.store is None else self.store.last_request)
+
+    def open(self) -> None:
+        """Open a new store unless one is resumed; to be called once nothing else can be refused."""
+        if self.store is None:
+            self.store = self._new_store()
+        if self.store is not None:
+            topic = self._config.topic
+            self.store.set_meta("ordering", self._config.ordering_name)
+            self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
+
+    def close(self) -> None:
+        """Record what waits beyond the last visit, and close the store."""
+        if self.store is None:
+            return
+        with self.store:
+            if self._failed:
+                return
+            self.flush()
+            self.store.note_end(time())
+
+    @property
+    def saves_requests(self) -> bool:
+        """Whether requests that wait are kept for a later run."""
+        return self._config.store_path is not None and self._config.resumes
+
+    # Pages
+
+    def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
+        """Give a page that is not known yet the next id, whether a budget has room or not."""
+        self._budgets.add(site, self.pages.host(site), url)
+        return self.pages.add(identity, url, site, depth)
+
+    def has_room(self, site: int, url: str) -> bool:
+        """Return whether the budgets of a site, its domain and its pattern have room for a page."""
+        refusal = self._budgets.refuses(site, self.pages.host(site), url)
+        if refusal:
+            self._refused(refusal)
+        return not refusal
+
+    def find_or_add(self, urls: Iterable[str], depth: int) -> list[int]:
+        """Return the pages that plain links mean, new ones with the next ids.
+
+        A link for which a budget has no room is `NO_PAGE`.
+        """
+        urls = list(urls)
+        pages = self.pages
+        found = pages.find_all(urls)
+        if NO_PAGE not in found:
+            return found
+        identity_of, site_of = self._identities.of_url, pages.site
+        take, add = self._budgets.take, pages.add
+        added: dict[str, int] = {}
+        for at, url in enumerate(urls):
+            if found[at] != NO_PAGE:
+                continue
+            identity = identity_of(url)
+            page = added.get(identity, NO_PAGE)
+            if page == NO_PAGE and identity != url:
+                page = pages.find(identity)
+            if page == NO_PAGE:
+                host = host_of(url)
+                site = site_of(host)
+                refusal = take(site, host, url)
+                if refusal:
+                    self._refused(refusal)
+                else:
+                    page = added[identity] = add(identity, url, site, depth)
+            found[at] = page
+        return found
+
+    # Visits
+
+    def visit_of(self, page: int, told: PageVisit) -> Visit:
+        """Turn what a page says into ids: distinct targets in page order, without itself."""
+        pairs = told.pairs
+        anchors, outside = pairs.anchors, pairs.outside
+        if told.links_are_entries:
+            found = self.pages.find_all(pairs.targets)
+        else:
+            depth = 0 if page == NO_PAGE else int(self.pages.depths[page]) + 1
+            found = self.find_or_add(pairs.targets, depth)
+        targets = found
+        if len(set(found)) != len(found) or page in found or NO_PAGE in found:
+            first_at: dict[int, int] = {}
+            for at, target in enumerate(found):
+                first_at.setdefault(target, at)
+            first_at.pop(page, None)
+            was_refused = first_at.pop(NO_PAGE, None) is not None
+            targets = list(first_at)
+            anchors = [pairs.anchors[at] for at in first_at.values()] if pairs.anchors else []
+            if was_refused and not told.links_are_entries:
+                outside = list(outside) + [
+                    (url, pairs.anchors[at] if pairs.anchors else "")
+                    for at, url in enumerate(pairs.targets)
+                    if found[at] == NO_PAGE
+                ]
+        return Visit(
+            page=page,
+            targets=np.array(targets, dtype=np.int32) if targets else NO_PAGES,
+            anchors=anchors,
+            outside=outside,
+            status=pairs.status,
+            title=pairs.title,
+            text=pairs.text,
+            content_hash=pairs.content_hash,
+            n_bytes=pairs.n_bytes,
+            fetched_at=told.fetched_at or time(),
+            elapsed=told.elapsed,
+            error=told.error,
+        )
+
+    def record(self, visit: Visit, ended: int | None = None, *, commits: bool = True) -> None:
+        """Record a visit; `commits=False` leaves it in memory until `commit`.
+
+        Parameters
+        ----------
+        ended
+            number of the saved request that the visit is the end of.
+        """
+        if self.store is not None:
+            self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
+            if commits:
+                self.commit()
+        self.figures.count(visit)
+
+    def add_seeds(self, pages: Sequence[int]) -> list[int]:
+        """Record pages as seeds; return those that were none before, in order."""
+        new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
+        self.seeds |= dict.fromkeys(new)
+        if self.store is not None:
+            self.store.record_pages(self.pages, new, self._take_unsaved())
+        return new
+
+    def commit(self) -> None:
+        """Put all visits recorded on disk; StoreError if that fails."""
+        if self.store is None:
+            return
+        try:
+            self.store.commit()
+        except StoreError:
+            self._failed = True
+            raise
+
+    def flush(self) -> None:
+        """Put on disk all pages, requests and marks that no visit has taken there yet."""
+        if self.store is not None:
+            self.store.record_pages(self.pages, requests=self._take_unsaved())
+
+    # Requests that wait
+
+    def save_request(self, page: int, request: bytes, number: int | None = None) -> int:
+        """Record a request with the next visit, the one whose callback yields it; number it.
+
+        Parameters
+        ----------
+        number
+            of the saved request that it takes the place of.
+        """
+        if number is None:
+            number = self._next_request
+            self._next_request += 1
+        self._unsaved[number] = SavedRequest(number, page, request)
+        return number
+
+    def is_unsaved(self, number: int) -> bool:
+        """Return whether a request is still to be recorded."""
+        return number in self._unsaved
+
+    def saved_of(self, page: int) -> list[SavedRequest]:
+        """Return the requests saved for a page, oldest first."""
+        assert self.store is not None
+        rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
+        return rows + [saved for saved in self._unsaved.values() if saved.page == page]
+
+    def saved(self, number: int) -> bytes:
+        """Return a saved request by its number."""
+        assert self.store is not None
+        unsaved = self._unsaved.get(number)
+        return self.store.request(number) if unsaved is None else unsaved.request
+
+    def _take_unsaved(self) -> list[SavedRequest]:
+        if not self._unsaved:
+            return []
+        unsaved, self._unsaved = self._unsaved, {}
+        return list(unsaved.values())
+
+    # What else lasts over a restart
+
+    def save_site(self, site: int, state: tuple[float | None, int, float]) -> None:
+        """Record what was learned of a site: Crawl-delay, refusals, seconds of the pause begun."""
+        if self.saves_requests and self.store is not None:
+            crawl_delay, n_refusals, pause = state
+            self.store.keep_site_state(
+                SiteState(self.pages.host(site), crawl_delay, n_refusals, pause, time() + pause)
+            )
+
+    def restore_counts(self) -> None:
+        """Count the pages of the resumed crawl in the budgets; its seeds are those of this one."""
+        assert self.store is not None
+        self.seeds = dict.fromkeys(self.store.seeds())
+        sites, host = self.pages.sites.tolist(), self.pages.host
+        self._budgets.add_all(
+            (site, host(site), url) for site, url in zip(sites, self.store.page_urls(), strict=True)
+        )
+
+    def _page_table(self) -> PageTable:
+        """The pages known so far, their URLs in memory only where no store will have them."""
+        if self._config.store_path is None:
+            return PageTable()
+        return StoredPages(self._stored_urls) if self.store is None else self.store.stored_pages()
+
+    def _stored_urls(self, pages: Iterable[int]) -> list[UrlRow]:
+        """URLs and identities of pages of a crawl that began with an empty store."""
+        assert self.store is not None
+        return self.store.read_urls(pages)
+
+    def _existing_store(self) -> Store | None:
+        """The store of the crawl to resume, if there is one in the job directory."""
+        path = self._config.store_path
+        if path is None or not self._config.resumes or not path.exists():
+            return None
+        return None if discard_unfinished(path) else Store.open(path)
+
+    def _new_store(self) -> Store | None:
+        """A new store; an existing one of its name is kept."""
+        path = self._config.store_path
+        if path is None:
+            return None
+        if self._config.resumes:
+            make_private_folder(path.parent)
+            return Store.create(path)
+        try:
+            keep_existing(path)
+        except StoreInUse:
+            return Store.create_numbered(path)
+        return Store.create(path)

@@ -1,0 +1,333 @@
+"""What a setting is: its name, its defaults, and what values it may have.
+
+It imports neither Scrapy nor anything that is slow to load.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawlprio.errors import ConfigError
+
+OWN_PREFIX = "CRAWLPRIO_"
+OWN_NAMES = ("ORDERING", "ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
+"""The names without the prefix that are crawlprio's too."""
+
+_SAME = object()
+
+
+class NotAllowedError(ValueError):
+    """A value that a kind does not allow; the message, if any, continues `NAME is VALUE`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What values a setting may have.
+
+    Parameters
+    ----------
+    none
+        what None means ("no limit"); empty where None is not allowed. An empty text and the text
+        `None`, as the command line gives them, are None too.
+    """
+
+    none: str = field(default="", kw_only=True)
+
+    @property
+    def bounds(self) -> str:
+        """What values are allowed but for None."""
+        return "any value"
+
+    def parse(self, value: Any) -> Any:
+        """Return a value as crawlprio uses it; NotAllowedError if it is not allowed."""
+        if self.none and (value is None or value in ("", "None")):
+            return None
+        return self.convert(value)
+
+    def convert(self, value: Any) -> Any:
+        """Do the same for a value that is not None."""
+        return value
+
+    @property
+    def allowed(self) -> str:
+        """What values are allowed, as in `give ...`."""
+        return f"{self.bounds}, or None for {self.none}" if self.none else self.bounds
+
+
+@dataclass(frozen=True)
+class Anything(Kind):
+    """A value that is judged where it is used: an ordering, a topic, a class of Scrapy."""
+
+    what: str = "any value"
+
+    @property
+    def bounds(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A finite number of 0 or more, as float."""
+
+    @property
+    def bounds(self) -> str:
+        return "a number of 0 or more"
+
+    def convert(self, value: Any) -> float:
+        number = float(value)
+        if not 0 <= number < math.inf:
+            raise NotAllowedError
+        return number
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number within bounds, as int."""
+
+    least: int = 0
+    most: int | None = None
+
+    def convert(self, value: Any) -> int:
+        number = int(value)
+        if number != float(value) or number < self.least:
+            raise NotAllowedError
+        if self.most is not None and number > self.most:
+            raise NotAllowedError
+        return number
+
+    @property
+    def bounds(self) -> str:
+        if self.most is None:
+            return f"a whole number of {self.least} or more"
+        return f"a whole number from {self.least} to {self.most}"
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    """True or False, in all the ways in which Scrapy has them."""
+
+    @property
+    def bounds(self) -> str:
+        return "True or False"
+
+    def convert(self, value: Any) -> bool:
+        if value in ("True", "true", "False", "false"):
+            return value in ("True", "true")
+        return bool(int(value))
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of a few words."""
+
+    words: tuple[str, ...] = ()
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.words:
+            raise NotAllowedError
+        return value
+
+    @property
+    def bounds(self) -> str:
+        quoted = [f'"{word}"' for word in self.words]
+        return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+@dataclass(frozen=True)
+class Options(Kind):
+    """A dict, which is JSON on the command line."""
+
+    @property
+    def bounds(self) -> str:
+        return "a dict, as JSON on the command line: '{\"option\": 1}'"
+
+    def convert(self, value: Any) -> dict[Any, Any]:
+        if value is None:
+            return {}
+        return dict(json.loads(value) if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True)
+class FileName(Kind):
+    """The name of a file, as `Path`; `False` is None too.
+
+    Parameters
+    ----------
+    suffixes
+        how the name must end; empty: as it likes.
+    in_folder
+        whether its folder must exist.
+    """
+
+    suffixes: tuple[str, ...] = ()
+    in_folder: bool = False
+
+    def parse(self, value: Any) -> Path | None:
+        path: Path | None = super().parse(None if value is False else value)
+        return path
+
+    def convert(self, value: Any) -> Path:
+        path = Path(os.fspath(value))
+        if self.suffixes and path.suffix.lower() not in self.suffixes:
+            raise NotAllowedError
+        if self.in_folder and not path.parent.is_dir():
+            raise NotAllowedError("whose folder does not exist")
+        return path
+
+    @property
+    def bounds(self) -> str:
+        if not self.suffixes:
+            return "a file name"
+        most = ", ".join(self.suffixes[:-1])
+        return f"a file name that ends in {most} or {self.suffixes[-1]}"
+
+
+@dataclass(frozen=True)
+class Folder(Kind):
+    """A folder that can be written, as text; it is made if it does not exist."""
+
+    @property
+    def bounds(self) -> str:
+        return "a folder that exists or can be made, and can be written"
+
+    def convert(self, value: Any) -> str:
+        folder = Path(os.fspath(value))
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotAllowedError("which is a file") from None
+        except OSError as error:
+            raise NotAllowedError(f"which cannot be made ({error.strerror})") from None
+        if not can_write(folder):
+            raise NotAllowedError("which cannot be written")
+        return str(folder)
+
+
+@dataclass(frozen=True)
+class Extensions(Kind):
+    """Endings of file names, as a tuple, in lower case and without dot.
+
+    A text has commas or blanks between them.
+    """
+
+    @property
+    def bounds(self) -> str:
+        return "a list of extensions, with commas between on the command line"
+
+    def convert(self, value: Any) -> tuple[str, ...]:
+        given = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+            raise NotAllowedError
+        extensions = []
+        for extension in given:
+            name = extension.strip().removeprefix(".").lower() if isinstance(extension, str) else ""
+            if not name.isalnum():
+                raise NotAllowedError(f"in which {extension!r} is not an extension")
+            extensions.append(name)
+        return tuple(dict.fromkeys(extensions))
+
+
+@dataclass(frozen=True)
+class Slots(Options):
+    """`DOWNLOAD_SLOTS`: delay (seconds) and fetches at once of single hosts; None: as for others.
+
+    Parsed, a dict of pairs by host.
+    """
+
+    def convert(self, value: Any) -> dict[str, tuple[float | None, int | None]]:
+        slots: dict[str, tuple[float | None, int | None]] = {}
+        for host, slot in super().convert(value).items():
+            if not isinstance(slot, Mapping):
+                raise ConfigError(
+                    f"DOWNLOAD_SLOTS of {host!r} is {slot!r}; give a dict with delay or "
+                    "concurrency."
+                )
+            delay, limit = slot.get("delay"), slot.get("concurrency")
+            slots[host] = (
+                None
+                if delay is None
+                else checked(f"DOWNLOAD_SLOTS of {host!r}: delay", Number(), delay),
+                None
+                if limit is None
+                else checked(f"DOWNLOAD_SLOTS of {host!r}: concurrency", Whole(least=1), limit),
+            )
+        return slots
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting that crawlprio reads.
+
+    Parameters
+    ----------
+    name, kind
+        its name, and what it may be.
+    default
+        what it is in the bundled project.
+    meaning
+        one sentence, for people.
+    unit
+        "seconds", "pages"; empty where it has none.
+    guest
+        what it is under the add-on in a project that does not set it; by default `default`. Of
+        Scrapy's own settings, Scrapy's default.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    meaning: str
+    unit: str = ""
+    guest: Any = _SAME
+
+    @property
+    def guest_default(self) -> Any:
+        """What it is under the add-on in a project that does not set it."""
+        return self.default if self.guest is _SAME else self.guest
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the name is crawlprio's; else it is one of Scrapy's."""
+        return self.name.startswith(OWN_PREFIX) or self.name in OWN_NAMES
+
+    def parse(self, value: Any) -> Any:
+        """Return a value of it as crawlprio uses it; ConfigError if it is not allowed."""
+        return checked(self.name, self.kind, value)
+
+
+class Section(NamedTuple):
+    """Settings that belong together; `is_written`: whether the bundled project lists them."""
+
+    title: str
+    about: str
+    settings: tuple[Setting, ...]
+    is_written: bool = True
+
+
+def can_write(path: Path) -> bool:
+    """Return whether this process may write a file that exists, or into a folder."""
+    mode = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def checked(name: str, kind: Kind, value: Any) -> Any:
+    """Return a value as its kind has it, or say in one sentence what is allowed.
+
+    Raises
+    ------
+    ConfigError
+        if it is not allowed.
+    """
+    try:
+        return kind.parse(value)
+    except NotAllowedError as error:
+        because = f", {error}" if error.args else ""
+    except (TypeError, ValueError, OverflowError):
+        because = ""
+    raise ConfigError(f"{name} is {value!r}{because}; give {kind.allowed}.")

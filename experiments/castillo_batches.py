@@ -1,0 +1,264 @@
+"""Batches of Castillo et al. 2004: figures 3 and 7 to 9, and the bandwidth that they waste."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from batched import alone
+from castillo_webs import LENGTH
+from numpy.typing import NDArray
+from report import Report
+from verdicts import above, below
+from webs import uci
+
+from crawlprio.evaluation import active_robots, fit_power_law, log_histogram, sizes_falling
+from crawlprio.evaluation.figures import Panel, Series, distribution_panel
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import make_ordering
+from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+
+Batch = NDArray[np.int32]
+
+LEAST_SITES = 20
+
+BATCH_BANDWIDTHS = {
+    "2 kB/s": 2e3,
+    "20 kB/s": 2e4,
+    "200 kB/s": 2e5,
+    "2 MB/s": 2e6,
+    "20 MB/s": 2e7,
+}
+BATCH_ROBOTS = 256
+
+
+def add(
+    report: Report,
+    shared: Path,
+    graph: LinkGraph,
+    batches: Mapping[str, Batch],
+    of_recorded: Mapping[str, Batch],
+    network: Network,
+) -> None:
+    """Write the figures of batches of the country, and of those of a recorded web."""
+    _figures_3_and_7(report, shared, graph, batches, of_recorded)
+    _figures_8_and_9(report, graph, batches, network)
+
+
+def _figures_3_and_7(
+    report: Report,
+    shared: Path,
+    graph: LinkGraph,
+    batches: Mapping[str, Batch],
+    of_recorded: Mapping[str, Batch],
+) -> None:
+    """Sizes of sites in the whole web and in batches."""
+    real = uci(shared).graph
+    sizes = {
+        "country": np.bincount(graph.site),
+        "uci-ics": np.bincount(real.site),
+        **{f"batch of {name}": np.bincount(graph.site[batch]) for name, batch in batches.items()},
+        **{f"batch of {n}": np.bincount(real.site[batch]) for n, batch in of_recorded.items()},
+    }
+    ranked = {name: sizes_falling(np.repeat(np.arange(len(n)), n)) for name, n in sizes.items()}
+    drawn = {name: n for name, n in ranked.items() if len(n) >= LEAST_SITES}
+    law = fit_power_law(sizes["country"][sizes["country"] > 0])
+    shares = {
+        name: Series(
+            np.column_stack((np.arange(1, len(n) + 1) / len(n), np.cumsum(n) / n.sum()))[
+                np.unique(np.geomspace(1, len(n), 400).astype(int) - 1)
+            ]
+        )
+        for name, n in drawn.items()
+    }
+    rank_curves = {
+        name: np.column_stack((np.arange(1, len(n) + 1), n))[
+            np.unique(np.geomspace(1, len(n), 400).astype(int) - 1)
+        ]
+        for name, n in drawn.items()
+    }
+    report.figure(
+        "figures-3-7",
+        [
+            distribution_panel(
+                {"country": log_histogram(sizes["country"])},
+                title="Sites by size (figure 3)",
+                xlabel="pages of a site",
+                ylabel="sites of that size",
+                fits={"country": law},
+            ),
+            Panel(rank_curves, "Pages by rank of the site (3, 7)", "rank of the site",
+                  "pages", x_scale="log", y_scale="log"),
+            Panel(shares, "Pages on the largest sites (3, 7)", "share of sites, largest first",
+                  "share of pages", x_percent=True, y_percent=True,
+                  references={"random: alike": [(0.0, 0.0), (1.0, 1.0)]}),
+        ],
+        "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical "
+        "batch. The paper's shows that few sites hold most pages of either. The country's sizes "
+        "are made so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive fetches "
+        "from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of Batch "
+        "with one.",
+        title="Castillo et al. 2004, figures 3 and 7",
+        columns=3,
+    )  # fmt: skip
+    held = {name: _sites_for_half(n) for name, n in ranked.items()}
+    report.table(
+        "figure-7",
+        ["pages of", "pages", "sites", "share on the largest site", "sites that hold half"],
+        [
+            [name, int(n.sum()), len(n), float(n[0] / n.sum()), f"{held[name]:.2%}"]
+            for name, n in ranked.items()
+        ],
+        "Pages and sites.",
+    )
+    of_web = {"country": graph.n_sites, "uci-ics": real.n_sites}
+    few = {
+        name: held[name] * len(n) / of_web["uci-ics" if "uci" in name else "country"]
+        for name, n in ranked.items()
+        if "batch" in name
+    }
+    report.finding(
+        "Most pages of a typical batch are on a reduced number of sites (section VI)",
+        "half of the pages are on "
+        + ", ".join(f"{x:.1%} of the web's sites ({name})" for name, x in few.items()),
+        below(few, 0.1),
+        "half of the pages of a batch are on less than a tenth of the web's sites",
+        picture="figures-3-7",
+        name="batch-on-few-sites",
+    )
+    skewed = {n: x for n, x in held.items() if "batch" in n and len(ranked[n]) >= LEAST_SITES}
+    report.finding(
+        "The pages of a batch are as unevenly spread over its sites as those of the Web (figure 7)",
+        "half of the pages are on "
+        + ", ".join(f"{x:.1%} of the batch's sites ({name})" for name, x in skewed.items()),
+        below(skewed, 0.1),
+        f"half are on less than a tenth of the batch's sites; batches on {LEAST_SITES} sites or "
+        "more",
+        why="Length takes turns at the largest sites, as many pages from each",
+        picture="figures-3-7",
+    )
+
+
+def _sites_for_half(sizes: NDArray[np.int64]) -> float:
+    """The share of sites, largest first, that holds half of the pages."""
+    return float(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2) + 1) / len(sizes)
+
+
+def _figures_8_and_9(
+    report: Report, graph: LinkGraph, batches: Mapping[str, Batch], network: Network
+) -> None:
+    """Robots at work while each batch is fetched, one page a connection and up to 100."""
+    crawls: dict[tuple[str, int, str], TimedCrawl] = {}
+    n_bytes: dict[str, float] = {}
+    for kind, batch in batches.items():
+        pages, fetches = alone(graph, batch, replace(network, robots=BATCH_ROBOTS))
+        n_bytes[kind] = float(fetches.sizes().sum())
+        for k in (1, 100):
+            for name, bandwidth in BATCH_BANDWIDTHS.items():
+                crawls[kind, k, name] = _crawl_of_batch(
+                    pages, replace(fetches, pages_per_visit=k, bandwidth=bandwidth)
+                )
+    n_sites = {kind: len(np.unique(graph.site[batch])) for kind, batch in batches.items()}
+    report.figure(
+        "figures-8-9",
+        [
+            Panel(
+                {name: _active(crawls[kind, k, name]) for name in BATCH_BANDWIDTHS},
+                f"{kind}'s batch, {n_sites[kind]:,} sites, k = {k} (fig. {figure})",
+                "share of the batch's retrieval time",
+                "robots at work",
+                x_percent=True,
+                y_limits=(0.0, 1.05 * BATCH_ROBOTS),
+            )
+            for kind in batches
+            for k, figure in ((1, 8), (100, 9))
+        ],
+        f"Figures 8 and 9: robots at work while a batch is fetched by {BATCH_ROBOTS} robots with "
+        "w = 15 s, at one page a connection and at up to 100; above the nearly flat batch of "
+        "Length, below the skewed one of Batch. The paper's curves are for 'small (2K) and large "
+        "(20K) bandwidth', without unit or r, and most robots are idle most of the time; with k "
+        "= 100 more are at work. A robot waiting for its share of a saturated link is at work "
+        "here.",
+        title="Castillo et al. 2004, figures 8 and 9",
+    )
+    report.table(
+        "figures-8-9",
+        ["batch", "bandwidth", "hours, k = 1", "hours, k = 100", "T*, hours",
+         "bandwidth wasted, k = 1", "k = 100", "robots at work on average, k = 1", "k = 100",
+         "time with most robots idle, k = 1", "k = 100"],
+        [
+            [kind, name, *(crawls[kind, k, name].seconds / 3600 for k in (1, 100)),
+             n_bytes[kind] / bandwidth / 3600,
+             *(f"{1 - n_bytes[kind] / bandwidth / crawls[kind, k, name].seconds:.1%}"
+               for k in (1, 100)),
+             *(_mean_active(crawls[kind, k, name]) for k in (1, 100)),
+             *(f"{_idle_time(crawls[kind, k, name]):.0%}" for k in (1, 100))]
+            for kind in batches
+            for name, bandwidth in BATCH_BANDWIDTHS.items()
+        ],
+        "The same in numbers. T* is equation 2: all bytes at the full bandwidth; what of it is not "
+        "used is wasted (section III). Most robots idle: fewer than half of them at work.",
+    )  # fmt: skip
+    kinds = [(kind, name) for kind in batches for name in BATCH_BANDWIDTHS]
+    idle = {f"{kind}, {name}": _idle_time(crawls[kind, 1, name]) for kind, name in kinds}
+    report.finding(
+        "In a batch most robots are idle most of the time, at small and large bandwidth (figure 8)",
+        "share of the time with fewer than half of the robots at work: "
+        + ", ".join(f"{x:.0%} ({name})" for name, x in idle.items()),
+        above(idle, 0.5),
+        "more than half of the time",
+        why="where the link is saturated all robots wait for it",
+        picture="figures-8-9",
+    )
+    faster = {
+        f"{kind}, {name}": crawls[kind, 1, name].seconds / crawls[kind, 100, name].seconds
+        for kind, name in kinds
+    }
+    report.finding(
+        "Up to 100 pages a connection (k = 100) amortise w and use the robots better (figure 9)",
+        "times faster than k = 1: " + ", ".join(f"{x:.1f} ({n})" for n, x in faster.items()),
+        above(faster, 1.5),
+        "the batch takes less than two thirds of the time",
+        picture="figures-8-9",
+        name="keep-alive",
+    )
+    wasted = {
+        f"{kind}, {name}": 1
+        - n_bytes[kind] / BATCH_BANDWIDTHS[name] / crawls[kind, 1, name].seconds
+        for kind, name in kinds
+    }
+    report.finding(
+        "The optimal time T* is not achieved: bandwidth is wasted on waiting and slow sites "
+        "(section III, figure 2)",
+        "wasted: " + ", ".join(f"{x:.0%} ({name})" for name, x in wasted.items()),
+        above(wasted, 0.05),
+        "more than 5 % of the bandwidth is wasted, k = 1",
+        picture="figures-8-9",
+    )
+    report.write()
+
+
+def _crawl_of_batch(batch: LinkGraph, network: Network) -> TimedCrawl:
+    """Fetch a batch, all of whose pages wait from the start, larger sites first."""
+    pages = list(range(batch.n_pages))
+    return timed_crawl(batch, pages, make_ordering(LENGTH), network)
+
+
+def _active(crawl: TimedCrawl) -> Series:
+    """Robots at work by share of the time."""
+    seconds, active = active_robots(crawl.started, crawl.ended, 100)
+    return Series(np.column_stack((seconds / crawl.seconds, active)))
+
+
+def _mean_active(crawl: TimedCrawl) -> float:
+    """Robots at work on average over the time."""
+    return float((crawl.ended - crawl.started).sum()) / crawl.seconds
+
+
+def _idle_time(crawl: TimedCrawl) -> float:
+    """The share of the time with fewer than half of the robots at work."""
+    seconds, active = active_robots(crawl.started, crawl.ended)
+    lasting = np.diff(seconds)
+    return float(lasting[active[:-1] < BATCH_ROBOTS / 2].sum() / seconds[-1])

@@ -1,0 +1,217 @@
+"""Crawls the same spider with Scrapy alone and with the add-on, and compares what both bring."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+from crawls import ADDON, Answer, Fetch, Run, Site, run_spider
+from scrapy import Spider
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+STATS_THAT_VARY = re.compile(
+    r"crawlprio/|elapsed_time_seconds|finish_time|start_time|memusage/|log_count/(DEBUG|INFO)"
+    r"|responses_per_minute|items_per_minute|scheduler/(en|de)queued/(memory|disk)"
+)
+"""Stats that differ between any two crawls, or that are crawlprio's own."""
+
+COUNTED_AGAIN = ("downloader/request_", "scheduler/enqueued", "scheduler/dequeued")
+"""Stats that count a request again when the add-on gives it back to wait."""
+
+Asked = tuple[str, str, str, str]
+"""Method, host, path and body of a request that a server got."""
+
+
+class Brought(NamedTuple):
+    """What a crawl brought."""
+
+    items: Counter[str]
+    asked_for: Counter[Asked]
+    stats: dict[str, Any]
+    log: Counter[str]
+    """Warnings and errors, and what `Kind.logged` names."""
+    notes: list[Any]
+    """What the spider wrote into its attribute `notes`, sorted."""
+
+
+class Kind:
+    """A kind of spider, to be mixed into one; each subclass with `pages` is a test case.
+
+    Attributes
+    ----------
+    pages
+        what the server answers to a path: one answer, or those to the first, second, ... request.
+    options
+        the project's settings.
+    notes
+        what the spider has to say besides its items.
+    logged
+        pattern of log messages below WARNING that are compared too.
+    unlike
+        stats that may differ, each with the reason.
+    """
+
+    pages: ClassVar[Mapping[str, Answer | list[Answer]]] = {}
+    options: ClassVar[Mapping[str, object]] = {}
+    logged: ClassVar[str] = ""
+    unlike: ClassVar[Mapping[str, str]] = {}
+    notes: list[Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__name__
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.notes = []
+
+    @classmethod
+    def settings(cls, folder: Path) -> Mapping[str, object]:
+        """Return the settings, for a crawl whose files go into a folder of its own."""
+        return cls.options
+
+    @classmethod
+    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+        """Crawl a server of its own; a crawl of more than one run overrides this."""
+        with CountingSite(cls.pages) as site:
+            return cls.brought(cls.run(folder, settings, site), site)
+
+    @classmethod
+    def run(cls, folder: Path, settings: Mapping[str, object], site: Site) -> Run:
+        """Run the spider once."""
+        assert issubclass(cls, Spider)
+        folder.mkdir(exist_ok=True)
+        every = {**cls.settings(folder), **settings}
+        with _debugging("scrapy" if cls.logged else ""):
+            return run_spider(cls, every, site=site, timeout=30)
+
+    @classmethod
+    def brought(cls, run: Run, site: Site) -> Brought:
+        """Return what a crawl brought, without what differs between any two crawls."""
+        return Brought(
+            items=Counter(repr(item) for item in run.items),
+            asked_for=Counter(
+                (fetch.method, fetch.host, fetch.path, fetch.body.decode("latin-1"))
+                for fetch in site.fetches
+            ),
+            stats={
+                name: value
+                for name, value in run.stats.items()
+                if not STATS_THAT_VARY.match(name) and name not in cls.unlike
+            }
+            | (
+                {"given back": run.stats["crawlprio/given_back"]}
+                if "crawlprio/given_back" in run.stats
+                else {}
+            ),
+            log=Counter(
+                _first_line(record.getMessage())
+                for record in run.log
+                if record.levelno >= logging.WARNING
+                or (cls.logged and re.search(cls.logged, record.getMessage()))
+            ),
+            notes=sorted(getattr(run.spider, "notes", []), key=repr),
+        )
+
+
+def kinds(variables: Mapping[str, object]) -> list[Any]:
+    """Return the kinds of spiders among the variables of a module."""
+    return [
+        pytest.param(kind, id=name)
+        for name, kind in variables.items()
+        if isinstance(kind, type) and issubclass(kind, Kind) and kind.pages
+    ]
+
+
+def assert_alike(kind: type[Kind], folder: Path) -> None:
+    """Check that a spider brings the same with the add-on as with Scrapy alone."""
+    plain = kind.crawl(folder / "plain", {})
+    ours = kind.crawl(folder / "ours", ADDON)
+    if ours.stats.pop("given back", 0):
+        # A page whose site turns out to be busy passes scheduler and middlewares once more.
+        for name in [*plain.stats, *ours.stats]:
+            if name.startswith(COUNTED_AGAIN):
+                plain.stats.pop(name, None)
+                ours.stats.pop(name, None)
+    assert plain.asked_for or plain.items or plain.notes, "the case does nothing"
+    found = differences(plain, ours)
+    assert not found, "Scrapy alone -> with the add-on:\n" + "\n".join(found)
+
+
+def differences(plain: Brought, ours: Brought) -> list[str]:
+    """Return what a crawl brought more or less often than another, a line each."""
+    found = []
+    for name in ("items", "asked_for", "log"):
+        first, second = getattr(plain, name), getattr(ours, name)
+        found += [
+            f"{name}: {first[thing]} -> {second[thing]} times {thing}"
+            for thing in first | second
+            if first[thing] != second[thing]
+        ]
+    found += [
+        f"stats: {name}: {plain.stats.get(name)} -> {ours.stats.get(name)}"
+        for name in sorted(plain.stats | ours.stats)
+        if plain.stats.get(name) != ours.stats.get(name)
+    ]
+    if plain.notes != ours.notes:
+        found.append(f"notes: {plain.notes} -> {ours.notes}")
+    return found
+
+
+@contextmanager
+def _debugging(name: str) -> Iterator[None]:
+    """Let a logger pass on everything."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    if name:
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def html(body: str = "", *links: str, **headers: str) -> Answer:
+    """Return a page with some text and links."""
+    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
+    return Answer(f"<html><body>{body}{anchors}</body></html>", headers={**HTML, **headers})
+
+
+class CountingSite(Site):
+    """A site whose answer may depend on how often a path was asked for before.
+
+    The last of a path's answers holds for all further requests.
+    """
+
+    def __init__(self, answers: Mapping[str, Answer | list[Answer]]) -> None:
+        super().__init__({})
+        self._answers = answers
+        self._n_asked: Counter[str] = Counter()
+
+    def answer_to(self, fetch: Fetch) -> Answer:
+        answer = self._answer_to(fetch)
+        # Twisted repeats by itself a request that is cut off on a connection that was used before.
+        return answer._replace(headers={"Connection": "close", **answer.headers})
+
+    def _answer_to(self, fetch: Fetch) -> Answer:
+        answers = self._answers.get(f"{fetch.host}{fetch.path}") or self._answers.get(fetch.path)
+        if answers is None:
+            return super().answer_to(fetch)
+        if isinstance(answers, Answer):
+            return answers
+        n_asked = self._n_asked[fetch.path]
+        self._n_asked[fetch.path] += 1
+        return answers[min(n_asked, len(answers) - 1)]
+
+
+def _first_line(message: str) -> str:
+    """The first line of a message, without what differs from run to run."""
+    first = message.partition("\n")[0]
+    return re.sub(r"0x[0-9a-f]+|127\.0\.0\.1:\d+|/tmp/\S+", "…", first)

@@ -1,0 +1,124 @@
+"""The ordering by mass and siblings, from its definition; it does not know how pages are queued."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from .base import Keys, Ordering
+from .web import Record
+
+
+class SiblingSampling(Ordering):
+    """Mass, scaled up for siblings not fetched, and more on new sites."""
+
+    def __init__(
+        self,
+        record: Record,
+        seed_mass: float = 30.0,
+        damping: float = 0.85,
+        decay: float = 0.97,
+        novelty: float = 0.2,
+        n_passes: int = 2,
+        siblings: bool = True,
+    ) -> None:
+        super().__init__(record)
+        self.damping = damping
+        self.decay = decay
+        self.novelty = novelty
+        self.n_passes = n_passes
+        self.siblings = siblings
+        self.depth: dict[int, int] = {}
+        self.mass: Keys = {}
+        self.from_kin: Keys = {}
+        self.passed: Keys = {}
+        self.children: dict[int, list[int]] = {}
+        self.due: dict[int, int] = {}
+        self.at = -1
+        self.key: Keys = {}
+        self.shown_by: dict[int, int | None] = {self.site(seed): None for seed in record.seeds}
+        for seed in record.seeds:
+            self.depth[seed] = 0
+            self.mass[seed] = seed_mass
+            self.from_kin[seed] = 0.0
+            self.key[seed] = self.worth(seed)
+
+    def worth(self, page: int) -> float:
+        """Return the key of a page as of now."""
+        record = self.record
+        worth = self.mass[page]
+        parent = record.parent.get(page)
+        if parent is not None and self.siblings:
+            n = len(self.children[parent])
+            c = self.n_fetched(self.children[parent])
+            worth += ((n + 0.5) / (c + 0.5) - 1.0) * self.from_kin[page]
+        visits = Counter(self.site(u) for u in record.crawled_pages)
+        source = self.shown_by[self.site(page)]
+        if source is None or visits[source] >= 30:
+            logarithm = math.log(len(record.crawled_pages) + 2)
+            here = visits[self.site(page)]
+            worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
+        return worth
+
+    def site(self, page: int) -> int:
+        """Return the site of a page."""
+        return self.record.web.site.get(page, 0)
+
+    def n_fetched(self, pages: list[int]) -> int:
+        """Return how many of some pages have been fetched."""
+        return len(set(pages) & set(self.record.crawled_pages))
+
+    def pass_on(self, page: int) -> list[int]:
+        """Let a page give its links what it gained since it last did; return them."""
+        record = self.record
+        links = record.web.links_of(page)
+        if not links:
+            return []
+        share = self.damping * (self.mass[page] - self.passed[page]) / len(links)
+        self.passed[page] = self.mass[page]
+        for v in links:
+            self.mass[v] += share
+            if v in record.parent and record.parent[v] in (page, record.parent.get(page)):
+                self.from_kin[v] += share
+        return links
+
+    def observe(self, page: int) -> None:
+        record = self.record
+        new = [v for v in record.web.links_of(page) if v not in self.mass]
+        self.children[page] = new
+        self.due[page] = 1
+        for v in new:
+            self.shown_by.setdefault(self.site(v), self.site(page))
+            self.depth[v] = self.depth[page] + 1
+            self.mass[v] = self.decay ** self.depth[v]
+            self.from_kin[v] = 0.0
+
+        self.passed[page] = 0.0
+        stale = self.pass_on(page)
+
+        parent = record.parent.get(page)
+        if parent is not None:
+            n_fetched = self.n_fetched(self.children[parent])
+            if n_fetched >= self.due[parent]:
+                self.due[parent] = n_fetched + 1 + n_fetched // 4
+                siblings = self.children[parent]
+                after = siblings.index(page) + 1
+                stale += (siblings[after:] + siblings[:after])[:256]
+
+        n_passed = 0
+        for _ in range(16):
+            if n_passed == self.n_passes:
+                break
+            self.at = (self.at + 1) % len(record.crawled_pages)
+            giver = record.crawled_pages[self.at]
+            gained = self.mass[giver] - self.passed[giver]
+            links = record.web.links_of(giver)
+            if 0 < len(links) <= 10_000 and gained > 0.2 * self.mass[giver]:
+                stale += self.pass_on(giver)
+                n_passed += 1
+
+        for v in set(stale) - set(record.crawled_pages):
+            self.key[v] = self.worth(v)
+
+    def keys(self) -> Keys:
+        return self.key

@@ -1,0 +1,381 @@
+"""The spider, middlewares, pipeline and server that do what a plan of `spider_plans` says.
+
+As a script it crawls a plan in a process of its own, which a test may kill:
+`python planned_spider.py PLAN.json LOG JOBDIR HOST:PORT`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawls import Answer, Fetch, Site
+from scrapy import Request, Spider, signals
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import DontCloseSpider, DropItem, IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+from spider_plans import Node, Plan
+
+NEVER_ANSWERED = 0.2
+"""Seconds after which a request that is never answered fails."""
+
+
+class Record(NamedTuple):
+    """One thing that reached the spider."""
+
+    kind: str
+    tag: int
+    url: str = ""
+    method: str = ""
+    body: str = ""
+    note: str = ""
+
+
+class PlannedSite(Site):
+    """Answers each request as the plan says for its tag, and the how manyth request that is."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__({})
+        self._plan = plan
+        self._asked: Counter[int] = Counter()
+
+    def answer_to(self, fetch: Fetch) -> Answer:
+        node = self._plan.nodes[int(fetch.headers["x-tag"])]
+        # On a connection of its own each request counts: Twisted repeats by itself one that is cut
+        # off on a connection that was used before.
+        headers = {"Content-Type": "text/html", "Connection": "close"}
+        if fetch.path.startswith(f"/moved/{node.tag}"):
+            return Answer(f"moved {node.tag}", headers=headers)
+        reply = node.replies[min(self._asked[node.tag], len(node.replies) - 1)]
+        self._asked[node.tag] += 1
+        if node.logs_in:
+            headers["Set-Cookie"] = f"session={node.tag}; Path=/"
+        if reply == "drop":
+            return Answer(status=0)
+        if reply == "never":
+            return Answer(seconds=math.inf)
+        if reply == "self":
+            return Answer("", 302, {**headers, "Location": fetch.path})
+        if reply == "moved":
+            return Answer("", 302, {**headers, "Location": f"/moved/{node.tag}"})
+        assert isinstance(reply, int)
+        return Answer(f"page {node.tag}", reply, headers)
+
+    def requests(self) -> Counter[Record]:
+        """What was asked for, with the session that each request had."""
+        return Counter(
+            Record(
+                "fetch",
+                int(fetch.headers["x-tag"]),
+                f"http://{fetch.host}{fetch.path}",
+                fetch.method,
+                fetch.body.decode(),
+                fetch.headers.get("cookie", ""),
+            )
+            for fetch in self.fetches
+        )
+
+
+class PlannedSpider(Spider):
+    """Makes the requests of a plan and writes down what reaches its callbacks and errbacks.
+
+    Parameters
+    ----------
+    plan, write
+        what to do, and where each `Record` goes.
+    stop_after
+        number of callbacks after which the crawl is stopped; None: never.
+    """
+
+    name = "planned"
+    plan: Plan
+    write: Callable[[Record], None]
+
+    def __init__(
+        self, plan: Plan, write: Callable[[Record], None], stop_after: int | None = None
+    ) -> None:
+        super().__init__()
+        self.plan, self.write, self._stop_after = plan, write, stop_after
+        self._n_callbacks = 0
+        self._events: dict[str, asyncio.Event] = {}
+        self._is_stopping = False
+        self._was_idle = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> PlannedSpider:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        for tag in self.plan.starts:
+            self.write(Record("start", tag))
+            yield self.request(tag)
+            if tag % 3 == 0:
+                await asyncio.sleep(0.02)
+            # Scrapy never closes a spider that is stopped while the pipelines have a start item.
+            if not self.plan.stops_after:
+                yield {"start": tag}
+
+    def idle(self) -> None:
+        """Ask for some more pages, once a run."""
+        if self._was_idle:
+            return
+        self._was_idle = True
+        for tag in self.plan.when_idle:
+            self.crawler.engine.crawl(self.request(tag))
+        if self.plan.when_idle:
+            raise DontCloseSpider
+
+    def request(self, tag: int) -> Request:
+        """Return the request of a node."""
+        node = self.plan.nodes[tag]
+        meta: dict[str, Any] = {}
+        if node.jar is not None:
+            meta["cookiejar"] = node.jar
+        if "never" in node.replies:
+            meta["download_timeout"] = NEVER_ANSWERED
+        is_async = node.style in ("async generator", "coroutine")
+        callbacks: dict[str, Any] = {
+            "generator": self.parse,
+            "async generator": self.parse_async,
+            "coroutine": self.parse_coroutine,
+            "list": self.parse_list,
+        }
+        assert is_async or not (node.awaits or node.waits_for)
+        return Request(
+            f"http://{node.host}{node.path}",
+            callback=callbacks[node.style],
+            errback=None if node.on_failure is None else self.failed,
+            method=node.method,
+            body=node.body,
+            headers={"X-Tag": str(tag)},
+            meta=meta,
+            cb_kwargs={"tag": tag, "polls": node.polls},
+            priority=node.priority,
+            dont_filter=node.dont_filter,
+        )
+
+    def parse(self, response: Response, tag: int, polls: int) -> Iterator[Any]:
+        node = self._begin(response, tag)
+        yield from self._outputs(node, response, polls)
+        self._end(node)
+
+    def parse_list(self, response: Response, tag: int, polls: int) -> list[Any]:
+        node = self._begin(response, tag)
+        outputs = list(self._outputs(node, response, polls))
+        self._end(node)
+        return outputs
+
+    async def parse_async(self, response: Response, tag: int, polls: int) -> AsyncIterator[Any]:
+        node = self._begin(response, tag)
+        outputs = list(self._outputs(node, response, polls, raises=False))
+        for output in outputs[:1]:
+            yield output
+        await self._pause(node)
+        for n_before, output in enumerate(outputs):
+            self._may_fail(node, n_before)
+            if n_before:
+                yield output
+        self._may_fail(node, len(outputs))
+        self._end(node)
+
+    async def parse_coroutine(self, response: Response, tag: int, polls: int) -> list[Any]:
+        node = self._begin(response, tag)
+        await self._pause(node)
+        outputs = list(self._outputs(node, response, polls))
+        self._end(node)
+        return outputs
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        request = failure.request
+        tag = request.cb_kwargs["tag"]
+        self._note("errback", tag, request, failure.type.__name__)
+        for child in self.plan.nodes[tag].on_failure or ():
+            yield self.request(child)
+
+    def _begin(self, response: Response, tag: int) -> Node:
+        assert response.request is not None
+        self._note("callback", tag, response.request, f"{response.status} {response.url}")
+        self._n_callbacks += 1
+        if self._n_callbacks == self._stop_after:
+            self.write(Record("stop", tag))
+            stopping = self.crawler.engine.close_spider_async(reason="stopped")
+            self._stopping = asyncio.ensure_future(stopping)
+        return self.plan.nodes[tag]
+
+    def _end(self, node: Node) -> None:
+        if node.opens:
+            self._event(node.opens).set()
+        self.write(Record("end", node.tag))
+
+    async def _pause(self, node: Node) -> None:
+        if node.awaits:
+            await asyncio.sleep(node.awaits)
+        if node.waits_for:
+            await self._event(node.waits_for).wait()
+        if node.inline is not None:
+            try:
+                response = await self.crawler.engine.download_async(self.request(node.inline))
+            except Exception as error:
+                self.write(Record("inline", node.inline, note=type(error).__name__))
+            else:
+                note = f"{response.status} {response.url}"
+                self.write(Record("inline", node.inline, note=note))
+
+    def _outputs(
+        self, node: Node, response: Response, polls: int, *, raises: bool = True
+    ) -> Iterator[Any]:
+        """What a callback yields; it blocks the event loop for as long as the plan says."""
+        if node.blocks:
+            time.sleep(node.blocks)
+        request = response.request
+        assert request is not None
+        if node.retries:
+            again = get_retry_request(
+                request, spider=self, reason="again", max_retry_times=node.retries
+            )
+            if again is not None:
+                yield again
+                return
+        if polls:
+            yield request.replace(dont_filter=True, cb_kwargs={"tag": node.tag, "polls": polls - 1})
+            return
+        outputs: list[Any] = [{"tag": node.tag, "n": n} for n in range(node.n_items)]
+        outputs += [self.request(child) for child in node.children]
+        for n_before, output in enumerate(outputs):
+            if raises:
+                self._may_fail(node, n_before)
+            yield output
+        for child in node.pushed:
+            self.crawler.engine.crawl(self.request(child))
+        if raises:
+            self._may_fail(node, len(outputs))
+
+    def _may_fail(self, node: Node, n_before: int) -> None:
+        if node.raises_after is not None and n_before == min(
+            node.raises_after, node.n_items + len(node.children)
+        ):
+            raise RuntimeError(f"callback of {node.tag} fails")
+
+    def _note(self, kind: str, tag: int, request: Request, note: str) -> None:
+        self.write(Record(kind, tag, request.url, request.method, request.body.decode(), note))
+
+    def _event(self, name: str) -> asyncio.Event:
+        return self._events.setdefault(name, asyncio.Event())
+
+
+class PlannedDownloads:
+    """A downloader middleware that ignores, answers or replaces some requests itself."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> PlannedDownloads:
+        middleware = cls()
+        middleware.crawler = crawler
+        return middleware
+
+    def process_request(self, request: Request) -> Request | Response | None:
+        tag = int(request.headers["X-Tag"])
+        does = self.crawler.spider.plan.nodes[tag].middleware
+        if does == "ignore":
+            raise IgnoreRequest(f"{tag} is not wanted")
+        if does == "answer":
+            return HtmlResponse(request.url, body=b"from a cache", request=request)
+        if does == "replace" and "replaced" not in request.meta:
+            meta = {**request.meta, "replaced": True}
+            return request.replace(url=f"{request.url}/replaced/{tag}", meta=meta)
+        return None
+
+
+class PlannedOutput:
+    """A spider middleware that yields the recovery request of a callback that failed."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> PlannedOutput:
+        middleware = cls()
+        middleware.crawler = crawler
+        return middleware
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> Any:
+        spider = self.crawler.spider
+        request = response.request
+        if request is None or not isinstance(exception, RuntimeError):
+            return None
+        recovery = spider.plan.nodes[request.cb_kwargs["tag"]].recovery
+        return None if recovery is None else [spider.request(recovery)]
+
+
+class PlannedItems:
+    """A pipeline that takes a while for some items, drops some and fails at some."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> PlannedItems:
+        pipeline = cls()
+        pipeline.crawler = crawler
+        return pipeline
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        number = item.get("tag") or item["start"]
+        if takes_a_while(number):
+            await asyncio.sleep(0.05)
+        if number % 11 == 0:
+            raise DropItem("not wanted")
+        if number % 13 == 0:
+            raise ValueError("pipeline fails")
+        kind = "item" if "tag" in item else "start item"
+        self.crawler.spider.write(Record(kind, number, note=str(item.get("n", ""))))
+        return item
+
+
+def takes_a_while(tag: int) -> bool:
+    """Whether the pipeline awaits for the items of a request."""
+    return tag % 4 == 0
+
+
+def components() -> dict[str, Any]:
+    """Return the settings that bring in the middlewares and the pipeline."""
+    return {
+        "DOWNLOADER_MIDDLEWARES": {PlannedDownloads: 320},
+        "SPIDER_MIDDLEWARES": {PlannedOutput: 120},
+        "ITEM_PIPELINES": {PlannedItems: 300},
+    }
+
+
+def main(plan_file: str, log: str, jobdir: str, address: str) -> None:
+    """Crawl a plan with the add-on; append each record to a log that a kill leaves whole."""
+    from scrapy.crawler import AsyncCrawlerProcess
+
+    plan = Plan.from_json(json.loads(Path(plan_file).read_text()))
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    handler = "crawlprio.demo.handler.LoopbackHandler"
+    process = AsyncCrawlerProcess(
+        {
+            **plan.settings,
+            **components(),
+            "ADDONS": {"crawlprio.Addon": 500},
+            "CRAWLPRIO_PRINT": False,
+            "CRAWLPRIO_LOOPBACK": address,
+            "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+            "JOBDIR": jobdir,
+            "LOG_LEVEL": "ERROR",
+            "TELNETCONSOLE_ENABLED": False,
+        }
+    )
+
+    def write(record: Record) -> None:
+        os.write(file, (json.dumps(record) + "\n").encode())
+
+    process.crawl(PlannedSpider, plan=plan, write=write)
+    process.start()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

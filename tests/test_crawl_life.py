@@ -1,0 +1,159 @@
+"""A crawl closes what it opened, under every scheduler, with any of its parts, however it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Run, Site, page, run_spider
+from scrapy import Request, Spider, signals
+from scrapy.http import Response
+
+import crawlprio.settings
+from crawlprio import LinkPairs
+from crawlprio.errors import ConfigError
+from crawlprio.live.crawl import Crawl
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+WEB = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}
+
+
+class Pairs(Spider):
+    """Yields the link pairs of three pages."""
+
+    name = "pairs"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for path in WEB:
+            yield Request(f"http://a.test{path}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
+        yield LinkPairs(source=response.url, targets=links)
+
+
+def assert_closed(store: Path) -> None:
+    """Assert that a store is closed in good order and nobody holds it."""
+    assert sorted(path.name for path in store.parent.iterdir()) == [store.name]
+    with Store.open(store) as opened:
+        assert opened.ended_at is not None
+
+
+def test_the_pipeline_alone_closes_the_store(tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings = {
+        "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
+        "CRAWLPRIO_STORE": str(store),
+    }
+    with Site(WEB) as site:
+        run = run_spider(Pairs, settings, site=site)
+    assert (run.reason, run.messages()) == ("finished", [])
+    assert len(run.items) == 3
+    with Store.open(store, readonly=True) as opened:
+        assert len(list(opened.visits())) == 3
+    assert_closed(store)
+
+
+PARTS: dict[str, dict[str, object]] = {
+    "add-on": ADDON,
+    "add-on under Scrapy's scheduler": {
+        **ADDON,
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    },
+    "a priority queue": {
+        **ADDON,
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        "SCHEDULER_PRIORITY_QUEUE": "crawlprio.schedulers.BreadthFirstQueue",
+    },
+    "the links middleware": {
+        "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10},
+    },
+}
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_under_every_scheduler_the_store_is_closed(
+    tmp_path: Path, parts: dict[str, object]
+) -> None:
+    store = tmp_path / "crawl.sqlite"
+    with Site(WEB) as site:
+        run = run_spider(Pairs, {**parts, "CRAWLPRIO_STORE": str(store)}, site=site)
+    assert (run.reason, run.messages()) == ("finished", [])
+    assert_closed(store)
+
+
+def test_a_crawl_that_fails_half_way_closes_the_store(tmp_path: Path) -> None:
+    class Failing(Pairs):
+        def parse(self, response: Response) -> Iterator[Any]:
+            Crawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
+            yield from super().parse(response)
+
+    store = tmp_path / "crawl.sqlite"
+    with Site(WEB) as site:
+        run = run_spider(Failing, {**ADDON, "CRAWLPRIO_STORE": str(store)}, site=site)
+    assert run.reason == "crawlprio_failed"
+    assert_closed(store)
+
+
+def crawl_of_demo_web(store: Path, **settings: object) -> Run:
+    bundled = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
+    return run_spider(
+        SiteSpider,
+        {
+            **bundled,
+            "CRAWLPRIO_DEMO_PAGES": 30,
+            "CRAWLPRIO_DEMO_SITES": 2,
+            "CRAWLPRIO_STORE": str(store),
+            "CRAWLPRIO_PRINT": False,
+            "CRAWLPRIO_PLOT": None,
+            **settings,
+        },
+        priority="cmdline",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, "finished"),
+        ({"ORDERING": "opick"}, "crawlprio_refused"),
+        ({"CRAWLPRIO_PRIVATE_ADDRESSES": "deny"}, "crawlprio_refused"),
+    ],
+)
+def test_the_server_of_a_virtual_crawl_is_stopped(
+    tmp_path: Path, settings: dict[str, object], reason: str
+) -> None:
+    run = crawl_of_demo_web(tmp_path / "crawl.sqlite", **settings)
+    web = Crawl.of(run.crawler).web
+    assert run.reason == reason
+    assert web is None or web.server.pid is None
+
+
+def test_two_crawls_of_one_process_have_their_own_parts(tmp_path: Path) -> None:
+    runs = []
+
+    class Second(Pairs):
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.opened, signal=signals.spider_opened)
+            return spider
+
+        def opened(self) -> None:
+            runs.append(Crawl.of(self.crawler))
+
+    with Site(WEB) as site:
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            run = run_spider(
+                Second, {**ADDON, "CRAWLPRIO_STORE": str(folder / "crawl.sqlite")}, site=site
+            )
+            assert run.messages(logging.WARNING) == []
+            assert_closed(folder / "crawl.sqlite")
+    assert runs[0] is not runs[1]
+    assert runs[0].recorder is not runs[1].recorder

@@ -1,0 +1,258 @@
+"""What callbacks, errbacks, `start()` and idle handlers do has the same effect with the add-on as
+with Scrapy alone. What is compared is in `drop_in.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Answer
+from drop_in import Kind, assert_alike, html, kinds
+from scrapy import FormRequest, Request, Spider, signals
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.http import JsonRequest, Response
+
+ROOT = "http://shop.test"
+SHOP = {
+    "/": html("home", "/list/1"),
+    "/list/1": html("one", "/item/1", "/item/2"),
+    "/item/1": html("first"),
+    "/item/2": html("second"),
+}
+
+
+class Bodies(Kind, Spider):
+    """Requests that differ by method or body alone."""
+
+    pages = {"/api": html("ok")}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for query in ({"q": 1}, {"q": 2}, {"q": 1}):
+            yield JsonRequest(f"{ROOT}/api", data=query)
+        for method in ("GET", "HEAD", "PUT", "DELETE", "GET"):
+            yield Request(f"{ROOT}/api", method=method)
+        yield Request(f"{ROOT}/api", method="POST", body=bytes(range(256)))
+        yield FormRequest(f"{ROOT}/api", formdata={"a": "ü", "b": ["1", "2"]})
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"method": response.request.method, "body": response.request.body}
+
+
+class Errbacks(Kind, Spider):
+    """Failures of every kind, each with an errback that goes on."""
+
+    pages = {
+        "/ok": html("fine"),
+        "/busy": [Answer("", 503), Answer("", 503), html("fine again")],
+        "/broken": Answer("", 500),
+        "/drop": Answer(status=0),
+        "/teapot": Answer("", 418),
+    }
+    options = {"RETRY_ENABLED": True, "RETRY_TIMES": 2, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for path in ("/ok", "/busy", "/broken", "/drop", "/teapot", "/gone"):
+            yield Request(f"{ROOT}{path}", errback=self.failed)
+        yield Request(f"{ROOT}/gone2")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"failed": failure.request.url, "why": failure.type.__name__}
+        yield Request(f"{ROOT}/ok?after={failure.request.url[-4:]}", self.after)
+
+    def after(self, response: Response) -> Iterator[Any]:
+        yield {"after": response.url}
+
+
+class AsyncErrback(Kind, Spider):
+    """An errback that awaits, and one that raises."""
+
+    pages = {"/ok": html("fine")}
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{ROOT}/gone", errback=self.failed)
+        yield Request(f"{ROOT}/gone2", errback=self.fails_again)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+    async def failed(self, failure: Any) -> Any:
+        return [Request(f"{ROOT}/ok")]
+
+    def fails_again(self, failure: Any) -> Any:
+        raise KeyError("errback fails")
+
+
+class CallbackStyles(Kind, Spider):
+    """Callbacks that return all that Scrapy takes."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(12)}
+
+    async def start(self) -> AsyncIterator[Any]:
+        callbacks = (self.nothing, self.one, self.request, self.many, self.coroutine, self.late)
+        for n, callback in enumerate(callbacks):
+            yield Request(f"{ROOT}/{n}", callback)
+
+    def nothing(self, response: Response) -> None:
+        self.notes.append(response.url)
+
+    def one(self, response: Response) -> Any:
+        return {"one": response.url}
+
+    def request(self, response: Response) -> Any:
+        return Request(f"{ROOT}/6", self.one)
+
+    def many(self, response: Response) -> Any:
+        return [{"n": 1}, None, Request(f"{ROOT}/7", self.one), Request(f"{ROOT}/6", self.one)]
+
+    async def coroutine(self, response: Response) -> Any:
+        return [{"n": 2}, Request(f"{ROOT}/8", self.one)]
+
+    async def late(self, response: Response) -> AsyncIterator[Any]:
+        yield Request(f"{ROOT}/9", self.one)
+        inner = await self.crawler.engine.download_async(Request(f"{ROOT}/10"))
+        yield {"inner": inner.url, "status": inner.status}
+        yield Request(f"{ROOT}/11", self.one)
+
+
+class Failing(Kind, Spider):
+    """Callbacks that raise, before, between and after what they yield."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(6)}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(4):
+            yield Request(f"{ROOT}/{n}", cb_kwargs={"n": n})
+
+    def parse(self, response: Response, n: int) -> Iterator[Any]:
+        for step in range(3):
+            if n == step:
+                raise ValueError(f"{n} fails")
+            yield Request(f"{ROOT}/{4 + step % 2}?{n}", self.leaf)
+        yield {"n": n}
+
+    def leaf(self, response: Response) -> Iterator[Any]:
+        yield {"leaf": response.url}
+
+
+class Arguments(Kind, Spider):
+    """cb_kwargs, meta, flags and priority arrive as they were sent."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(5)}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(5):
+            yield Request(
+                f"{ROOT}/{n}",
+                priority=n,
+                flags=[f"flag {n}"],
+                meta={"mine": {"n": n}, "shared": self.notes},
+                cb_kwargs={"n": n, "extra": [n]},
+            )
+
+    def parse(self, response: Response, n: int, extra: list[int]) -> Iterator[Any]:
+        request = response.request
+        assert response.meta["shared"] is self.notes
+        keys = sorted(key for key in response.meta if key not in ("download_latency", "shared"))
+        yield {"n": n, "extra": extra, "meta": keys, "flags": request.flags, "p": request.priority}
+
+
+class StartItems(Kind, Spider):
+    """`start()` yields items among its requests."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(3)}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(3):
+            yield {"start": n}
+            yield Request(f"{ROOT}/{n}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class NoStart(Kind, Spider):
+    """Yields no request at all."""
+
+    pages = SHOP
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield {"only": "an item"}
+
+
+class StartFails(Kind, Spider):
+    """`start()` raises half-way."""
+
+    pages = SHOP
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{ROOT}/item/1")
+        raise RuntimeError("start fails")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class InlineStart(Kind, Spider):
+    """`start()` fetches a page itself to know what to ask for."""
+
+    pages = SHOP
+
+    async def start(self) -> AsyncIterator[Any]:
+        response = await self.crawler.engine.download_async(Request(f"{ROOT}/list/1"))
+        for link in response.css("a::attr(href)"):
+            yield response.follow(link)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class Idle(Kind, Spider):
+    """Asks for more each time it gets idle, three times over."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(4)}
+    start_urls = (f"{ROOT}/0",)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Idle:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        return spider
+
+    def idle(self) -> None:
+        self.notes.append("idle")
+        if len(self.notes) < 4:
+            self.crawler.engine.crawl(Request(f"{ROOT}/{len(self.notes)}"))
+            raise DontCloseSpider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class IdleReason(Idle):
+    """Gives a reason of its own when it gets idle."""
+
+    def idle(self) -> None:
+        raise CloseSpider("had enough")
+
+
+class Closing(Kind, Spider):
+    """Closes itself from a callback, with nothing else under way."""
+
+    pages = SHOP
+    start_urls = (f"{ROOT}/",)
+    options = {"CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        raise CloseSpider("seen all")
+
+
+@pytest.mark.parametrize("kind", kinds(vars()))
+def test_it_has_the_same_effect_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+    assert_alike(kind, tmp_path)

@@ -1,0 +1,228 @@
+"""Duplicate filters, fingerprints and extensions of a project work the same with the add-on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Answer, Run, Site
+from drop_in import Brought, Kind, assert_alike, html, kinds
+from scrapy import Request, Spider, signals
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.exceptions import CloseSpider, NotConfigured, StopDownload
+from scrapy.http import Response
+from scrapy.utils.request import fingerprint
+
+ROOT = "http://shop.test"
+WEB = {f"/{n}": html(f"page {n}", f"/{n + 1}", f"/{n + 2}", "/0") for n in range(10)}
+
+
+class Web(Kind, Spider):
+    """Follows all links of a small web."""
+
+    start_urls = (f"{ROOT}/0",)
+    unlike = {
+        "downloader/request_bytes": "the Referer says who linked to a page first",
+        "request_depth_max": "a page is as deep as who linked to it first",
+    }
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+class DupeFilterDebug(Web):
+    """Every duplicate is in the log."""
+
+    pages = {"/0": html("home", "/1", "/1", "/2", "/2"), "/1": html("one"), "/2": html("two", "/1")}
+    options = {"DUPEFILTER_DEBUG": True}
+    logged = r"^Filtered duplicate request: <GET \S+>"
+
+
+class DupeFilterLog(DupeFilterDebug):
+    """Only the first is by default, and says so."""
+
+    pages = {"/0": html("home", "/1", "/1"), "/1": html("one", "/0")}
+    options = {}
+
+
+class TalkativeFilter(RFPDupeFilter):
+    """A project's own filter: the numbers of pages, whatever follows them; it logs by itself."""
+
+    def request_fingerprint(self, request: Request) -> str:
+        return request.url.partition("?")[0]
+
+    def request_seen(self, request: Request) -> bool:
+        known = self.__dict__.setdefault("known", set())
+        number = self.request_fingerprint(request)
+        return number in known or bool(known.add(number))
+
+    def log(self, request: Request, spider: Any) -> None:
+        spider.notes.append(f"dropped {request.url}")
+
+
+class OwnFilter(Web):
+    pages = {
+        "/0": html("home", "/1?a", "/1?b", "/2"),
+        "/1?a": html("one", "/0?x"),
+        "/2": html("two"),
+    }
+    options = {"DUPEFILTER_CLASS": TalkativeFilter}
+
+
+class NoFilter(Kind, Spider):
+    """A filter that lets everything through: every request is made."""
+
+    pages = WEB
+    options = {"DUPEFILTER_CLASS": BaseDupeFilter}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for _ in range(3):
+            yield Request(f"{ROOT}/1")
+        for n in range(3):
+            yield Request(f"{ROOT}/2", cb_kwargs={"n": n})
+
+    def parse(self, response: Response, n: int = 9) -> Iterator[Any]:
+        yield {"url": response.url, "n": n}
+
+
+class HeaderFingerprints:
+    """Requests that differ by a header are different."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return fingerprint(request, include_headers=["X-Shop"])
+
+
+class OwnFingerprints(Kind, Spider):
+    pages = WEB
+    options = {"REQUEST_FINGERPRINTER_CLASS": HeaderFingerprints}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for shop in ("a", "b", "a"):
+            yield Request(f"{ROOT}/1", headers={"X-Shop": shop})
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"shop": response.request.headers["X-Shop"]}
+
+
+class Listener:
+    """An extension that notes which signals come for a request, in order."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+        for name in (
+            *("engine_started", "spider_opened", "spider_idle", "spider_closed", "engine_stopped"),
+            *("request_scheduled", "request_dropped", "request_reached_downloader"),
+            *("request_left_downloader", "response_received", "response_downloaded"),
+            *("headers_received", "bytes_received", "item_scraped", "item_dropped", "item_error"),
+            *("spider_error", "robots_parsed"),
+        ):
+            crawler.signals.connect(self._listener(name), signal=getattr(signals, name), weak=False)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Listener:
+        return cls(crawler)
+
+    def _listener(self, name: str) -> Any:
+        def note(request: Any = None, response: Any = None, **_: Any) -> None:
+            url = getattr(request or response, "url", "")
+            spider = self._crawler.spider
+            spider.heard.setdefault(url, []).append(name)
+            spider.notes[:] = [sorted(spider.heard.items())]
+
+        return note
+
+
+class Signals(Kind, Spider):
+    """Each signal is sent as often and, for one request, in the same order."""
+
+    pages = {"/0": html("home", "/1", "/gone"), "/1": html("one", "/0"), "/robots.txt": Answer("")}
+    options = {"EXTENSIONS": {Listener: 500}, "ROBOTSTXT_OBEY": True}
+    start_urls = (f"{ROOT}/0",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: dict[str, list[str]] = {}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+        if response.url.endswith("/1"):
+            raise ValueError("callback fails")
+
+
+class Stopper:
+    """An extension that stops downloads at their headers or their first bytes."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Stopper:
+        extension = cls()
+        crawler.signals.connect(extension.headers, signal=signals.headers_received)
+        crawler.signals.connect(extension.bytes, signal=signals.bytes_received)
+        return extension
+
+    def headers(self, request: Request) -> None:
+        if request.url.endswith("/2"):
+            raise StopDownload(fail=False)
+        if request.url.endswith("/3"):
+            raise StopDownload(fail=True)
+
+    def bytes(self, request: Request) -> None:
+        if request.url.endswith("/4"):
+            raise StopDownload(fail=False)
+
+
+class StoppedDownloads(Kind, Spider):
+    pages = WEB
+    options = {"EXTENSIONS": {Stopper: 500}}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(1, 6):
+            yield Request(f"{ROOT}/{n}", errback=self.failed)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "flags": response.flags}
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"failed": failure.request.url, "why": failure.type.__name__}
+
+
+class Broken:
+    """An extension that is not configured, and one that ends the crawl as it opens."""
+
+    def __init__(self) -> None:
+        raise NotConfigured("no key")
+
+
+class Ender:
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Ender:
+        extension = cls()
+        crawler.signals.connect(extension.opened, signal=signals.spider_opened)
+        return extension
+
+    def opened(self) -> None:
+        raise CloseSpider("no licence")
+
+
+class NotConfiguredExtension(Web):
+    pages = WEB
+    options = {"EXTENSIONS": {Broken: 500}}
+
+
+class ClosedAsItOpens(Web):
+    pages = WEB
+    options = {"EXTENSIONS": {Ender: 500}}
+
+    @classmethod
+    def brought(cls, run: Run, site: Site) -> Brought:
+        return super().brought(run, site)._replace(notes=[run.reason])
+
+
+@pytest.mark.parametrize("kind", kinds(vars()))
+def test_it_works_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert_alike(kind, tmp_path)

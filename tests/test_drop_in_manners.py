@@ -1,0 +1,245 @@
+"""What a project would notice of the add-on though nothing is lost: waits, refusals, files, log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Site, run_spider
+from drop_in import CountingSite, html
+from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+
+ROOT = "http://shop.test"
+HERE = Path(__file__).parent
+
+
+class Pages(Spider):
+    """Asks for twenty-one pages of one site."""
+
+    name = "pages"
+    n_pages = 21
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(self.n_pages):
+            yield Request(f"{ROOT}/{number}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+WEB = {f"/{number}": html(str(number)) for number in range(60)}
+
+
+@pytest.mark.parametrize("per_domain", [1, 8])
+def test_pages_from_the_cache_are_not_delayed(tmp_path: Path, per_domain: int) -> None:
+    settings = {
+        **ADDON,
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,
+    }
+    with Site(WEB) as site:
+        run_spider(Pages, settings, site=site)
+        n_fetches = len(site.fetches)
+        second = run_spider(Pages, {**settings, "DOWNLOAD_DELAY": 0.5}, site=site)
+    assert len(site.fetches) == n_fetches == 21
+    assert len(second.items) == 21
+    assert second.stats["elapsed_time_seconds"] < 4  # 21 delays are 10.5 s
+
+
+class Never:
+    """Keeps most requests from being fetched, in one way or another."""
+
+    def process_request(self, request: Request) -> Any:
+        number = int(request.url.rpartition("/")[2])
+        if number % 3 == 0:
+            raise IgnoreRequest("not wanted")
+        if number % 3 == 1:
+            return HtmlResponse(request.url, request=request)
+        return None if number == 2 else HtmlResponse(request.url, request=request)
+
+
+@pytest.mark.parametrize("per_domain", [1, 8])
+def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain: int) -> None:
+    settings = {
+        **ADDON,
+        "DOWNLOADER_MIDDLEWARES": {Never: 450},
+        "DOWNLOAD_DELAY": 0.5,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,
+    }
+    with Site(WEB) as site:
+        run = run_spider(Pages, settings, site=site)
+    assert site.paths() == ["/2"]
+    assert len(run.items) == 14
+    assert run.stats["elapsed_time_seconds"] < 4
+
+
+class InternalApi:
+    """A pipeline that asks a service on this machine about each item."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> InternalApi:
+        pipeline = cls()
+        pipeline.crawler = crawler
+        return pipeline
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        request = Request("http://127.0.0.1:8050/rank")
+        response = await self.crawler.engine.download_async(request)
+        return {**item, "rank": response.css("body::text").get()}
+
+
+class Renderer(Spider):
+    """Reads its start URLs from a service on this machine, and asks for a public page."""
+
+    name = "renderer"
+    rank = "http://127.0.0.1:8050/seeds"
+
+    async def start(self) -> AsyncIterator[Any]:
+        response = await self.crawler.engine.download_async(Request(self.rank))
+        yield Request(response.css("body::text").get())
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("addon", [{}, ADDON], ids=["plain", "addon"])
+def test_a_project_may_ask_services_of_its_own_on_private_addresses(
+    addon: dict[str, object],
+) -> None:
+    pages = {"/seeds": html(f"{ROOT}/1"), "/rank": html("7"), "/1": html("one")}
+    with Site(pages) as site:
+        run = run_spider(Renderer, {**addon, "ITEM_PIPELINES": {InternalApi: 300}}, site=site)
+    assert run.items == [{"url": f"{ROOT}/1", "rank": "7"}]
+    assert run.messages(logging.ERROR) == []
+
+
+def test_single_503s_do_not_add_up_to_half_a_minute() -> None:
+    """Five pages of one site, each busy once, at Scrapy's own settings."""
+    answers = {f"/{number}": [Answer("", 503), html("there")] for number in range(5)}
+
+    class Five(Pages):
+        n_pages = 5
+
+    with CountingSite(answers) as site:
+        run = run_spider(Five, {**ADDON, "RETRY_ENABLED": True}, site=site)
+    assert len(run.items) == 5
+    assert run.stats["elapsed_time_seconds"] < 12
+
+
+PROJECT = """
+import sys
+ADDONS = {"crawlprio.Addon": 500}
+SPIDER_MODULES = ["project"]
+LOG_LEVEL = "INFO"
+TELNETCONSOLE_ENABLED = False
+"""
+
+SPIDER = """
+import scrapy
+
+
+class Own(scrapy.Spider):
+    name = "own"
+
+    def parse(self, response):
+        '''
+        @url URL
+        @returns items 1 1
+        '''
+        yield {"url": response.url}
+"""
+
+COMMANDS = {
+    "fetch": ["fetch", "URL"],
+    "parse": ["parse", "--spider", "own", "URL"],
+    "check": ["check", "own"],
+    "shell": ["shell", "URL", "-c", "print('status', response.status)"],
+    "view": ["view", "URL"],
+}
+"""What each command is called with, and what it prints at least."""
+
+PRINTED = {"fetch": "home", "parse": "'url'", "check": "", "shell": "status 200", "view": ""}
+
+
+def test_commands_that_do_not_crawl_leave_the_store_of_the_last_crawl_alone(
+    tmp_path: Path,
+) -> None:
+    with Site({"/": html("home")}) as site:
+        url = f"http://{site.address}/"
+        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project_settings\n")
+        (tmp_path / "project_settings.py").write_text(PROJECT)
+        (tmp_path / "project.py").write_text(SPIDER.replace("URL", url))
+        (tmp_path / "crawl.sqlite").write_bytes(b"the last crawl")
+        before = sorted(path.name for path in tmp_path.iterdir())
+        running = {
+            name: subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "scrapy",
+                    *(url if word == "URL" else word for word in line),
+                ],
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(tmp_path)]),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "BROWSER": "true",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for name, line in COMMANDS.items()
+        }
+        said = {name: process.communicate(timeout=100) for name, process in running.items()}
+    assert {name: process.returncode for name, process in running.items()} == dict.fromkeys(
+        COMMANDS, 0
+    )
+    for name, printed in PRINTED.items():
+        assert printed in said[name][0], f"{name}: {said[name]}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert (tmp_path / "crawl.sqlite").read_bytes() == b"the last crawl"
+
+
+def test_the_log_at_debug_has_nothing_of_the_libraries_that_the_add_on_brings(
+    tmp_path: Path,
+) -> None:
+    """numba logs each step of a compilation at DEBUG, some 74,000 lines in a first crawl."""
+    script = (
+        "import logging\n"
+        "from scrapy.crawler import AsyncCrawlerProcess\n"
+        "from scrapy import Spider\n"
+        "class Own(Spider):\n"
+        "    name = 'own'\n"
+        "    start_urls = ['data:,x']\n"
+        "    def parse(self, response):\n"
+        "        print('numba at', logging.getLogger('numba.core').getEffectiveLevel())\n"
+        "process = AsyncCrawlerProcess({'ADDONS': {'crawlprio.Addon': 500}})\n"
+        "process.crawl(Own)\n"
+        "process.start()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "numba at 30" in done.stdout, done.stdout[-500:] + done.stderr[-1000:]
+    loggers = set(re.findall(r"\[([\w.]+)\] DEBUG: ", done.stderr))
+    assert loggers
+    assert {name.partition(".")[0] for name in loggers} <= {"scrapy", "crawlprio", "asyncio"}

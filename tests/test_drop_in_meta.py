@@ -1,0 +1,362 @@
+"""What a request says in its meta, and what the settings say of requests, is obeyed the same with
+the add-on: redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import math
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from crawls import Answer
+from drop_in import Kind, assert_alike, html, kinds
+from scrapy import Request, Spider
+from scrapy.http import Response
+
+ROOT = "http://shop.test"
+RETRIES: dict[str, object] = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
+
+
+def to(location: str, status: int = 302, **headers: str) -> Answer:
+    """A redirect."""
+    return Answer("", status, {"Location": location, **headers})
+
+
+class Asking(Kind, Spider):
+    """Makes the requests of `asks`, and yields what came of each.
+
+    Attributes
+    ----------
+    asks
+        keyword arguments of a request, with a path for its URL.
+    """
+
+    asks: ClassVar[list[dict[str, Any]]] = []
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number, ask in enumerate(self.asks):
+            url = ask["url"] if "://" in ask["url"] else f"{ROOT}{ask['url']}"
+            arguments = {**ask, "url": url, "cb_kwargs": {"number": number}}
+            yield Request(errback=self.failed, **arguments)
+
+    def parse(self, response: Response, number: int) -> Iterator[Any]:
+        yield {"n": number, "url": response.url, "status": response.status, **self.more(response)}
+
+    def more(self, response: Response) -> dict[str, Any]:
+        """Return what else is compared."""
+        return {}
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"n": failure.request.cb_kwargs["number"], "failed": failure.type.__name__}
+
+
+class Redirects(Asking):
+    """Chains, circles, to itself, to other hosts, methods and statuses."""
+
+    pages = {
+        "/a": to("/b", 301),
+        "/b": to("/c", 307),
+        "/c": html("end"),
+        "/relative/x": to("../c"),
+        "/circle": to("/circle2"),
+        "/circle2": to("/circle"),
+        "/self": to("/self"),
+        "/cookie": [to("/cookie", **{"Set-Cookie": "a=1"}), html("cookie")],
+        "/away": to("http://other.test/there"),
+        "other.test/there": html("there"),
+        "/post": to("/c", 303),
+        "/post307": to("/c", 307),
+        "/nowhere": Answer("", 302),
+        "/file": to("file:///etc/hosts"),
+        "/fragment": to("/c#part"),
+    }
+    unlike = {"downloader/request_bytes": "requests made after the cookie came are longer"}
+    asks = [
+        {"url": "/a"},
+        {"url": "/relative/x", "dont_filter": True},
+        {"url": "/circle"},
+        {"url": "/self"},
+        {"url": "/self?again", "dont_filter": True},
+        {"url": "/cookie"},
+        {"url": "/away"},
+        {"url": "/post", "method": "POST", "body": b"x", "dont_filter": True},
+        {"url": "/post307", "method": "POST", "body": b"y"},
+        {"url": "/nowhere"},
+        {"url": "/file"},
+    ]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        keys = ("redirect_urls", "redirect_times", "redirect_reasons")
+        return {key: response.meta.get(key) for key in keys}
+
+
+class EndlessRedirects(Asking):
+    """Given up after a number of redirects."""
+
+    pages = {f"/{n}": to(f"/{n + 1}") for n in range(30)}
+    options = {"REDIRECT_MAX_TIMES": 5}
+    asks = [{"url": "/0"}, {"url": "/20", "meta": {"redirect_ttl": 2}}]
+
+
+class NoRedirects(Asking):
+    pages = {"/a": to("/b"), "/b": html("b"), "/c": to("/b"), "/d": to("/b")}
+    asks = [
+        {"url": "/a", "meta": {"dont_redirect": True, "handle_httpstatus_list": [302]}},
+        {"url": "/c", "meta": {"handle_httpstatus_all": True}},
+        {"url": "/d", "meta": {"handle_httpstatus_list": [302]}},
+    ]
+
+
+class RedirectsOff(Asking):
+    pages = {"/a": to("/b"), "/b": html("b")}
+    options = {"REDIRECT_ENABLED": False}
+    asks = [{"url": "/a"}]
+
+
+class MetaRefresh(Asking):
+    pages = {
+        "/a": html('<meta http-equiv="refresh" content="0; url=/b">'),
+        "/b": html("b"),
+        "/c": html('<meta http-equiv="refresh" content="500; url=/b">'),
+    }
+    asks = [{"url": "/a"}, {"url": "/c"}]
+
+
+class Retries(Asking):
+    """Busy servers, the settings of single requests, and what is never retried."""
+
+    pages = {
+        "/once": [Answer("", 503), html("once")],
+        "/twice": [Answer("", 502), Answer("", 504), html("twice")],
+        "/always": Answer("", 500),
+        "/never": [Answer("", 503), html("never")],
+        "/more": [Answer("", 503)] * 4 + [html("more")],
+        "/moved": [Answer("", 503), to("/there"), html("moved")],
+        "/there": [Answer("", 503), html("there")],
+        "/drop": [Answer(status=0), html("drop")],
+        "/too-many": [Answer("", 429), html("enough")],
+    }
+    options = RETRIES
+    asks = [
+        {"url": "/once"},
+        {"url": "/twice", "priority": 2},
+        {"url": "/always"},
+        {"url": "/never", "meta": {"dont_retry": True}},
+        {"url": "/more", "meta": {"max_retry_times": 5}},
+        {"url": "/moved"},
+        {"url": "/drop"},
+        {"url": "/too-many"},
+        {"url": "/once?post", "method": "POST", "body": b"p"},
+    ]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        return {"retry_times": response.meta.get("retry_times")}
+
+
+class Timeouts(Asking):
+    """A server that never answers, with the timeout of the request and of the settings."""
+
+    pages = {"/never": Answer(seconds=math.inf), "/slow": html("slow")._replace(seconds=0.6)}
+    options = {"DOWNLOAD_TIMEOUT": 0.4}
+    asks = [
+        {"url": "/never"},
+        {"url": "/slow", "meta": {"download_timeout": 20}},
+        {"url": "/slow?b"},
+    ]
+
+
+class Statuses(Asking):
+    """Which error statuses reach a callback."""
+
+    pages = {f"/{n}": Answer("", n) for n in (404, 410, 418, 451)}
+    options = {"HTTPERROR_ALLOWED_CODES": [410]}
+    handle_httpstatus_list = (418,)
+    asks = [
+        {"url": "/404"},
+        {"url": "/410"},
+        {"url": "/418"},
+        {"url": "/451", "meta": {"handle_httpstatus_list": [451]}},
+        {"url": "/404?all", "meta": {"handle_httpstatus_all": True}},
+    ]
+
+
+class Robots(Asking):
+    """robots.txt of two hosts, one of them without."""
+
+    pages = {
+        "shop.test/robots.txt": Answer("User-agent: *\nDisallow: /private\n"),
+        "/open": html("open"),
+        "/private": html("private"),
+    }
+    options = {"ROBOTSTXT_OBEY": True}
+    asks = [
+        {"url": "/open"},
+        {"url": "/private"},
+        {"url": "/private?meta", "meta": {"dont_obey_robotstxt": True}},
+        {"url": "http://other.test/private"},
+    ]
+
+
+class Domains(Asking):
+    """Requests beyond the allowed domains, and the two ways round that."""
+
+    allowed_domains = ("shop.test",)
+    pages = {"/": html("home"), "other.test/": html("other"), "www.shop.test/": html("www")}
+    asks = [
+        {"url": "/"},
+        {"url": "http://other.test/"},
+        {"url": "http://other.test/?meta", "meta": {"allow_offsite": True}},
+        {"url": "http://other.test/?again", "dont_filter": True},
+        {"url": "http://www.shop.test/"},
+    ]
+
+
+class Depths(Kind, Spider):
+    """A limit of depth, with its stats."""
+
+    pages = {f"/{n}": html(str(n), f"/{n + 1}") for n in range(6)}
+    options = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True}
+    start_urls = (f"{ROOT}/0",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "depth": response.meta["depth"]}
+        yield from response.follow_all(css="a")
+
+
+class LongUrls(Kind, Spider):
+    pages = {"/0": html("home", "/1", "/" + "x" * 300), "/1": html("one")}
+    options = {"URLLENGTH_LIMIT": 200}
+    start_urls = (f"{ROOT}/0",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+class Headers(Asking):
+    """What the server sees: agent, default headers, own headers, credentials, referer."""
+
+    pages = {"/": html("home", "/next"), "/next": html("next")}
+    options = {
+        "USER_AGENT": "tests/1",
+        "DEFAULT_REQUEST_HEADERS": {"Accept": "text/html", "X-Default": "1"},
+        "HTTPAUTH_USER": "user",
+        "HTTPAUTH_PASS": "word",
+        "HTTPAUTH_DOMAIN": "shop.test",
+    }
+    asks = [{"url": "/", "headers": {"X-Own": "2"}}, {"url": "http://other.test/"}]
+
+    def parse(self, response: Response, number: int) -> Iterator[Any]:
+        request = response.request
+        sent = {
+            name.decode(): values
+            for name, values in request.headers.items()
+            if name != b"Accept-Encoding"
+        }
+        yield {"url": response.url, "sent": sorted(sent.items())}
+        yield from response.follow_all(css="a", cb_kwargs={"number": number})
+
+
+class Cookies(Asking):
+    """Cookies given, received, merged and not, in two jars."""
+
+    pages = {"/": html("home")._replace(headers={"Set-Cookie": "from=server"}), "/b": html("b")}
+    options = {"CONCURRENT_REQUESTS": 1}
+    asks = [
+        {"url": "/", "priority": 9, "cookies": {"own": "1"}},
+        {"url": "/b"},
+        {"url": "/b?jar", "meta": {"cookiejar": 5}},
+        {"url": "/b?none", "meta": {"dont_merge_cookies": True}, "cookies": {"x": "y"}},
+        {"url": "/b?list", "cookies": [{"name": "n", "value": "v"}]},
+    ]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        cookie = response.request.headers.get("Cookie", b"").decode()
+        return {"cookies": sorted(cookie.split("; "))}
+
+
+class NoCookies(Cookies):
+    pages = Cookies.pages
+    options = {"COOKIES_ENABLED": False, "CONCURRENT_REQUESTS": 1}
+
+
+class Slots(Asking):
+    """Requests in download slots of their own."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(6)}
+    options = {"DOWNLOAD_SLOTS": {"slow": {"concurrency": 1, "delay": 0.05, "jitter": 0.0}}}
+    asks = [
+        {"url": f"/{n}", "meta": {"download_slot": "slow" if n % 2 else "fast"}} for n in range(6)
+    ]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        return {"slot": response.meta["download_slot"], "has": "download_latency" in response.meta}
+
+
+class Delays(Asking):
+    """A small delay on one site, with a jitter of none."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(5)}
+    options = {"DOWNLOAD_DELAY": 0.05, "DOWNLOAD_DELAY_JITTER": 0.0}
+    asks = [{"url": f"/{n}"} for n in range(5)]
+
+
+class Compressed(Asking):
+    """What is too big is given up, what is big is warned of."""
+
+    pages = {"/big": html("x" * 5000), "/small": html("x"), "/biggish": html("x" * 800)}
+    options = {"DOWNLOAD_MAXSIZE": 3000, "DOWNLOAD_WARNSIZE": 500}
+    asks = [
+        {"url": "/big"},
+        {"url": "/small"},
+        {"url": "/biggish"},
+        {"url": "/big?meta", "meta": {"download_maxsize": 9000}},
+    ]
+
+
+class Credentials(Asking):
+    """A user name and password in the URL."""
+
+    pages = {"/": html("home")}
+    asks = [{"url": "http://user:word@shop.test/"}, {"url": "http://shop.test/"}]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        header = response.request.headers.get("Authorization", b" ").split(b" ")[1]
+        return {"auth": base64.b64decode(header)}
+
+
+class Priorities(Kind, Spider):
+    """One at a time, requests leave by priority; equal ones in an order that is crawlprio's."""
+
+    pages = {"/": html("home"), **{f"/{n}": html(str(n)) for n in range(-3, 6)}}
+    options = {"CONCURRENT_REQUESTS": 1}
+    start_urls = (f"{ROOT}/",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for priority in (2, -3, 5, 0, 1, -1, 4):
+            yield response.follow(f"/{priority}", self.leaf, priority=priority)
+
+    def leaf(self, response: Response) -> Iterator[Any]:
+        order = self.__dict__.setdefault("order", [])
+        order.append(response.url)
+        yield {"n": len(order), "url": response.url}
+
+
+class Proxied(Asking):
+    """A proxy that a request names gets the request."""
+
+    pages = {"/": html("home")}
+    asks = [{"url": "/", "meta": {"proxy": "http://proxy.test:3128"}}]
+
+    def more(self, response: Response) -> dict[str, Any]:
+        return {"proxy": response.meta.get("proxy")}
+
+
+@pytest.mark.parametrize("kind", kinds(vars()))
+def test_it_is_obeyed_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert_alike(kind, tmp_path)

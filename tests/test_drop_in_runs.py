@@ -1,0 +1,305 @@
+"""Crawls that are stopped and resumed, that share a process, that run without a reactor, or that a
+project drives by hand, go the same with the add-on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Run, Site, run_spider
+from drop_in import Brought, CountingSite, Kind, assert_alike, html, kinds
+from scrapy import Request, Spider, signals
+from scrapy.http import Response
+
+ROOT = "http://shop.test"
+WEB = {f"/{n}": html(f"page {n}", f"/{2 * n + 1}", f"/{2 * n + 2}") for n in range(31)}
+HERE = Path(__file__).parent
+
+
+class Resumed(Kind, Spider):
+    """Stopped twice, resumed twice: the runs together bring what one run brings.
+
+    Requests carry what has to survive: callback, errback, arguments, meta, body, priority.
+    """
+
+    pages = WEB
+    options = {"CRAWLPRIO_STORE": "crawl.sqlite"}
+    stops = (4, 9, None)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Resumed:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.state = {}
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{ROOT}/0", cb_kwargs={"path": "0"})
+
+    def parse(self, response: Response, path: str) -> Iterator[Any]:
+        self.state["n_pages"] = self.state.get("n_pages", 0) + 1
+        yield {"url": response.url, "path": path, "mine": response.meta.get("mine")}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(
+                link,
+                self.parse,
+                errback=self.failed,
+                cb_kwargs={"path": f"{path}>{link[1:]}"},
+                meta={"mine": len(path)},
+                priority=int(link[1:]) % 3,
+            )
+        if path == "0":
+            yield Request(f"{ROOT}/form", self.posted, method="POST", body=bytes(range(256)))
+
+    def posted(self, response: Response) -> Iterator[Any]:
+        yield {"posted": response.url}
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"failed": failure.request.url, **failure.request.cb_kwargs}
+
+    @classmethod
+    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+        items: Counter[str] = Counter()
+        with CountingSite(cls.pages) as site:
+            for n_pages in cls.stops:
+                every = {**settings, "JOBDIR": str(folder / "job")}
+                if n_pages is not None:
+                    every["CLOSESPIDER_PAGECOUNT"] = n_pages
+                run = cls.run(folder, every, site)
+                items.update(repr(item) for item in run.items)
+            brought = cls.brought(run, site)
+        notes = [run.reason, run.spider.state]
+        return brought._replace(items=items, stats={}, notes=notes)
+
+
+class ResumedOneAtATime(Resumed):
+    options = {"CRAWLPRIO_STORE": "crawl.sqlite", "CONCURRENT_REQUESTS": 1}
+
+
+class Unserializable(Kind, Spider):
+    """A request that no job directory can hold is kept in memory, counted, and said once."""
+
+    pages = WEB
+    options = {"SCHEDULER_DEBUG": True, "CRAWLPRIO_STORE": "crawl.sqlite"}
+    logged = "Unable to serialize request"
+
+    @classmethod
+    def settings(cls, folder: Path) -> Mapping[str, object]:
+        return {**cls.options, "JOBDIR": str(folder / "job")}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(3):
+            yield Request(f"{ROOT}/{n}", callback=lambda response: {"url": response.url})
+
+    @classmethod
+    def brought(cls, run: Run, site: Site) -> Brought:
+        found = super().brought(run, site)
+        said = Counter({message.partition(" - reason")[0]: n for message, n in found.log.items()})
+        return found._replace(log=said)
+
+
+class Paused(Kind, Spider):
+    """Pauses the engine for a while."""
+
+    pages = WEB
+    options = {"CONCURRENT_REQUESTS": 1}
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(4):
+            yield Request(f"{ROOT}/{n}")
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if response.url.endswith("/1"):
+            self.crawler.engine.pause()
+            await asyncio.sleep(0.2)
+            self.crawler.engine.unpause()
+        yield {"url": response.url}
+
+
+class Lazy(Kind, Spider):
+    """`start()` waits for the scheduler to be empty before it yields more, as Scrapy's docs say.
+
+    What is compared is how many start requests it is ahead of the answers, in steps of ten.
+    """
+
+    pages = {f"/{n}": html(str(n)) for n in range(60)}
+    # While the site is within its delay, Scrapy's downloader holds as many as may be in flight.
+    options = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0.02, "DOWNLOAD_DELAY_JITTER": 0.0}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_started = self.n_answered = self.most_ahead = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(60):
+            if self.crawler.engine.needs_backout():
+                await self.crawler.signals.wait_for(signals.scheduler_empty)
+            self.n_started += 1
+            self.most_ahead = max(self.most_ahead, self.n_started - self.n_answered)
+            yield Request(f"{ROOT}/{n}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.n_answered += 1
+        self.notes = [f"at most {self.most_ahead // 10 * 10 + 9} ahead"]
+        yield {"url": response.url}
+
+
+class Console(Kind, Spider):
+    """What the telnet console's `est()` asks the engine works."""
+
+    pages = WEB
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in range(3):
+            yield Request(f"{ROOT}/{n}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        from scrapy.utils.engine import get_engine_status
+
+        for name, value in get_engine_status(self.crawler.engine):
+            if "Error" in str(value) and "(exception)" in str(value):
+                self.notes.append((name, value))
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("kind", kinds(vars()))
+def test_it_goes_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert_alike(kind, tmp_path)
+
+
+def test_two_runs_and_one_bring_the_same(tmp_path: Path) -> None:
+    class Whole(Resumed):
+        stops = (None,)
+
+    whole = Whole.crawl(tmp_path / "whole", {})
+    ours = Resumed.crawl(tmp_path / "ours", ADDON)
+    assert ours.items == whole.items
+    assert ours.asked_for == whole.asked_for
+
+
+class Links(Spider):
+    """Follows all links."""
+
+    name = "links"
+    start = Resumed.start
+
+    def parse(self, response: Response, path: str = "") -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+IN_ONE_PROCESS = """
+import asyncio, json, sys
+from scrapy import Spider
+from scrapy.crawler import {process}
+from scrapy.utils.log import configure_logging
+
+sys.path.insert(0, {here!r})
+address, settings = sys.argv[1], json.loads(sys.argv[2])
+
+
+class Links(Spider):
+    name = "links"
+
+    def __init__(self, first):
+        super().__init__()
+        self.first, self.n_items = first, 0
+
+    async def start(self):
+        from scrapy import Request
+        yield Request("http://" + address + self.first)
+
+    def parse(self, response):
+        self.n_items += 1
+        yield {{"url": response.url}}
+        yield from response.follow_all(css="a")
+
+    def closed(self, reason):
+        print(self.first, reason, self.n_items, flush=True)
+
+
+process = {process}(settings)
+for first in {firsts}:
+    process.crawl(Links, first=first)
+process.start()
+"""
+
+
+def run_process(
+    script: str, folder: Path, site: Site, settings: Mapping[str, object]
+) -> tuple[list[str], str]:
+    """Run a script against a site; return the lines that it prints, sorted, and its log."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script, site.address, json.dumps(settings)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return sorted(done.stdout.splitlines()), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("process", "more"),
+    [
+        ("CrawlerProcess", {}),
+        ("AsyncCrawlerProcess", {"TWISTED_REACTOR_ENABLED": False}),
+    ],
+    ids=["reactor", "no reactor"],
+)
+def test_two_crawlers_of_one_process_bring_what_they_bring_alone(
+    tmp_path: Path, process: str, more: dict[str, object]
+) -> None:
+    script = IN_ONE_PROCESS.format(process=process, firsts=["/0", "/1"], here=str(HERE))
+    quiet = {"LOG_LEVEL": "WARNING", "TELNETCONSOLE_ENABLED": False, **more}
+    ended = []
+    for name, addon in (("plain", {}), ("ours", {**ADDON, "CRAWLPRIO_PRINT": False})):
+        with Site(WEB) as site:
+            ended.append(run_process(script, tmp_path / name, site, {**quiet, **addon}))
+    assert len(ended[0][0]) == 2
+    assert ended[0][0] == ended[1][0]
+    assert "Traceback" not in ended[1][1]
+
+
+def test_crawlers_one_after_another_bring_the_same(tmp_path: Path) -> None:
+    counts = []
+    for addon in ({}, ADDON):
+        with Site(WEB) as site:
+            for _ in range(2):
+                run = run_spider(Links, addon, site=site)
+                counts.append(len(run.items))
+    assert len(set(counts)) == 1
+
+
+def test_unit_tests_of_a_project_can_make_a_crawler_without_a_reactor() -> None:
+    """`get_crawler` of `scrapy.utils.test`, as projects use it."""
+    script = (
+        "from scrapy.utils.test import get_crawler\n"
+        "from scrapy import Spider\n"
+        "crawler = get_crawler(Spider, {'ADDONS': {'crawlprio.Addon': 500}})\n"
+        "print(crawler.settings.getbool('TWISTED_REACTOR_ENABLED'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,273 @@
+"""Whatever stands behind the `Frontier` protocol does the same: in this process and in another."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any
+
+import pytest
+from crawls import fetched_urls, run_spider
+from remote_frontier import SettledRemote, local_frontier
+
+import crawlprio.settings
+from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.spiders.site import SiteSpider
+
+Make = Callable[..., Frontier]
+
+
+@pytest.fixture(params=["in this process", "in another process"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes frontiers with settings given by name."""
+    made: list[Frontier] = []
+
+    def make_one(**settings: Any) -> Frontier:
+        is_local = request.param == "in this process"
+        chosen = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, **settings}
+        made.append(local_frontier(chosen) if is_local else SettledRemote(chosen))
+        return made[-1]
+
+    yield make_one
+    for frontier in made:
+        frontier.close()
+
+
+def entry(url: str, **said: Any) -> Entry:
+    return Entry(identity=url, url=url, site=url.split("/")[2], **said)
+
+
+def page(number: int, site: str = "a.test") -> str:
+    return f"http://{site}/{number}"
+
+
+def lease(frontier: Frontier, now: float = 0.0) -> Handout:
+    """Lease the next page, of which there must be one."""
+    handout = frontier.next_page(now)
+    assert handout is not None
+    return handout
+
+
+def visit(*targets: str, **said: Any) -> PageVisit:
+    return PageVisit(LinkPairs("", list(targets)), **said)
+
+
+def leave(frontier: Frontier, now: float = 0.0) -> list[str]:
+    """Lease and observe pages without links until none leaves."""
+    urls = []
+    while (handout := frontier.next_page(now)) is not None:
+        urls.append(handout.url)
+        frontier.observe(handout.lease, visit())
+    return urls
+
+
+def test_pages_leave_by_priority_and_then_in_order_of_discovery(make: Make) -> None:
+    frontier = make()
+    frontier.add(entry(page(1)))
+    frontier.add(entry(page(2), priority=-1))
+    frontier.add(entry(page(3), priority=5))
+    frontier.add(entry(page(4)))
+    assert len(frontier) == 4
+    assert leave(frontier) == [page(3), page(1), page(4), page(2)]
+    assert len(frontier) == 0
+
+
+def test_a_page_waits_once_unless_a_request_repeats_it(make: Make) -> None:
+    frontier = make()
+    assert frontier.add(entry(page(1))) in (True, None)
+    assert frontier.add(entry(page(1))) in (False, None)
+    assert leave(frontier) == [page(1)]
+    assert frontier.add(entry(page(1))) in (False, None)
+    assert leave(frontier) == []
+    assert frontier.add(entry(page(1), repeats=True)) in (True, None)
+    assert leave(frontier) == [page(1)]
+
+
+def test_requests_of_one_page_wait_beside_each_other_and_leave_by_priority(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=8)
+    for number, priority in enumerate((0, 3, 1)):
+        body = str(number).encode()
+        frontier.add(entry(page(1), request=body, priority=priority, repeats=True))
+    assert len(frontier) == 3
+    handouts = [lease(frontier) for _ in range(3)]
+    assert [handout.request for handout in handouts] == [b"1", b"2", b"0"]
+    assert frontier.next_page(0.0) is None
+    frontier.add(entry(page(1), request=b"3", repeats=True))
+    for handout in handouts:
+        frontier.observe(handout.lease, visit())
+    assert len(frontier) == 1
+    assert lease(frontier).request == b"3"
+
+
+def test_links_wait_in_page_order_each_once(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS=1)
+    frontier.add_seeds([page(0), page(1), page(0)])
+    assert len(frontier) == 2
+    first = lease(frontier)
+    assert (first.url, first.request, first.depth) == (page(0), None, 0)
+    frontier.observe(first.lease, visit(page(5), page(1), page(0), page(4)))
+    assert frontier.n_links == 4
+    second = lease(frontier)
+    frontier.observe(second.lease, visit(page(4), page(5)))
+    third = lease(frontier)
+    assert (third.url, third.depth) == (page(5), 1)
+    frontier.observe(third.lease, visit())
+    assert leave(frontier) == [page(4)]
+
+
+def test_links_that_were_added_as_requests_are_evidence_and_no_new_pages(make: Make) -> None:
+    frontier = make(ORDERING="backlink-count")
+    for number in range(3):
+        frontier.add(entry(page(number)))
+    first = lease(frontier)
+    links = visit(page(2), page(9), links_are_entries=True)
+    frontier.observe(first.lease, links)
+    assert leave(frontier) == [page(2), page(1)]
+
+
+def test_a_site_lets_its_next_page_out_when_the_last_is_observed_or_let_go(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    for number in range(3):
+        frontier.add(entry(page(number)))
+    frontier.add(entry(page(0, "b.test")))
+    first, other = lease(frontier), lease(frontier)
+    assert (first.url, other.url) == (page(0), page(0, "b.test"))
+    assert frontier.next_page(0.0) is None
+    assert frontier.ready_at() == math.inf
+    frontier.let_go(first.lease)
+    second = lease(frontier)
+    assert second.url == page(1)
+    frontier.observe(first.lease, visit())
+    assert frontier.next_page(0.0) is None
+    frontier.observe(second.lease, visit())
+    assert lease(frontier).url == page(2)
+
+
+def test_a_page_that_is_put_back_waits_where_it_was_with_the_request_given(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    for number in range(3):
+        frontier.add(entry(page(number)))
+    frontier.put_back(lease(frontier).lease, b"again")
+    handout = lease(frontier)
+    assert (handout.url, handout.request) == (page(0), b"again")
+    frontier.put_back(handout.lease, b"later", -3)
+    assert lease(frontier).url == page(0), "a priority can only be raised"
+    assert len(frontier) == 2
+
+
+def test_a_lease_that_was_let_go_can_be_put_back(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    frontier.add(entry(page(0)))
+    frontier.add(entry(page(1)))
+    first = lease(frontier)
+    frontier.let_go(first.lease)
+    second = lease(frontier)
+    frontier.put_back(first.lease, b"retry")
+    assert frontier.next_page(0.0) is None
+    frontier.observe(second.lease, visit())
+    assert lease(frontier).request == b"retry"
+
+
+def test_the_delay_of_a_site_runs_from_the_end_of_a_fetch(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1, DOWNLOAD_DELAY=1000)
+    frontier.add(entry(page(0)))
+    frontier.add(entry(page(1)))
+    handout = lease(frontier, monotonic())
+    frontier.clock.started("a.test", was_handed_out=True)
+    before = monotonic()
+    frontier.clock.ended("a.test", was_handed_out=True, elapsed=0.1, status=200, retry_after=None)
+    frontier.observe(handout.lease, visit())
+    assert frontier.next_page(monotonic()) is None
+    assert before + 1000 <= frontier.ready_at() <= monotonic() + 1000
+    assert lease(frontier, before + 2000).url == page(1)
+
+
+def test_a_page_that_is_not_fetched_costs_its_site_no_delay(make: Make) -> None:
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=2, DOWNLOAD_DELAY=1000)
+    for number in range(3):
+        frontier.add(entry(page(number)))
+    now = monotonic()
+    first = lease(frontier, now)
+    assert frontier.next_page(now) is None
+    frontier.clock.not_fetched("a.test")
+    frontier.observe(first.lease, visit())
+    second = lease(frontier, now)
+    frontier.clock.started("a.test", was_handed_out=True)
+    assert second.url == page(1)
+    assert frontier.next_page(now) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_at_random_it_does_as_a_list_of_pages_would(make: Make, seed: int) -> None:
+    """Breadth-first on one site at a time: the slow twin is a list in order of discovery."""
+    print("seed", seed)
+    rng = random.Random(seed)
+    frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    waiting: dict[str, list[tuple[int, str]]] = {}
+    known: dict[str, int] = {}
+    leased: dict[str, Handout] = {}
+
+    def found(url: str) -> None:
+        if url not in known:
+            known[url] = len(known)
+            waiting.setdefault(url.split("/")[2], []).append((known[url], url))
+
+    for _ in range(120):
+        some = [page(rng.randrange(40), f"{rng.choice('abc')}.test") for _ in range(3)]
+        action = rng.choice(["add", "next", "next", "next", "observe", "observe", "put_back"])
+        if action == "add":
+            frontier.add(entry(some[0]))
+            found(some[0])
+        elif action == "next":
+            free = [pages for site, pages in waiting.items() if pages and site not in leased]
+            expected = min((min(pages) for pages in free), default=None)
+            handout = frontier.next_page(0.0)
+            assert (handout and handout.url) == (expected and expected[1])
+            if handout is not None and expected is not None:
+                site = handout.url.split("/")[2]
+                waiting[site].remove(expected)
+                leased[site] = handout
+        elif leased:
+            site = rng.choice(sorted(leased))
+            handout = leased.pop(site)
+            if action == "observe":
+                frontier.observe(handout.lease, visit(*dict.fromkeys(some)))
+                for url in dict.fromkeys(some):
+                    found(url)
+            else:
+                frontier.put_back(handout.lease)
+                waiting[site].append((known[handout.url], handout.url))
+        assert len(frontier) == sum(map(len, waiting.values()))
+
+
+@pytest.mark.parametrize("ordering", ["opic", "breadth-first"])
+def test_a_crawl_over_a_frontier_elsewhere_has_the_order_of_one_in_this_process(
+    tmp_path: Any, ordering: str
+) -> None:
+    orders = []
+    for scheduler in ("crawlprio.schedulers.Scheduler", "remote_frontier.RemoteScheduler"):
+        log = tmp_path / f"{scheduler}.jsonl"
+        settings = {
+            **{name: value for name, value in vars(crawlprio.settings).items() if name.isupper()},
+            "SCHEDULER": scheduler,
+            "ORDERING": ordering,
+            "CONCURRENT_REQUESTS": 1,
+            "DOWNLOAD_DELAY": 0,
+            "ROBOTSTXT_OBEY": False,
+            "RETRY_ENABLED": False,
+            "CRAWLPRIO_DEMO_PAGES": 80,
+            "CRAWLPRIO_DEMO_SITES": 4,
+            "CRAWLPRIO_SERVER_LOG": str(log),
+            "CRAWLPRIO_STORE": None,
+            "CRAWLPRIO_PRINT": False,
+            "CRAWLPRIO_PLOT": None,
+            "CLOSESPIDER_TIMEOUT": 60,
+        }
+        run = run_spider(SiteSpider, settings, priority="cmdline")
+        assert run.reason == "finished"
+        orders.append(fetched_urls(log))
+    assert len(orders[0]) >= 80
+    assert orders[0] == orders[1]

@@ -1,0 +1,68 @@
+"""What `--help` shows: titles where there are titles, and names that are not broken."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from itertools import pairwise
+
+import pytest
+from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
+from scrapy.settings import Settings
+
+TITLES = {
+    "simulate": ["Usage", "Options", "Global Options", "Simulation"],
+    "score": ["Usage", "Options", "Global Options", "Score"],
+    "links": ["Usage", "Options", "Global Options"],
+    "replay": ["Usage", "Options", "Global Options"],
+}
+
+
+def command(name: str) -> ScrapyCommand:
+    made = import_module(f"crawlprio.commands.{name}").Command()
+    assert isinstance(made, ScrapyCommand)
+    made.settings = Settings(made.default_settings)
+    return made
+
+
+def help_of(name: str) -> str:
+    """What `scrapy NAME --help` prints, its parser made as Scrapy makes it."""
+    made = command(name)
+    parser = argparse.ArgumentParser(
+        prog="scrapy",
+        formatter_class=ScrapyHelpFormatter,
+        usage=f"scrapy {name} {made.syntax()}",
+        conflict_handler="resolve",
+        description=made.long_desc(),
+    )
+    made.add_options(parser)
+    return parser.format_help()
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_no_line_of_help_becomes_a_title_at_any_width(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in range(60, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = help_of(name).splitlines()
+        titles = [above for above, line in pairwise(lines) if _rules(line)]
+        assert titles == TITLES[name]
+
+
+def _rules(line: str) -> bool:
+    return len(line) > 2 and set(line) in ({"="}, {"-"})
+
+
+@pytest.mark.parametrize("name", ["simulate", "score"])
+def test_names_with_hyphens_are_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in range(60, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert [line for line in help_of(name).splitlines() if line.endswith("-")] == [
+            line for line in help_of(name).splitlines() if line and set(line) == {"-"}
+        ]
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_in_80_columns_the_list_of_commands_has_a_line_for_each(name: str) -> None:
+    assert len(f"  {name:<13} {command(name).short_desc()}") <= 80

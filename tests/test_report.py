@@ -1,0 +1,85 @@
+"""What a crawl says at its end: once, and why it went no further."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from crawls import ADDON, Run, Site, page, run_spider
+
+from crawlprio.setting_table import SETTINGS
+from crawlprio.spiders.site import SiteSpider
+
+PAGES = {"/": page(*(f"/a{n}" for n in range(9)), "/b1", "/b2")}
+
+
+def crawl(settings: dict[str, object]) -> Run:
+    with Site(PAGES, lambda host, path: None if path == "/" else page("/a7", "/b2")) as site:
+        every = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first", **settings}
+        return run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+
+
+@pytest.mark.parametrize("prints", [True, False])
+def test_the_report_is_printed_or_logged_and_not_both(
+    prints: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = crawl({"CRAWLPRIO_PRINT": prints})
+    logged = [text for text in run.messages(logging.INFO) if "pages fetched: 12" in text]
+    printed = [line for line in capfd.readouterr().out.splitlines() if "pages fetched" in line]
+    assert (len(printed), len(logged)) == (int(prints), int(not prints))
+    assert run.stats["crawlprio/pages_fetched"] == 12
+
+
+def test_a_crawl_that_nothing_cut_just_ended() -> None:
+    assert crawl({}).stats["crawlprio/ended_because"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cuts"),
+    [
+        # The home page and 3 more are taken in. Each of those links to /a7 and /b2 once more.
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_SITE": 4},
+            ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE"],
+        ),
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_DOMAIN": 4},
+            ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
+        ),
+        # /a0, /a1, /b1 and /b2 are taken in, and each of them links to /a7 once more.
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 2},
+            ["11 links refused by CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
+        ),
+        # 5 of the 11 are dropped; /a7 and /b2 come back by later links.
+        ({"CRAWLPRIO_MAX_WAITING": 6}, ["3 pages dropped by CRAWLPRIO_MAX_WAITING"]),
+        # /a0 to /a7 are taken in, /a4 to /a7 dropped, and /a7 comes back. The home page links to 3
+        # that are refused, and each of 5 more to /b2.
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_SITE": 9, "CRAWLPRIO_MAX_WAITING": 4},
+            [
+                "8 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE",
+                "3 pages dropped by CRAWLPRIO_MAX_WAITING",
+            ],
+        ),
+    ],
+)
+def test_what_cut_a_crawl_is_named_with_why_it_ended(
+    settings: dict[str, object], cuts: list[str]
+) -> None:
+    run = crawl(settings)
+    assert run.reason == "finished"
+    assert run.stats["crawlprio/ended_because"] == "; ".join(["finished", *cuts])
+    assert [name for name in settings if name not in SETTINGS] == []
+
+
+def test_a_name_with_brackets_is_shown_as_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "[").mkdir()
+    store = tmp_path / "[" / "red].sqlite"
+    run = crawl({"CRAWLPRIO_PRINT": True, "CRAWLPRIO_STORE": store})
+    assert run.messages() == []
+    assert str(store) in re.sub(r"[│\s]", "", capfd.readouterr().out)

@@ -1,0 +1,272 @@
+"""The verdicts and the summary of the reproduction are what their cases say, by the rule stated.
+
+The committed pages in docs are held to the figures beside them; no experiment runs here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crawlprio.evaluation import depth_from_seeds
+from crawlprio.frontier import Politeness
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import make_ordering
+from crawlprio.simulator import Network, crawl_order
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reproduction"
+
+
+@pytest.fixture(scope="module")
+def experiments() -> Iterator[SimpleNamespace]:
+    """The modules of the folder `experiments`, which is no package."""
+    sys.path.insert(0, str(ROOT / "experiments"))
+    try:
+        import batched
+        import castillo_time
+        import measured
+        import paper_crawls
+        import report
+        import summary
+        import verdicts
+
+        yield SimpleNamespace(
+            batched=batched, castillo_time=castillo_time, crawls=paper_crawls, measured=measured,
+            report=report, summary=summary, verdicts=verdicts,
+        )  # fmt: skip
+    finally:
+        sys.path.remove(str(ROOT / "experiments"))
+
+
+def sections() -> list[tuple[str, dict[str, Any]]]:
+    """What the committed sections found, by name."""
+    return [(p.stem, json.loads(p.read_text(encoding="utf-8"))) for p in PAGES.glob("*.json")]
+
+
+def need_cases(found: dict[str, Any]) -> None:
+    """Skip a page that was written before findings had cases, until it is written again."""
+    generator = json.loads((PAGES / "generator.json").read_text(encoding="utf-8"))
+    old = "errors" not in generator["tables"]
+    if old or any("cases" not in finding for finding in found["findings"]):
+        pytest.skip("written before findings had cases; run make reproduce")
+
+
+@pytest.mark.parametrize(
+    ("held", "of", "verdict"),
+    [
+        (10, 10, "reproduced"),
+        (9, 10, "reproduced"),
+        (8, 10, "mostly reproduced"),
+        (2, 3, "mostly reproduced"),
+        (1, 2, "reproduced in part"),
+        (1, 3, "reproduced in part"),
+        (1, 4, "mostly not reproduced"),
+        (1, 10, "mostly not reproduced"),
+        (1, 11, "not reproduced"),
+        (0, 3, "not reproduced"),
+    ],
+)
+def test_a_verdict_goes_by_the_share_of_cases_in_which_a_claim_holds(
+    experiments: SimpleNamespace, held: int, of: int, verdict: str
+) -> None:
+    case = experiments.verdicts.Case
+    cases = [case(f"web {k}", 1.0 if k < held else -1.0) for k in range(of)]
+    assert experiments.verdicts.judge(cases) == verdict
+
+
+def test_without_cases_a_claim_is_not_tested(experiments: SimpleNamespace) -> None:
+    assert experiments.verdicts.judge([]) == "not tested"
+
+
+def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) -> None:
+    case, judge = experiments.verdicts.Case, experiments.verdicts.judge
+    below, above = case("made-up", 0.05, 0.09), case("made-up", -0.1, 0.09)
+    assert judge([below]) == "undecided"
+    assert judge([below, above]) == "not reproduced"
+    assert judge([case("recorded", 0.001), below]) == "reproduced"
+    assert judge([case("made-up", 5.0, math.inf)]) == "undecided"
+    words = "1 of 1; undecided: made-up"
+    assert experiments.verdicts.in_words([case("recorded", 0.001), below]) == words
+
+
+def test_a_margin_of_zero_is_not_beyond_the_bound(experiments: SimpleNamespace) -> None:
+    assert not experiments.verdicts.Case("alike", 0.0).holds
+    assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "not reproduced"
+
+
+def test_crawls_that_are_the_same_but_for_their_start_are_one_case(
+    experiments: SimpleNamespace,
+) -> None:
+    n_pages = 400
+    ring = LinkGraph(
+        np.arange(n_pages + 1, dtype=np.int64),
+        np.roll(np.arange(n_pages, dtype=np.int32), -1),
+        np.zeros(n_pages, dtype=np.int32),
+    )
+    made = {"breadth-first": lambda: make_ordering("breadth-first")}
+    crawls = experiments.crawls.Crawls("ring", ring, [[0], [1], [200]], made)
+    assert crawls.distinct("breadth-first") == [0, 2]
+    assert crawls.cases([0.1, 0.2, 0.3]) == {"ring, seed 1": 0.1, "ring, seed 3": 0.3}
+
+
+def test_displacement_is_the_mean_distance_of_places(experiments: SimpleNamespace) -> None:
+    displaced = experiments.crawls.displaced
+    one = np.array([4, 2, 0, 1], dtype=np.int32)
+    assert displaced(one, one) == 0.0
+    # Two pages have changed places, one apart: (1 + 1) / 4 pages / 4 fetches.
+    assert displaced(one, np.array([2, 4, 0, 1], dtype=np.int32)) == pytest.approx(2 / 16)
+    # Pages 1 and 3 are in one crawl alone: each is displaced by the whole crawl.
+    other = np.array([4, 2, 0, 3], dtype=np.int32)
+    assert displaced(one, other) == pytest.approx(2 / 5)
+
+
+def test_the_steady_rate_of_busy_robots_is_their_number_by_the_mean_duration(
+    experiments: SimpleNamespace,
+) -> None:
+    """Durations are very uneven; counting ended fetches would find more than the robots' rate."""
+    rng = np.random.default_rng(3)
+    durations = rng.pareto(1.5, 4000) + 1.0
+    for robots in (1, 16):
+        free = np.zeros(robots)
+        started = np.empty(len(durations))
+        for k, duration in enumerate(durations):
+            robot = int(free.argmin())
+            started[k] = free[robot]
+            free[robot] += duration
+        crawl = SimpleNamespace(
+            order=np.arange(len(durations)), started=started, ended=started + durations
+        )
+        rate = experiments.castillo_time._steady_rate(crawl, np.ones(len(durations), dtype=bool))
+        assert rate == pytest.approx(robots / durations.mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize(("section", "found"), sections())
+def test_the_verdicts_of_a_section_follow_from_its_cases(
+    experiments: SimpleNamespace, section: str, found: dict[str, Any]
+) -> None:
+    need_cases(found)
+    page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
+    for finding in found["findings"]:
+        cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
+        assert finding["verdict"] == experiments.verdicts.judge(cases), finding["claim"]
+        assert experiments.report.finding_row(finding) in page, finding["claim"]
+        if finding["picture"]:
+            assert (PAGES / finding["picture"]).exists()
+
+
+@pytest.mark.parametrize(("section", "found"), sections())
+def test_cases_of_made_up_webs_have_an_error_of_the_generator(
+    experiments: SimpleNamespace, section: str, found: dict[str, Any]
+) -> None:
+    need_cases(found)
+    known = set(experiments.verdicts.GeneratorErrors.read(PAGES).by_measure.values()) | {0.0, None}
+    for finding in found["findings"]:
+        assert {case["error"] for case in finding["cases"]} <= known, finding["claim"]
+
+
+def test_the_committed_summary_is_what_the_sections_say(experiments: SimpleNamespace) -> None:
+    found = experiments.summary.Found.read(PAGES)
+    for section in found.sections.values():
+        need_cases(section)
+    assert set(found.sections) == set(experiments.summary.SECTIONS)
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert page == experiments.summary.summary_page(found)
+    table = (PAGES / "README.md").read_text(encoding="utf-8")
+    assert table == experiments.summary.table_of_claims(found)
+
+
+def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> None:
+    """The same advice says the opposite when the claim behind it fails."""
+    advice = experiments.summary.ADVICE[0]
+    rows = {}
+    for margin in (1.0, -1.0):
+        case = experiments.verdicts.Case("web", margin)
+        finding = {
+            "name": advice.finding, "claim": "x", "cases": [case.as_json()],
+            "verdict": experiments.verdicts.judge([case]),
+        }  # fmt: skip
+        found = experiments.summary.Found({"cho": {"findings": [finding], "tables": {}}})
+        rows[margin] = advice.row(found)
+    nothing = {"name": advice.finding, "claim": "x", "cases": [], "verdict": "not tested"}
+    found = experiments.summary.Found({"cho": {"findings": [nothing], "tables": {}}})
+    assert experiments.summary.OPEN in advice.row(found)
+    assert advice.if_it_holds in rows[1.0]
+    assert "reproduced: 1 of 1" in rows[1.0]
+    assert advice.if_not in rows[-1.0]
+    assert "not reproduced: 0 of 1" in rows[-1.0]
+
+
+def small_graph() -> LinkGraph:
+    """A web of 300 pages on 12 sites, all reached from page 0."""
+    rng = np.random.default_rng(11)
+    n_pages, degree = 300, 6
+    targets = rng.integers(0, n_pages, n_pages * degree).astype(np.int32)
+    targets[::degree] = (np.arange(n_pages) + 1) % n_pages
+    indptr = np.arange(0, n_pages * degree + 1, degree, dtype=np.int64)
+    site = rng.integers(0, 12, n_pages).astype(np.int32)
+    return LinkGraph.cleaned(indptr, targets, site=site)
+
+
+@pytest.mark.parametrize("name", ["breadth-first", "larger-sites-first"])
+def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
+    experiments: SimpleNamespace, name: str
+) -> None:
+    graph = small_graph()
+    order, ended = experiments.batched.crawl_in_batches(
+        graph, [0], lambda: make_ordering(name), Network(latency=2.0), 1
+    )
+    assert order.tolist() == crawl_order(graph, [0], make_ordering(name)).tolist()
+    assert ended.tolist() == [2.0 * (k + 1) for k in range(300)]
+
+
+def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_has_come(
+    experiments: SimpleNamespace,
+) -> None:
+    """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
+    graph = small_graph()
+    network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)
+    order, ended = experiments.batched.crawl_in_batches(
+        graph, [0], lambda: make_ordering("breadth-first"), network, 300
+    )
+    assert sorted(order.tolist()) == list(range(300))
+    depth = depth_from_seeds(graph, [0])
+    now = 0.0
+    for level in range(int(depth.max()) + 1):
+        of_level = depth[order] == level
+        assert set(np.flatnonzero(of_level).tolist()) == set(
+            range(int((depth < level).sum()), int((depth <= level).sum()))
+        )
+        most = np.bincount(graph.site[order[of_level]]).max()
+        now += 0.5 * most + 1.0 * (most - 1)
+        assert ended[of_level].max() == pytest.approx(now)
+
+
+def test_an_earlier_state_has_the_shares_of_pages_and_links_asked_for(
+    experiments: SimpleNamespace,
+) -> None:
+    from webs import Web
+
+    rng = np.random.default_rng(5)
+    n_pages, degree = 3000, 12
+    graph = LinkGraph(
+        np.arange(0, n_pages * degree + 1, degree, dtype=np.int64),
+        rng.integers(0, n_pages, n_pages * degree).astype(np.int32),
+        np.zeros(n_pages, dtype=np.int32),
+    )
+    start = experiments.measured.Start(Web("random", graph, 0), [0])
+    for links_left in (1.0, 0.5):
+        known, earlier = experiments.measured.earlier_state(
+            start, known_rank=0.6, links_left=links_left
+        )
+        assert known.sum() / start.n_pages == pytest.approx(0.55, abs=0.02)
+        assert earlier[known].sum() == pytest.approx(1.0)
+        assert not earlier[~known].any()

@@ -1,0 +1,397 @@
+"""The table of settings: what reads it, what is written from it, and what it refuses."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from crawls import ADDON, ROOT, Answer, Site, page, run_spider, scrapy
+from scrapy.settings import BaseSettings, Settings, default_settings
+from test_addon import Plain
+
+from crawlprio import config
+from crawlprio.config import CrawlConfig, misspelt_names, plot_path, read_setting
+from crawlprio.errors import ConfigError
+from crawlprio.evaluation import plots
+from crawlprio.middlewares import RefusalMiddleware
+from crawlprio.setting_table import SECTIONS, SETTINGS
+from crawlprio.setting_table.kinds import Setting
+from crawlprio.setting_table.surroundings import INTERNAL, PLOT_SUFFIXES
+from crawlprio.web.extensions import SKIP_EXTENSIONS
+
+OURS = [setting for setting in SETTINGS.values() if setting.is_ours]
+
+
+def bundled() -> Settings:
+    settings = Settings()
+    settings.setmodule("crawlprio.settings", "project")
+    return settings
+
+
+def refusal(**values: Any) -> str:
+    """What is said when a crawl is to start with these settings."""
+    with pytest.raises(ConfigError) as caught:
+        CrawlConfig.from_settings(Settings(values))
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+# What is written from the table.
+
+
+@pytest.fixture(scope="module")
+def written() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("write_settings", ROOT / "docs/write_settings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_the_table(written: ModuleType) -> None:
+    assert written.PAGE.read_text("utf-8") == written.settings_page()
+
+
+def test_the_settings_of_the_bundled_project_are_the_table(written: ModuleType) -> None:
+    project = written.PROJECT.read_text("utf-8")
+    assert written.BEGIN in project
+    assert written.with_settings_lines(project) == project
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
+    assert read_setting(bundled(), setting.name) == setting.parse(setting.default)
+    if setting.name != "USER_AGENT":
+        assert read_setting(Settings(), setting.name) == setting.parse(setting.guest_default)
+    assert read_setting(BaseSettings(), setting.name) == setting.parse(setting.guest_default)
+
+
+def test_of_scrapys_settings_the_default_under_the_addon_is_scrapys() -> None:
+    without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
+    scrapys = [name for name, setting in SETTINGS.items() if not setting.is_ours]
+    for name in set(scrapys) - without:
+        assert getattr(default_settings, name) == SETTINGS[name].guest_default
+
+
+def test_every_setting_is_in_one_section_and_has_one_sentence() -> None:
+    names = [setting.name for section in SECTIONS for setting in section.settings]
+    assert len(names) == len(set(names))
+    for setting in SETTINGS.values():
+        assert setting.meaning.endswith(".")
+        assert ". " not in setting.meaning
+
+
+# Who reads settings.
+
+READS = {
+    *("get", "getbool", "getint", "getfloat", "getlist", "getdict", "getdictorlist"),
+    *("getwithbase", "getpriority", "get_component_priority_dict_with_base", "pop", "items"),
+}
+MAY_READ = {"config.py"}
+SOURCES = {
+    file.relative_to(ROOT / "crawlprio").as_posix(): ast.parse(file.read_text("utf-8"))
+    for file in sorted((ROOT / "crawlprio").rglob("*.py"))
+}
+
+
+def reads_of(tree: ast.AST) -> Iterator[str]:
+    """Where settings are read in a module but by `read_setting`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value, attribute) if attribute in READS and _is_settings(value):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Subscript(value, _, ast.Load()) if _is_settings(value):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Compare(_, [ast.In() | ast.NotIn()], [value]) if _is_settings(value):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Call(ast.Attribute(_, attribute), [ast.Constant(name), *_]) if (
+                attribute in READS and name in SETTINGS
+            ):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Call(ast.Name("job_dir")):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def _is_settings(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Name) and node.id == "settings") or (
+        isinstance(node, ast.Attribute) and node.attr in ("settings", "_settings")
+    )
+
+
+@pytest.mark.parametrize("file", sorted(SOURCES.keys() - MAY_READ))
+def test_settings_are_read_through_the_table_alone(file: str) -> None:
+    assert list(reads_of(SOURCES[file])) == []
+
+
+def test_the_reads_that_the_test_looks_for_are_found() -> None:
+    code = """
+settings.getbool("A"); crawler.settings["B"]; "C" in self._settings; settings.get("D")
+job_dir(crawler.settings); alias.getint("CONCURRENT_REQUESTS")
+settings["E"] = 1; settings.set("F", 1); other["G"]; other.get("H")
+"""
+    assert len(list(reads_of(ast.parse(code)))) == 6
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("file", [*SOURCES, *map(str, DOCUMENTS)])
+def test_no_text_names_a_setting_that_does_not_exist(file: str) -> None:
+    if file in SOURCES:
+        nodes = ast.walk(SOURCES[file])
+        constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+        texts = [value for value in constants if isinstance(value, str)]
+    else:
+        texts = [Path(file).read_text("utf-8")]
+    named = {name for text in texts for name in re.findall(r"CRAWLPRIO_[A-Z][A-Z_]*[A-Z]", text)}
+    shortened = {"CRAWLPRIO_MAX_PAGES_PER"}  # "CRAWLPRIO_MAX_PAGES_PER_*"
+    assert named - SETTINGS.keys() - shortened == set()
+
+
+# What is refused.
+
+BAD: dict[str, Any] = {
+    "ORDERING": "opick",
+    "ORDERING_OPTIONS": "seed_cash=1",
+    "TOPIC": " , ",
+    "TOPIC_OPTIONS": "far",
+    "CRAWLPRIO_PRIVATE_ADDRESSES": "deny",
+    "CRAWLPRIO_SKIP_EXTENSIONS": "*.pdf",
+    "CRAWLPRIO_PLOT": "x.xyz",
+    "CRAWLPRIO_STORE": 5,
+    "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
+    "CRAWLPRIO_REPLAY": 5,
+}
+
+
+@pytest.mark.parametrize(
+    "setting", [s for s in OURS if s.name != "CRAWLPRIO_LOOPBACK"], ids=lambda one: one.name
+)
+def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None:
+    bad = BAD.get(setting.name, "certainly not")
+    sentence = refusal(**{setting.name: bad})
+    assert setting.name in sentence
+    assert repr(bad) in sentence
+
+
+@pytest.mark.parametrize(
+    "setting", [s for s in OURS if s not in INTERNAL.settings], ids=lambda one: one.name
+)
+def test_none_is_refused_where_it_means_nothing(setting: Setting) -> None:
+    if setting.kind.none:
+        assert read_setting(Settings({setting.name: None}), setting.name) is None
+        assert read_setting(Settings({setting.name: "None"}), setting.name) is None
+    elif setting.name not in ("TOPIC", "ORDERING_OPTIONS", "TOPIC_OPTIONS"):
+        assert f"{setting.name} is None; give" in refusal(**{setting.name: None})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("DOWNLOAD_DELAY", "-1", "DOWNLOAD_DELAY is '-1'; give a number of 0 or more."),
+        ("DOWNLOAD_DELAY", "inf", "DOWNLOAD_DELAY is 'inf'; give a number of 0 or more."),
+        (
+            "CONCURRENT_REQUESTS",
+            1.5,
+            "CONCURRENT_REQUESTS is 1.5; give a whole number of 0 or more.",
+        ),
+        (
+            "CRAWLPRIO_MAX_WAITING",
+            "0",
+            "CRAWLPRIO_MAX_WAITING is '0'; give a whole number of 1 or more, or None for no limit.",
+        ),
+        (
+            "CRAWLPRIO_DEMO_PORT",
+            "70000",
+            "CRAWLPRIO_DEMO_PORT is '70000'; give a whole number from 0 to 65535.",
+        ),
+        (
+            "CRAWLPRIO_PLOT",
+            "no/such/x.png",
+            "CRAWLPRIO_PLOT is 'no/such/x.png', whose folder does not exist; give a file name that "
+            "ends in .png, .svg or .pdf, or None for no picture.",
+        ),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_allowed(name: str, value: Any, sentence: str) -> None:
+    assert refusal(**{name: value}) == sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("pdf, .DOC,png", ("pdf", "doc", "png")),
+        (["ZIP", ".zip"], ("zip",)),
+        ("", ()),
+        ([], ()),
+        ("\n    a\n    b\n", ("a", "b")),
+    ],
+)
+def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
+    value: Any, expected: tuple[str, ...]
+) -> None:
+    name = "CRAWLPRIO_SKIP_EXTENSIONS"
+    assert read_setting(Settings({name: value}), name) == expected
+    assert read_setting(bundled(), name) == SKIP_EXTENSIONS
+
+
+# Names that are misspelt.
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("CRAWLPRIO_MAX_PAGE_PER_SITE", "CRAWLPRIO_MAX_PAGES_PER_SITE"),
+        ("CRAWLPRIO_PRIVATE_ADRESSES", "CRAWLPRIO_PRIVATE_ADDRESSES"),
+        ("crawlprio_store", "CRAWLPRIO_STORE"),
+    ],
+)
+def test_an_unknown_name_of_crawlprios_stops_the_crawl(name: str, nearest: str) -> None:
+    sentence = f"{name} is not a setting of crawlprio; the nearest is {nearest}."
+    assert refusal(**{name: 5}) == sentence
+    with Site({}) as site:
+        run = run_spider(Plain, {**ADDON, name: 5}, site=site)
+        assert site.fetches == []
+    assert run.messages() == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("ORDERNG", "ORDERING"), ("ODRERING", "ORDERING"), ("ordering", "ORDERING")),
+        *(("ORDERING_OPTION", "ORDERING_OPTIONS"), ("TOPICS", "TOPIC"), ("TOPCI", "TOPIC")),
+        *(("TOPIC_OPTONS", "TOPIC_OPTIONS"), ("CRAWLPRO_STORE", "CRAWLPRIO_STORE")),
+    ],
+)
+def test_a_name_that_is_almost_one_of_crawlprios_is_a_warning(name: str, meant: str) -> None:
+    (sentence,) = misspelt_names(Settings({name: "x"}))
+    assert sentence == (
+        f"{name} is set, which neither Scrapy nor crawlprio reads; if {meant} is meant, write that."
+    )
+
+
+def test_the_warning_comes_once_and_the_crawl_goes_on() -> None:
+    with Site({"/": page()}) as site:
+        run = run_spider(Plain, {**ADDON, "ORDERNG": "random"}, site=site)
+    assert run.reason == "finished"
+    assert [message for message in run.messages() if "ORDERNG" in message] == run.messages()
+    assert len(run.messages()) == 1
+
+
+def test_names_of_other_people_are_not_misspelt() -> None:
+    others = ("ORDERS_URL", "ORDER", "TOPOLOGY", "REDIS_URL", "SPLASH_URL", "CRAWLERA_ENABLED")
+    assert misspelt_names(Settings(dict.fromkeys(others, "x"))) == []
+    assert misspelt_names(bundled()) == []
+
+
+# Safety.
+
+
+def test_a_guard_alone_refuses_to_start_where_it_is_told_nonsense() -> None:
+    settings = {
+        "DOWNLOADER_MIDDLEWARES": {RefusalMiddleware: 985},
+        "CRAWLPRIO_PRIVATE_ADDRESSES": "deny",
+    }
+    with Site({"/": page()}) as site:
+        run = run_spider(Plain, settings, site=site)
+        assert site.fetches == []
+    assert run.messages(logging.ERROR) == [
+        'CRAWLPRIO_PRIVATE_ADDRESSES is \'deny\'; give "allow", "refuse" or "seeds".'
+    ]
+
+
+def test_in_the_shell_a_person_may_ask_for_any_address(tmp_path: Path) -> None:
+    with Site({"/": page()}) as site:
+        line = ["shell", f"http://{site.address}/", "-c", "response.status"]
+        done = scrapy(line, tmp_path)
+    assert done.stdout.split() == ["200"], done.stderr
+
+
+# Files and folders.
+
+
+def test_pictures_have_a_form_that_is_drawn_and_that_matplotlib_knows() -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    assert PLOT_SUFFIXES == plots.PLOT_SUFFIXES
+    known = FigureCanvasBase.get_supported_filetypes()
+    assert [suffix for suffix in PLOT_SUFFIXES if suffix[1:] not in known] == []
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A folder that this process may read and not write."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "below").mkdir()
+    (folder / "below").chmod(0o555)
+    folder.chmod(0o755)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    try:
+        yield folder / "below"
+    finally:
+        os.seteuid(user)
+        (folder / "below").rmdir()
+        folder.rmdir()
+
+
+def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path) -> None:
+    allowed = (
+        "give a folder that exists or can be made, and can be written, or None for a crawl that "
+        "cannot be resumed."
+    )
+    assert refusal(JOBDIR=str(unwritable)) == (
+        f"JOBDIR is {str(unwritable)!r}, which cannot be written; {allowed}"
+    )
+    new = str(unwritable / "new")
+    assert refusal(JOBDIR=new) == (
+        f"JOBDIR is {new!r}, which cannot be made (Permission denied); {allowed}"
+    )
+
+
+def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
+    unwritable: Path,
+) -> None:
+    plot = str(unwritable / "x.png")
+    settings = Settings({"CRAWLPRIO_PLOT": plot})
+    CrawlConfig.from_settings(settings)
+    with pytest.raises(ConfigError) as caught:
+        plot_path(settings)
+    assert str(caught.value) == (
+        f"CRAWLPRIO_PLOT is {plot!r}, which cannot be written; name a file in a folder that can, "
+        "or None for no picture."
+    )
+
+
+# What 0 means.
+
+
+def test_no_concurrency_at_all_is_no_limit_as_in_scrapy() -> None:
+    pages = {"/": page(*(f"/{n}" for n in range(30)))}
+    slow = Answer("<p>", headers={"Content-Type": "text/html"}, seconds=0.5)
+    settings = {**ADDON, "CONCURRENT_REQUESTS": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
+    with Site(pages, lambda host, path: None if path == "/" else slow) as site:
+        run = run_spider(Plain, settings, site=site)
+        starts = [fetch.start for fetch in site.fetches if fetch.path not in ("/", "/robots.txt")]
+        ends = [fetch.end for fetch in site.fetches if fetch.path not in ("/", "/robots.txt")]
+    assert run.reason == "finished"
+    assert len(starts) == 30
+    assert max(starts) < min(ends)
+
+
+def test_the_table_is_all_that_config_offers_to_read() -> None:
+    with pytest.raises(KeyError):
+        config.read_setting(Settings(), "CRAWLPRIO_NO_SUCH")

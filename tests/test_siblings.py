@@ -1,0 +1,126 @@
+"""Sibling sampling: samples of groups, a trap, resuming, and the oracle on what is large."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import oracles
+import pytest
+from oracles import Web
+
+from crawlprio.errors import ConfigError
+from crawlprio.linkgraph import LinkGraph
+from crawlprio.orderings import make_ordering
+from crawlprio.orderings.siblings import SiblingSampling
+from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.simulator import GraphPages, crawl_order
+
+
+def graph_of(rows: Sequence[Sequence[int]], site: Sequence[int] | None = None) -> LinkGraph:
+    return LinkGraph.cleaned(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], dtype=np.int32),
+        site=None if site is None else np.array(site),
+    )
+
+
+def order_of(graph: LinkGraph, name: str = "sibling-sampling", **options: float) -> list[int]:
+    return crawl_order(graph, [0], make_ordering(name, options)).tolist()
+
+
+def test_of_two_large_groups_the_one_whose_sample_is_linked_comes_first() -> None:
+    """Page 0 shows hubs 1 and 2, each with 40 pages of its own; those of 2 link to each other."""
+    first, second = range(3, 43), range(43, 83)
+    rows: list[list[int]] = [[1, 2], list(first), list(second)]
+    rows += [[] for _ in first]
+    rows += [[page for page in second if page != own] for own in second]
+    order = order_of(graph_of(rows))
+    positions = np.argsort(order)
+    assert min(positions[list(first)]) < 10, "a sample of the first group comes early"
+    assert np.median(positions[list(second)]) < np.median(positions[list(first)])
+
+
+def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_change() -> None:
+    rng = random.Random(7)
+    n_pages = 2500
+    links = {0: [*range(1, 701)], 1: [*range(701, 2 * 1400)], 2: [*range(1, 400)]}
+    for page in range(3, n_pages):
+        links[page] = rng.sample(range(n_pages), 3)
+    links[5] += [0, 1, 2]
+    web = Web(links=links, site={page: page % 3 for page in range(2 * 1400)})
+    graph = graph_of(
+        [links.get(page, []) for page in range(2 * 1400)], [p % 3 for p in range(2800)]
+    )
+    expected = oracles.crawl(web, [0], "sibling-sampling", budget=150)
+    found = crawl_order(graph, [0], SiblingSampling(), budget=150).tolist()
+    assert found == expected
+
+
+def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted() -> None:
+    rng = random.Random(3)
+    graph = graph_of([rng.sample(range(300), 4) for _ in range(300)], [p % 5 for p in range(300)])
+    order = crawl_order(graph, [0], SiblingSampling(), budget=200)
+    keys = []
+    for _ in range(2):
+        pages, ordering = GraphPages(graph), SiblingSampling()
+        ordering.open(pages)
+        ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
+        for page in order:
+            local = int(pages.local_of[page])
+            visit = Visit(local, pages.discover(graph.out_links(page)))
+            ordering.learn(visit, len(pages))
+            ordering.learn(visit, len(pages), again=True)
+        keys.append(ordering.keys[: len(pages)].copy())
+    assert keys[0].tolist() == keys[1].tolist()
+
+
+def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
+    """Page 1 of a tree leads to a chain of 300 days, each of which leads to the next alone."""
+    rows = [[at for at in range(3 * page + 1, 3 * page + 4) if at < 700] for page in range(700)]
+    rows[1].append(700)
+    rows += [[day + 1] for day in range(700, 999)] + [[]]
+    graph = graph_of(rows)
+
+    def days_before_half(**options: float) -> int:
+        is_real = np.array(order_of(graph, **options)) < 700
+        return int((~is_real)[: int(np.searchsorted(np.cumsum(is_real), 350)) + 1].sum())
+
+    assert days_before_half() <= 100
+    assert days_before_half(decay=0.9999) > 250, "decay is what keeps the chain from gaining"
+
+
+@pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
+def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
+    n_visits: int, is_preferred: bool
+) -> None:
+    """Page 0 shows page 1 of a second site of 40 pages, whose last page shows a third site."""
+    rows: list[list[int]] = [[1], [*range(2, 41)], *([] for _ in range(2, 41)), []]
+    rows[n_visits] = [41]
+    graph = graph_of(rows, [0] + [1] * 40 + [2])
+    keys = {}
+    for novelty in (0.0, 0.2):
+        pages, ordering = GraphPages(graph), SiblingSampling(novelty=novelty)
+        ordering.open(pages)
+        ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
+        for page in range(n_visits + 1):
+            targets = pages.discover(graph.out_links(page))
+            ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
+        keys[novelty] = ordering.keys[pages.local_of[41]]
+    assert bool(keys[0.2] > keys[0.0]) is is_preferred
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "bound"),
+    [
+        ("seed_mass", -1, "0 or more"),
+        ("damping", 1.0, "below 1"),
+        ("decay", 1.5, "below 1"),
+        ("novelty", "much", "0 or more"),
+        ("n_passes", 0.5, "whole number"),
+    ],
+)
+def test_an_option_out_of_bounds_is_refused(option: str, value: object, bound: str) -> None:
+    with pytest.raises(ConfigError, match=f"sibling-sampling: {option} is .*{bound}"):
+        make_ordering("sibling-sampling", {option: value})

@@ -1,0 +1,384 @@
+"""A store that somebody made to do harm is refused in one sentence, in bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_store import change, letters, query, visit
+
+from crawlprio.errors import StoreError
+from crawlprio.pages import PageTable
+from crawlprio.store import MAX_TEXT, SiteState, Store
+from crawlprio.store.connection import STEPS, STEPS_PER_BYTE, connect
+from crawlprio.store.export import export_links
+
+TABLES = [
+    *("meta", "sites", "pages", "aliases", "visits", "requests", "unfiltered", "leased"),
+    "site_states",
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "crawl.sqlite"
+    pages = letters(8)
+    pages.alias("also 1", 1)
+    with Store.create(path) as store:
+        store.record_pages(pages, [0, 1])
+        store.keep_site_state(SiteState("site1.example", 2.0, 1, 4.0, 1e9))
+        for page in range(6):
+            store.record(
+                visit(page, 6, 7, anchors=["six", "seven"], outside=[("http://b.example/", "b")]),
+                pages,
+                [(page + 1, page, b'{"url":"http://b.example/"}')],
+            )
+    return path
+
+
+def read_all(path: Path) -> None:
+    """Read all that a store has, as resuming, scoring and exporting do."""
+    with Store.open(path, readonly=True) as store:
+        store.load_pages()
+        store.stored_pages()
+        list(store.visits())
+        list(store.page_urls())
+        list(store.requests())
+        for page in range(store.n_pages):
+            store.requests_of(page)
+        store.last_request  # noqa: B018
+        store.seeds()
+        store.redirected_seeds()
+        store.site_states()
+        store.last_fetches()
+        store.unfiltered()
+        store.leased()
+        store.link_graph()
+        store.read_urls(range(store.n_pages))
+        export_links(store, path.with_name("links.csv"))
+        export_links(store, path.with_name("links.jsonl"))
+
+
+def refused(path: Path) -> str:
+    """The sentence with which a store is refused to a reader and to a writer."""
+    sentences = []
+    for readonly in (True, False):
+        with pytest.raises(StoreError) as caught:
+            Store.open(path, readonly=readonly)
+        sentences.append(str(caught.value))
+    assert sentences[0] == sentences[1]
+    assert sentences[0].isprintable()
+    assert sentences[0].startswith(f"{path}: ")
+    return sentences[0].removeprefix(f"{path}: ")
+
+
+def change_definition(path: Path, name: str, change_sql: Callable[[str], str]) -> None:
+    """Write another definition of a table into the schema, as nobody but a file's author would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        ((sql,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (change_sql(sql), name))
+
+
+class TestSchema:
+    @pytest.mark.parametrize("table", TABLES)
+    def test_a_view_of_the_name_of_a_table_is_not_asked(self, path: Path, table: str) -> None:
+        """Were it asked, it would never end."""
+        with closing(sqlite3.connect(path)) as db:
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        change(path, f"ALTER TABLE {table} RENAME TO hidden")
+        change(
+            path,
+            f"CREATE VIEW {table}({', '.join(columns)}) AS WITH RECURSIVE n(i) AS"
+            f" (VALUES(0) UNION ALL SELECT i + 1 FROM n) SELECT {', '.join('i' for _ in columns)}"
+            " FROM n",
+        )
+        expected = (
+            "an SQLite database, but not a crawl store; check the name."
+            if table == "meta"
+            else f"the file is damaged (its table {table} is not as crawlprio makes it); restore a "
+            "copy."
+        )
+        assert refused(path) == expected
+
+    @pytest.mark.parametrize("table", TABLES)
+    def test_a_virtual_table_or_none_is_not_asked_either(self, path: Path, table: str) -> None:
+        change(path, f"ALTER TABLE {table} RENAME TO hidden")
+        assert "not" in refused(path)
+        change(path, f"CREATE VIRTUAL TABLE {table} USING fts5(key, value)")
+        assert "not" in refused(path)
+
+    @pytest.mark.parametrize(
+        ("table", "old", "new"),
+        [
+            ("pages", "url TEXT NOT NULL", "url TEXT AS (hex(zeroblob(400000000)))"),
+            ("visits", "title TEXT NOT NULL", "title TEXT CHECK(length(hex(zeroblob(1e9))))"),
+            ("pages", "id INTEGER PRIMARY KEY", "id INTEGER"),
+            ("requests", "request TEXT", "request BLOB"),
+            ("sites", "host TEXT NOT NULL", "host TEXT NOT NULL COLLATE NOCASE"),
+        ],
+    )
+    def test_a_table_that_computes_or_has_no_key_is_refused(
+        self, path: Path, table: str, old: str, new: str
+    ) -> None:
+        change_definition(path, table, lambda sql: sql.replace(old, new, 1))
+        assert f"its table {table} is not as crawlprio makes it" in refused(path)
+
+    def test_triggers_do_not_run(self, path: Path) -> None:
+        change(path, "CREATE TRIGGER t AFTER INSERT ON visits BEGIN DELETE FROM pages; END")
+        read_all(path)
+        with pytest.raises(StoreError, match=r"it has triggers, which would run .* \(DROP TRIG"):
+            Store.open(path)
+
+    def test_a_view_of_the_users_own_may_stay(self, path: Path) -> None:
+        change(path, "CREATE VIEW titles AS SELECT title FROM visits")
+        change(path, "CREATE TABLE notes(page, note)")
+        change(path, "CREATE INDEX by_title ON visits(title)")
+        with Store.open(path) as store:
+            assert store.record(visit(0), store.load_pages()) == 7
+
+    def test_a_function_of_the_program_does_not_run_in_what_a_file_defines(
+        self, path: Path
+    ) -> None:
+        change(path, "CREATE VIEW v AS SELECT run('rm')")
+        ran: list[str] = []
+        with closing(connect(path, "rw")) as db:
+            db.create_function("run", 1, ran.append)
+            with pytest.raises(sqlite3.OperationalError, match=r"unsafe use of run\(\)"):
+                db.execute("SELECT * FROM v").fetchall()
+        assert ran == []
+
+    def test_what_a_file_says_of_itself_does_not_act_on_a_terminal(self, path: Path) -> None:
+        for key in ("schema_version", "crawlprio_version"):
+            change(path, f"UPDATE meta SET value = char(27) || '[2J' || value WHERE key = '{key}'")
+        sentence = refused(path)
+        assert "schema version ?[2J3, written by crawlprio ?[2J" in sentence
+
+    def test_a_store_with_pickled_requests_is_read_and_not_resumed(self, path: Path) -> None:
+        change_definition(path, "requests", lambda sql: sql.replace("request TEXT", "request BLOB"))
+        change(path, "UPDATE meta SET value = '2' WHERE key = 'schema_version'")
+        bomb = pickle.dumps({"url": "http://a.example/"})
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("UPDATE requests SET request = ?", (bomb,))
+        with Store.open(path, readonly=True) as store:
+            assert store.n_visits == len(list(store.visits())) == 6
+            assert store.link_graph().n_pages == 8
+            with pytest.raises(StoreError, match="the request of page 0 is not text"):
+                list(store.requests())
+        with pytest.raises(
+            StoreError,
+            match=r"schema version 2, written by crawlprio \S+, keeps 6 waiting requests as "
+            r"pickles, which can run code; .* does not resume it: use the one that wrote it, or",
+        ):
+            Store.open(path)
+        assert query(path, "SELECT DISTINCT request FROM requests") == [(bomb,)]
+
+
+class TestEndlessTables:
+    """Pages of a file that name one page 300 times, four levels deep: 10**10 rows in 40 kB."""
+
+    @pytest.mark.parametrize("table", [*TABLES[1:-1]])
+    def test_a_table_without_end_is_refused(self, path: Path, table: str) -> None:
+        make_endless(path, table)
+        with pytest.raises(StoreError, match=r"crawl\.sqlite: .*damaged"):
+            read_all(path)
+
+    def test_the_table_of_facts_too(self, path: Path) -> None:
+        make_endless(path, "meta")
+        with pytest.raises(StoreError, match=r"damaged|not a crawl store"):
+            read_all(path)
+
+    def test_a_query_of_the_size_of_the_file_is_not_stopped(self, path: Path) -> None:
+        """The most that crawlprio asks of a store takes a tenth of the steps that it may."""
+        pages = PageTable()
+        for n in range(20_000):
+            pages.add(str(n), str(n), pages.site(str(n % 50)))
+        store_path = path.with_name("large.sqlite")
+        with Store.create(store_path) as store:
+            store.record_pages(pages, range(20_000))
+            for page in range(10_000):
+                store.record(visit(page, page + 1, status=302), pages, commits=False)
+                store.mark_leased(page)
+            store.commit()
+        size = store_path.stat().st_size
+        with Store.open(store_path) as store:
+            taken = [0]
+
+            def count() -> bool:
+                taken[0] += 1
+                return False
+
+            store._db.set_progress_handler(count, 1000)
+            for read in (
+                *(store.load_pages, store.stored_pages, store.seeds, store.redirected_seeds),
+                *(store.link_graph, store.last_fetches, store.leased, store._count),
+                *(lambda: list(store.visits()), lambda: list(store.link_rows())),
+            ):
+                taken[0] = 0
+                read()
+                assert taken[0] * 1000 < (STEPS + STEPS_PER_BYTE * size) / 10
+
+
+def make_endless(path: Path, table: str, depth: int = 4, fan: int = 300) -> None:
+    """Put `depth` levels of inner pages, each `fan` times the one below, on top of a table."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("CREATE TABLE IF NOT EXISTS filler(x)")
+        ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,))
+        ((n_rows,),) = db.execute(f"SELECT count(*) FROM {table}")
+        if n_rows == 0:
+            values = {"unfiltered": "(1)", "leased": "(1)"}[table]
+            db.execute(f"INSERT INTO {table} VALUES {values}")
+        ((n_pages,),) = db.execute("PRAGMA page_count")
+        ((size,),) = db.execute("PRAGMA page_size")
+        db.execute("INSERT INTO filler VALUES(zeroblob(?))", ((depth + 2) * size,))
+        ((n_after,),) = db.execute("PRAGMA page_count")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    free = list(range(n_pages + 1, n_after + 1))
+    data = bytearray(path.read_bytes())
+
+    def put(page: int, content: bytes) -> None:
+        data[(page - 1) * size : page * size] = content
+
+    leaf = free.pop()
+    put(leaf, bytes(data[(root - 1) * size : root * size]))
+    below = leaf
+    for level in range(depth):
+        page = root if level == depth - 1 else free.pop()
+        cell = struct.pack(">I", below) + b"\x7f"
+        at = size - fan * len(cell)
+        pointers = b"".join(struct.pack(">H", at + n * len(cell)) for n in range(fan))
+        head = struct.pack(">BHHHBI", 5, 0, fan, at, 0, below)
+        body = head + pointers
+        put(page, body + bytes(at - len(body)) + cell * fan)
+        below = page
+    path.write_bytes(data)
+
+
+SURROGATE = json.dumps(["\ud800", "x"])
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("targets", "[" * 100_000 + "]" * 100_000),
+            ("anchors", "[" * 100_000 + "]" * 100_000),
+            ("outside", "[" * 100_000 + "]" * 100_000),
+            ("targets", "{}"),
+            ("targets", "7"),
+            ("targets", "[true]"),
+            ("targets", "[1.0]"),
+            ("targets", f"[{'9' * 5000}]"),
+            ("targets", "[9223372036854775807]"),
+            ("anchors", "[1, 2]"),
+            ("anchors", '["only one"]'),
+            ("anchors", '{"six": 1, "seven": 2}'),
+            ("anchors", SURROGATE),
+            ("outside", "[[1, 2]]"),
+            ("outside", '[["url"]]'),
+            ("outside", f"[{SURROGATE}]"),
+            ("outside", "null"),
+            ("text", b"not zlib"),
+            ("text", "text"),
+            ("text", zlib.compress(b"cut off" * 99)[:-9]),
+            ("text", zlib.compress(b"\xff\xfe")),
+            ("title", b"bytes"),
+            ("error", b"bytes"),
+            ("status", "many"),
+            ("n_bytes", "many"),
+            ("elapsed", float("inf")),
+            ("fetched_at", "yesterday"),
+            ("page", 2**62),
+            ("page", "page"),
+            ("seq", 2**63 - 1),
+        ],
+        ids=lambda value: repr(value)[:24],
+    )
+    def test_a_visit_that_makes_no_sense_is_one_sentence(
+        self, path: Path, column: str, value: object
+    ) -> None:
+        set_last(path, "visits", column, value)
+        with pytest.raises(StoreError) as caught:
+            read_all(path)
+        sentence = str(caught.value)
+        assert sentence.startswith(f"{path}: the file is damaged (")
+        assert sentence.isprintable()
+        assert len(sentence) < 500
+
+    @pytest.mark.parametrize(
+        ("table", "column", "value"),
+        [
+            ("pages", "url", b"bytes"),
+            ("pages", "key", b"bytes"),
+            ("pages", "site", "site"),
+            ("pages", "site", 2**62),
+            ("pages", "depth", "deep"),
+            ("pages", "id", 2**62),
+            ("sites", "host", b"\x1b[2J"),
+            ("aliases", "key", b"bytes"),
+            ("aliases", "page", "page"),
+            ("requests", "page", 99),
+            ("requests", "page", "page"),
+            ("requests", "request", b"\x80\x04pickle"),
+            ("requests", "id", 2**63 - 1),
+            ("requests", "id", -5),
+            ("site_states", "host", b"bytes"),
+            ("site_states", "pause", float("inf")),
+        ],
+    )
+    def test_so_is_any_other_row(self, path: Path, table: str, column: str, value: Any) -> None:
+        set_last(path, table, column, value)
+        with pytest.raises(StoreError, match=r"crawl\.sqlite: the file is damaged \(") as caught:
+            read_all(path)
+        assert str(caught.value).isprintable()
+
+    def test_two_sites_of_one_host_are_named(self, path: Path) -> None:
+        change(path, "UPDATE sites SET host = 'site0.example'")
+        with pytest.raises(StoreError, match=r"site 1 has the host of another, 'site0\.example'"):
+            read_all(path)
+
+    def test_a_text_that_unpacks_to_more_than_is_ever_stored_takes_no_memory(
+        self, path: Path
+    ) -> None:
+        bomb = zlib.compress(b"x" * 50_000_000)
+        set_last(path, "visits", "text", bomb)
+        tracemalloc.start()
+        try:
+            with (
+                Store.open(path, readonly=True) as store,
+                pytest.raises(StoreError, match=f"a text of more than {MAX_TEXT} characters"),
+            ):
+                list(store.visits())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 5_000_000
+
+    def test_redirects_in_circles_and_in_crowds_end(self, path: Path) -> None:
+        """A crowd: each of many visits of a seed leads elsewhere."""
+        pages = letters(8)
+        with Store.open(path) as store:
+            for n in range(300):
+                store.record(visit(n % 8, (n + 1 + n // 8) % 8, status=301), pages, commits=False)
+            store.commit()
+            store.redirected_seeds()
+
+
+def set_last(path: Path, table: str, column: str, value: object) -> None:
+    """Put a value into the last row of a table."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(
+            f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})",
+            (value,),
+        )

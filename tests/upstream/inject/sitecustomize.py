@@ -1,0 +1,82 @@
+"""Switches a part of crawlprio on in every crawler of this process; Python imports it at start-up.
+
+Put its folder on PYTHONPATH and name the part in CRAWLPRIO_UPSTREAM. Subprocesses inherit both, so
+that the crawls that a test starts elsewhere run with it too. Settings of a test or project win over
+what is set here, as they do for a user who adds one line to a project of his own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PART = os.environ.get("CRAWLPRIO_UPSTREAM", "")
+CREATED = os.environ.get("CRAWLPRIO_UPSTREAM_CREATED", "")
+"""File that gets a line for each test during which a crawler applied its settings."""
+
+
+def switch_on(settings: Any) -> None:
+    """Add one part of crawlprio to the settings of a crawler."""
+    if PART == "addon":
+        from crawlprio import Addon
+
+        settings.setdefault_in_component_priority_dict("ADDONS", Addon, 500)
+    elif PART == "scheduler":
+        from crawlprio.middlewares import LinksMiddleware
+
+        settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
+        settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
+    elif PART == "queue":
+        settings.set("SCHEDULER_PRIORITY_QUEUE", "crawlprio.schedulers.OpicQueue", "addon")
+    elif PART:
+        raise ValueError(
+            f"CRAWLPRIO_UPSTREAM is {PART!r}; it must be addon, scheduler or queue, or unset."
+        )
+
+
+def patch(crawler_module: ModuleType) -> None:
+    """Wrap the one place where every crawler, however it is made, reads its add-ons."""
+    crawler_class = crawler_module.Crawler
+    apply_settings = crawler_class._apply_settings
+
+    def _apply_settings(self: Any) -> None:
+        if not self.settings.frozen:
+            if CREATED:
+                with Path(CREATED).open("a") as file:
+                    file.write(os.environ.get("PYTEST_CURRENT_TEST", "") + "\n")
+            switch_on(self.settings)
+        apply_settings(self)
+
+    crawler_class._apply_settings = _apply_settings
+
+
+class CrawlerFinder(MetaPathFinder):
+    """Patches `scrapy.crawler` when it is first imported, so that other processes pay nothing."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "scrapy.crawler":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            exec_module = loader.exec_module
+
+            def execute(module: ModuleType) -> None:
+                exec_module(module)
+                patch(module)
+
+            loader.exec_module = execute
+        return spec
+
+
+if PART or CREATED:
+    sys.meta_path.insert(0, CrawlerFinder())

@@ -1,0 +1,143 @@
+"""Runs Scrapy's own tests with crawlprio switched on and compares with Scrapy alone.
+
+`python tests/upstream/run.py` takes some half an hour on two cores: the whole suite with Scrapy
+alone, then with each part of crawlprio those tests that make a crawler at all. Tests that end
+otherwise are run once more by themselves, one at a time, so that a busy machine does not count.
+The exit status is 1 if `docs/compatibility.md` lists other tests than these.
+
+`--prepare` only fetches the suite; `--update` writes the rows of the document, with `?` where the
+reason is to be given; `--reuse` takes what the last run found with Scrapy alone, which does not
+depend on crawlprio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from suite import (
+    DOCUMENT,
+    FOLDER,
+    PARTS,
+    Suite,
+    as_rows,
+    differing,
+    environment,
+    listed,
+    prepare,
+    read_outcomes,
+    run_tests,
+    with_crawlers,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--prepare", action="store_true", help="only fetch the suite")
+    parser.add_argument("--update", action="store_true", help="write the rows of the document")
+    parser.add_argument("--reuse", action="store_true", help="run Scrapy alone only once")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all parts")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
+    arguments = parser.parse_args()
+    found = prepare()
+    if arguments.prepare:
+        return 0
+    compile_all(found)
+    differs: dict[str, set[str]] = {}
+    parts = arguments.part or PARTS
+    if arguments.reuse and outcomes_file("").exists():
+        plain = read_outcomes(outcomes_file(""))
+    else:
+        plain = timed(found, "", ["tests"], arguments.processes)
+    chosen = sorted(with_crawlers(outcomes_file("")) & plain.keys())
+    selection = FOLDER / "selection.txt"
+    selection.write_text("".join(f"{test}\n" for test in chosen))
+    print(f"{len(chosen):,} of {len(plain):,} tests make a crawler", flush=True)
+    for part in parts:
+        outcomes = timed(found, part, [f"@{selection}"], arguments.processes)
+        for test in settled(found, part, plain, outcomes, chosen):
+            differs.setdefault(test, set()).add(part)
+    known = listed()
+    rows = as_rows(differs, known)
+    if arguments.update:
+        update(rows)
+    print("\n".join(rows))
+    return judge(differs, {test: set(entry.parts) & set(parts) for test, entry in known.items()})
+
+
+def compile_all(found: Suite) -> None:
+    """Compile what a crawl runs, so that no test waits for that."""
+    script = "from crawlprio.live.compiling import compile_frontier as c; c(with_ranks=True)"
+    subprocess.run([found.python, "-c", script], env=environment(""), check=True)
+
+
+def timed(found: Suite, part: str, tests: list[str], n_processes: int) -> dict[str, str]:
+    """Run tests and say how long they took."""
+    start = monotonic()
+    outcomes = run_tests(found, part, tests, outcomes_file(part), n_processes=n_processes)
+    counts = {kind: list(outcomes.values()).count(kind) for kind in ("passed", "skipped", "failed")}
+    shown = ", ".join(f"{n:,} {kind}" for kind, n in counts.items())
+    print(f"{part or 'Scrapy alone'}: {shown} in {monotonic() - start:.0f} s", flush=True)
+    return outcomes
+
+
+def outcomes_file(part: str) -> Path:
+    """Where the outcomes of a run go."""
+    return FOLDER / f"outcomes-{part or 'plain'}.jsonl"
+
+
+def settled(
+    found: Suite, part: str, plain: Mapping[str, str], ours: Mapping[str, str], chosen: list[str]
+) -> list[str]:
+    """Return the tests that end otherwise with a part of crawlprio, by themselves too."""
+    suspects = list(differing({test: plain[test] for test in chosen}, ours))
+    if not suspects:
+        return []
+    selection = FOLDER / "suspects.txt"
+    selection.write_text("".join(f"{test}\n" for test in suspects))
+    again = [
+        run_tests(
+            found, name, [f"@{selection}"], FOLDER / f"again-{name or 'plain'}.jsonl", n_processes=0
+        )
+        for name in ("", part)
+    ]
+    return list(differing(*again))
+
+
+def update(rows: list[str]) -> None:
+    """Replace the rows of the table in the document."""
+    lines = DOCUMENT.read_text().splitlines()
+    head = next(n for n, line in enumerate(lines) if line.startswith("| --- |"))
+    end = head + 1
+    while end < len(lines) and lines[end].startswith("|"):
+        end += 1
+    DOCUMENT.write_text("\n".join([*lines[: head + 1], *rows, *lines[end:]]) + "\n")
+
+
+def judge(differs: Mapping[str, set[str]], known: Mapping[str, set[str]]) -> int:
+    """Say what the document does not list, and what it lists though it does not differ."""
+    unlisted = [
+        f"{test} with {part}"
+        for test, parts in sorted(differs.items())
+        for part in sorted(parts - known.get(test, set()))
+    ]
+    alike = [
+        f"{test} with {part}"
+        for test, parts in sorted(known.items())
+        for part in sorted(parts - differs.get(test, set()))
+    ]
+    for title, tests in (("Not listed", unlisted), ("Listed, but does not differ", alike)):
+        if tests:
+            print(f"\n{title} in {DOCUMENT.name}:", *tests, sep="\n  ")
+    return 1 if unlisted or alike else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
