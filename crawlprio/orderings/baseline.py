@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
+
 from crawlprio.compiled import njit
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_seed

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+
 from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import CompiledOrdering, Keys, Pages

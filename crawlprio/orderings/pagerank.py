@@ -11,6 +11,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+
 from crawlprio.compiled import njit
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
 from crawlprio.orderings.options import checked_number

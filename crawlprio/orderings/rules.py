@@ -103,8 +103,8 @@ def compile_rule(rule: VisitRule, *, has_state: bool) -> None:
     state: State = ()
     if has_state:
         state = (np.empty((0, 0)), np.empty((0, 0)), NO_PAGES, NO_PAGES)
-    for layout in "CA":
-        keys = numba.types.Array(numba.types.float64, 1, layout)
+    floats = numba.types.float64
+    for keys in (numba.types.Array(floats, 1, "C"), numba.types.Array(floats, 1, "A")):
         dispatcher.compile(_signature(state, keys))
 
 
