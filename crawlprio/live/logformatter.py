@@ -1,4 +1,4 @@
-"""The log formatter of the bundled project; it must not know what a crawl orders or records."""
+"""The log formatter of the bundled project."""
 
 from __future__ import annotations
 
