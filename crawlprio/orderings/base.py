@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.rules import MOST_CHANGED, State, VisitRule
+from crawlprio.orderings.rules import MOST_CHANGED, State, VisitRule, compile_rule
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 Keys = NDArray[np.float64]
@@ -194,6 +194,11 @@ class CompiledOrdering(Ordering):
     def n_ranked(self) -> int:
         """Pages known when keys were last recomputed; by default 0."""
         return 0
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile the rule, or load it from numba's cache, for every driver."""
+        compile_rule(cls.rule, has_state=cls.has_state)
 
     @property
     def runs_compiled(self) -> bool:
