@@ -103,9 +103,10 @@ def compile_rule(rule: VisitRule, *, has_state: bool) -> None:
     state: State = ()
     if has_state:
         state = (np.empty((0, 0)), np.empty((0, 0)), NO_PAGES, NO_PAGES)
-    floats = numba.types.float64
-    for keys in (numba.types.Array(floats, 1, "C"), numba.types.Array(floats, 1, "A")):
-        dispatcher.compile(_signature(state, keys))
+    types = numba.types
+    dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
+    # With what it returns, as where its address is taken: numba's cache tells these two apart.
+    dispatcher.compile(_signature(state, types.Array(types.float64, 1, "A")))
 
 
 def _signature(state: State, keys: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from crawlprio.schedulers.queues import QUEUES, OrderedQueue
 from crawlprio.schedulers.scheduler import Scheduler
 
-__all__ = ["OrderedQueue", "Scheduler", *(cls.__name__ for cls in QUEUES.values())]  # noqa: PLE0604
+__all__ = ["OrderedQueue", "Scheduler", *(cls.__name__ for cls in QUEUES.values())]
 
 globals().update({cls.__name__: cls for cls in QUEUES.values()})
 
