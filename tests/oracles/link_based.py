@@ -11,7 +11,7 @@ from .text import occurrences
 from .web import Record
 
 
-class BacklinkCount(Ordering):
+class BacklinkCount(Ordering, name="backlink-count"):
     """Number of terms (-, u) in links: Cho et al. 1998, Fig. 2 (2), IB'(P)."""
 
     def keys(self) -> Keys:
@@ -19,7 +19,7 @@ class BacklinkCount(Ordering):
         return {u: float(len(set(backlinks[u]))) for u in self.record.waiting()}
 
 
-class Opic(Ordering):
+class Opic(Ordering, name="opic"):
     """A fetched page splits its cash among its links: Baeza-Yates et al. 2005, section 4.1."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Opic(Ordering):
         return self.cash
 
 
-class LargerSitesFirst(Ordering):
+class LargerSitesFirst(Ordering, name="larger-sites-first"):
     """Site with most waiting pages first: Castillo et al. 2004, section V, *Length*."""
 
     def keys(self) -> Keys:
@@ -85,7 +85,7 @@ class LargerSitesFirst(Ordering):
         return sorted(queue, key=lambda u: -n_waiting[site.get(u, 0)])
 
 
-class PartialPageRank(Ordering):
+class PartialPageRank(Ordering, name="partial-pagerank"):
     """PageRank every K visits, the parents' shares in between: Castillo et al. 2004, *Partial*."""
 
     def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
@@ -109,14 +109,14 @@ class PartialPageRank(Ordering):
         return self.value
 
 
-class PageRank(PartialPageRank):
+class PageRank(PartialPageRank, name="pagerank"):
     """PageRank of all seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
 
     def __init__(self, record: Record, every: int = 1, damping: float = 0.85) -> None:
         super().__init__(record, every, damping)
 
 
-class BatchPageRank(Ordering):
+class BatchPageRank(Ordering, name="batch-pagerank"):
     """Batches of the K best by PageRank: Castillo et al. 2004, *Batch*; Baeza-Yates et al., 4.1."""
 
     def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
@@ -137,7 +137,7 @@ class BatchPageRank(Ordering):
         return {u: self.value.get(u, -1.0) for u in self.record.waiting()}
 
 
-class AnchorSimilarity(Ordering):
+class AnchorSimilarity(Ordering, name="anchor-similarity"):
     """Best anchor text among the links seen so far: Cho et al. 1998, section 4, IS(A)."""
 
     def __init__(self, record: Record, words: Sequence[str]) -> None:
