@@ -16,6 +16,7 @@ from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 
@@ -44,6 +45,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "batch-pagerank": BatchPageRank,
     "anchor-similarity": AnchorSimilarity,
     "combined": Combined,
+    "rankmass": RankMass,
     "sibling-sampling": SiblingSampling,
 }
 

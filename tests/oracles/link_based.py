@@ -68,6 +68,25 @@ class Opic(Ordering, name="opic"):
         return self.cash
 
 
+class RankMass(Ordering, name="rankmass"):
+    """Mass flows from the seeds alone, damped, each page passing it on once: Cho & Schonfeld."""
+
+    cases = ({}, {"damping": 0.5}, {"damping": 0.0})
+
+    def __init__(self, record: Record, damping: float = 0.85) -> None:
+        super().__init__(record)
+        self.damping = damping
+        self.mass: Keys = dict.fromkeys(record.seeds, 1.0)
+
+    def observe(self, page: int) -> None:
+        links = self.record.web.links_of(page)
+        for v in links:
+            self.mass[v] = self.mass.get(v, 0.0) + self.damping * self.mass[page] / len(links)
+
+    def keys(self) -> Keys:
+        return {u: self.mass[u] for u in self.record.waiting()}
+
+
 class LargerSitesFirst(Ordering, name="larger-sites-first"):
     """Site with most waiting pages first: Castillo et al. 2004, section V, *Length*."""
 
