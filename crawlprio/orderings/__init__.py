@@ -12,6 +12,7 @@ from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
 from crawlprio.orderings.combined import Combined
+from crawlprio.orderings.fica import Fica
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
@@ -45,6 +46,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "batch-pagerank": BatchPageRank,
     "anchor-similarity": AnchorSimilarity,
     "combined": Combined,
+    "fica": Fica,
     "rankmass": RankMass,
     "sibling-sampling": SiblingSampling,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 
@@ -85,6 +86,30 @@ class RankMass(Ordering, name="rankmass"):
 
     def keys(self) -> Keys:
         return {u: self.mass[u] for u in self.record.waiting()}
+
+
+class Fica(Ordering, name="fica"):
+    """Nearest first; a link is as long as the logarithm of its page's links: Zareh Bidoki et al."""
+
+    cases = ({}, {"discount": 0.5}, {"discount": 0.0, "link": 0.1}, {"discount": 0.99, "link": 2.0})
+
+    def __init__(self, record: Record, discount: float = 0.9, link: float = 0.0) -> None:
+        super().__init__(record)
+        self.discount = discount
+        self.link = link
+        self.distance: Keys = dict.fromkeys(record.seeds, 0.0)
+        self.fetched: set[int] = set()
+
+    def observe(self, page: int) -> None:
+        self.fetched.add(page)
+        links = self.record.web.links_of(page)
+        for v in links:
+            far = self.discount * self.distance[page] + math.log(len(links)) + self.link
+            if v not in self.fetched:
+                self.distance[v] = min(far, self.distance.get(v, math.inf))
+
+    def keys(self) -> Keys:
+        return {u: -self.distance[u] for u in self.record.waiting()}
 
 
 class LargerSitesFirst(Ordering, name="larger-sites-first"):
