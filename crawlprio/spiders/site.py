@@ -76,10 +76,10 @@ class SiteSpider(Spider):
     -----
     Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
     all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper than DEPTH_LIMIT are
-    recorded as `outside` and not followed. A seed that redirects to another site brings that site
-    into the scope. Links lose the sessions in them (CRAWLPRIO_STRIP_SESSIONS). Links that are not
-    followed are counted in the stats, by reason, under `crawlprio/refused/`, and pages of which not
-    all was read under `crawlprio/cut/`.
+    `outside`: not followed, but links of the graph like any other if their target is known. A seed
+    that redirects to another site brings that site into the scope. Links lose the sessions in them
+    (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in the stats, by reason,
+    under `crawlprio/refused/`, and pages of which not all was read under `crawlprio/cut/`.
     """
 
     name = "site"
@@ -213,18 +213,18 @@ class SiteSpider(Spider):
             self._count(f"cut/{page.cut}", 1)
         if page.n_dropped:
             self._count("refused/long-url", page.n_dropped)
-        if nofollow or 0 < self._depth_limit < depth:
-            pairs.outside = [
-                (url, anchor)
-                for url, anchor in zip(page.urls, page.anchors, strict=True)
-                if url != pairs.source
-            ]
-            return
         urls, anchors = page.urls, page.anchors
         if self._strips_sessions:
             joined = "".join(urls)
             if "?" in joined or ";" in joined or "(" in joined:
                 urls = list(map(without_session, urls))
+        if nofollow or 0 < self._depth_limit < depth:
+            pairs.outside = [
+                (url, anchor)
+                for url, anchor in zip(urls, anchors, strict=True)
+                if url != pairs.source
+            ]
+            return
         refusals = self.scope.refuse_all(urls, depth)
         if self._obeys_nofollow and True in page.nofollows:
             refusals = [
