@@ -15,6 +15,8 @@ from scrapy.http import HtmlResponse, Response
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs
+from crawlprio.live import engine
+from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
+
+    from crawlprio.live.virtual import VirtualWeb
 
 logger = logging.getLogger("crawlprio")
 
@@ -138,10 +142,13 @@ class SiteSpider(Spider):
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = crawl.serve(recording)
+                if recording:
+                    _check_recorded(spider.seeds, web)
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
             else:
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
+            crawl.on_close(spider._check_fetched)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             crawl.refuse(refusal)
@@ -249,6 +256,17 @@ class SiteSpider(Spider):
     def _opened(self) -> None:
         self._stats = self.crawler.stats
 
+    def _check_fetched(self, reason: str) -> None:
+        """Have the command exit with an error if none of the seeds could be fetched."""
+        figures = Crawl.of(self.crawler).recorder.figures
+        causes = dict(figures.failures)
+        if figures.n_forbidden:
+            causes[ROBOTS] = figures.n_forbidden
+        if causes and not figures.n_fetched:
+            told = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+            logger.error("No page could be fetched (%s); check the seeds.", told)
+            engine.exit_with_error(self.crawler)
+
     def _count(self, name: str, count: int) -> None:
         """Add to a figure in the stats, once the crawl has begun."""
         if self._stats is not None:
@@ -288,6 +306,16 @@ class SiteSpider(Spider):
             hosts=hosts,
             **self._rules,
         )
+
+
+def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
+    """ConfigError for a seed that a recording does not have."""
+    for seed in seeds:
+        if not web.has(seed):
+            raise ConfigError(
+                f"seed {seed} is not in the {web.name}; give a URL that is, or none for the "
+                "recording's own."
+            )
 
 
 def _is_html(response: Response, content_type: str) -> bool:
