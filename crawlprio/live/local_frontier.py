@@ -315,7 +315,7 @@ class LocalFrontier:
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)
         self._replay_entries(range(n_known, len(recorder.pages)))
-        recorder.figures.n_before = recorder.figures.n_visits
+        recorder.figures.n_before = recorder.figures.n_fetched
         for saved in recorder.store.requests():
             self._restore_request(SavedRequest(*saved))
         self._unfiltered.update(recorder.store.unfiltered())
