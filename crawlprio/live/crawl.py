@@ -12,6 +12,7 @@ from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.compiled import plain_until
+from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -212,6 +213,22 @@ class Crawl:
             )
         except CrawlprioError as error:
             self.refuse(error)
+            return
+        self._tell_of_store(recorder)
+
+    def _tell_of_store(self, recorder: Recorder) -> None:
+        """Say in one line that a job is resumed, or that a file was renamed or left alone."""
+        remark = recorder.remark
+        if recorder.resumes and recorder.store is not None:
+            figures, n_waiting = recorder.figures, len(self.frontier or ())
+            remark = (
+                f"{recorder.store.path.parent}: resumed with {figures.n_fetched:,} pages fetched "
+                f"and {n_waiting:,} waiting, under {self.config.ordering_name}."
+            )
+        if remark and read_setting(self._crawler.settings, "CRAWLPRIO_PRINT"):
+            say(remark)
+        elif remark:
+            logger.info("%s", remark)
 
     def _local_frontier(self) -> LocalFrontier:
         return LocalFrontier(

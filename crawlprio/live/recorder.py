@@ -65,6 +65,9 @@ class Recorder:
         what was fetched so far.
     seeds
         the pages that the crawl started from, in order.
+    remark
+        what there is to tell of the store, in one sentence: a job resumed, a file renamed; empty if
+        nothing.
     previous_end
         Unix time at which the last run ended in good order; None if there was none, or it was
         killed.
@@ -96,6 +99,7 @@ class Recorder:
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
+        self.remark = ""
         self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
@@ -359,7 +363,11 @@ class Recorder:
             make_private_folder(path.parent)
             return Store.create(path)
         try:
-            keep_existing(path)
+            kept = keep_existing(path)
         except StoreInUse:
-            return Store.create_numbered(path)
+            store = Store.create_numbered(path)
+            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
+            return store
+        if kept is not None:
+            self.remark = f"{path} was there; it is kept as {kept}."
         return Store.create(path)
