@@ -13,7 +13,7 @@ _SETTINGS = {
     "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N answers, those of robots.txt included"),
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "the least pause on a site; default: {default}"),
     "at-once": ("CONCURRENT_REQUESTS", "N", "fetches at once on all sites; default: {default}"),
-    "depth": ("DEPTH_LIMIT", "N", "links from a seed to a page at most; default: {default}"),
+    "depth": ("DEPTH_LIMIT", "N", "links from a seed to a page at most; default: no limit"),
     "store": ("CRAWLPRIO_STORE", "FILE", "where all is recorded; default: {default}"),
     "folder": ("JOBDIR", "FOLDER", "keep the crawl in FOLDER, to resume it with crawlprio resume"),
 }
@@ -46,7 +46,6 @@ class Command(SiteCrawlCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
         assert self.settings is not None
         group = parser.add_argument_group(title="Crawl")
         for option, (metavar, meaning) in _ARGUMENTS.items():
@@ -57,6 +56,7 @@ class Command(SiteCrawlCommand):
         group.add_argument(
             "--demo", action="store_true", help="crawl a made-up web, served on this machine"
         )
+        super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         for option in _ARGUMENTS:

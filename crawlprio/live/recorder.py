@@ -242,19 +242,34 @@ class Recorder:
             error=told.error,
         )
 
-    def record(self, visit: Visit, ended: int | None = None, *, commits: bool = True) -> None:
+    def record(
+        self,
+        visit: Visit,
+        ended: int | None = None,
+        *,
+        items: Sequence[str] = (),
+        commits: bool = True,
+    ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
 
         Parameters
         ----------
         ended
             number of the saved request that the visit is the end of.
+        items
+            what was scraped from the page, each as JSON.
         """
         if self.store is not None:
-            self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
+            requests = self._take_unsaved()
+            self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
         self.figures.count(visit)
+
+    def keep_item(self, item: str) -> None:
+        """Record an item that belongs to no page, at once."""
+        if self.store is not None:
+            self.store.keep_items([(NO_PAGE, item)])
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return those that were none before, in order."""
