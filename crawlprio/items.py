@@ -1,4 +1,4 @@
-"""The item that a spider yields for each page; it must not know how links are ordered or stored."""
+"""The item that a spider yields for each page."""
 
 from __future__ import annotations
 

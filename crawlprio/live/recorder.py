@@ -317,12 +317,15 @@ class Recorder:
     def saved_of(self, page: int) -> list[SavedRequest]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
+        # Those that an observed visit took along are not on disk yet, the one it ended still is.
+        self.commit()
         rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
 
     def saved(self, number: int) -> bytes:
         """Return a saved request by its number."""
         assert self.store is not None
+        self.commit()
         unsaved = self._unsaved.get(number)
         return self.store.request(number) if unsaved is None else unsaved.request
 
