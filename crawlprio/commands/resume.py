@@ -26,6 +26,15 @@ class Command(SiteCrawlCommand):
             "of one run (--pages) and names of files and classes are to be given again."
         )
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(title="Resume")
+        group.add_argument(
+            "--pages",
+            metavar="N",
+            help="stop after N more answers, those of robots.txt included",
+        )
+        super().add_options(parser)
+
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             given = f"{len(args)} arguments" if args else "none"
@@ -44,6 +53,8 @@ class Command(SiteCrawlCommand):
         with Store.open(path, readonly=True) as recorded:
             kept = read_given(recorded)
         self.set("JOBDIR", str(folder))
+        if opts.pages is not None:
+            self.set("CLOSESPIDER_PAGECOUNT", opts.pages)
         for name, value in kept.settings.items():
             if self.settings.getpriority(name) != _CMDLINE:
                 self.set(name, value)
