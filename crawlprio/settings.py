@@ -139,6 +139,10 @@ CRAWLPRIO_STRIP_SESSIONS = True
 # The crawl store, inside JOBDIR where that is set. None: no store.
 CRAWLPRIO_STORE = "crawl.sqlite"
 
+# Keep the items of a spider in the crawl store, each with the visit of its page, so that a crawl
+# that is killed and resumed has every item once.
+CRAWLPRIO_ITEMS = False
+
 # The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
 # picture.
 CRAWLPRIO_PLOT = "crawl.png"

@@ -65,6 +65,9 @@ class Recorder:
         what was fetched so far.
     seeds
         the pages that the crawl started from, in order.
+    remark
+        what there is to tell of the store, in one sentence: a job resumed, a file renamed; empty if
+        nothing.
     previous_end
         Unix time at which the last run ended in good order; None if there was none, or it was
         killed.
@@ -96,6 +99,7 @@ class Recorder:
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
+        self.remark = ""
         self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
@@ -238,19 +242,34 @@ class Recorder:
             error=told.error,
         )
 
-    def record(self, visit: Visit, ended: int | None = None, *, commits: bool = True) -> None:
+    def record(
+        self,
+        visit: Visit,
+        ended: int | None = None,
+        *,
+        items: Sequence[str] = (),
+        commits: bool = True,
+    ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
 
         Parameters
         ----------
         ended
             number of the saved request that the visit is the end of.
+        items
+            what was scraped from the page, each as JSON.
         """
         if self.store is not None:
-            self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
+            requests = self._take_unsaved()
+            self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
         self.figures.count(visit)
+
+    def keep_item(self, item: str) -> None:
+        """Record an item that belongs to no page, at once."""
+        if self.store is not None:
+            self.store.keep_items([(NO_PAGE, item)])
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return those that were none before, in order."""
@@ -362,7 +381,11 @@ class Recorder:
             make_private_folder(path.parent)
             return Store.create(path)
         try:
-            keep_existing(path)
+            kept = keep_existing(path)
         except StoreInUse:
-            return Store.create_numbered(path)
+            store = Store.create_numbered(path)
+            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
+            return store
+        if kept is not None:
+            self.remark = f"{path} was there; it is kept as {kept}."
         return Store.create(path)
