@@ -12,7 +12,6 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
-
-MAX_ROBOTS_BYTES = 512 * 1024
-"""Bytes of a robots.txt that are read; RFC 9309, section 2.5, has 500 KiB as the least."""
 
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
@@ -188,16 +184,3 @@ class BoundedCompression(HttpCompressionMiddleware):
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
             raise
-
-
-class BoundedRobotParser(ProtegoRobotParser):
-    """Scrapy's parser of robots.txt, which reads the first `MAX_ROBOTS_BYTES` of it.
-
-    It is used unless the project has a ROBOTSTXT_PARSER of its own.
-    """
-
-    def __init__(self, robotstxt_body: bytes, spider: Any) -> None:
-        if len(robotstxt_body) > MAX_ROBOTS_BYTES:
-            end = robotstxt_body.rfind(b"\n", 0, MAX_ROBOTS_BYTES)
-            robotstxt_body = robotstxt_body[: end if end > 0 else MAX_ROBOTS_BYTES]
-        super().__init__(robotstxt_body, spider)

@@ -28,7 +28,7 @@ from crawlprio.frontier import Politeness
 from crawlprio.live.identity import Identities
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
-from crawlprio.middlewares.refusals import BoundedRobotParser
+from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, normal_host
