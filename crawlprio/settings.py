@@ -92,9 +92,12 @@ CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 
-# Which private addresses and local names may be fetched from: those where the seeds are, all of
-# them (allow), or none (refuse).
+# Which private addresses and local names a page may lead to: those where the seeds are, all of them
+# (allow), or none (refuse).
 CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"
+
+# Networks, addresses and local names that pages may lead to besides. None: no others.
+CRAWLPRIO_PRIVATE_NETWORKS = None
 
 # What the spider site follows
 
