@@ -59,8 +59,8 @@ def check_url(url: str) -> None:
     pattern_of(url)
     registered_domain(host)
     budgets = Budgets(registered_domain, lambda site: 0, per_site=1, per_domain=1, per_pattern=1)
-    assert budgets.take(0, host, url) == ""
-    assert budgets.take(0, host, url) == "domain-budget"
+    assert budgets.take(0, host, url, 0) == ""
+    assert budgets.take(0, host, url, 1) == "domain-budget"
     stripped = without_session(url)
     assert normalise_url(stripped) == stripped
 
