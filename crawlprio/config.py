@@ -60,6 +60,8 @@ class CrawlConfig:
         DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
         where the crawl store goes; None: nothing is recorded.
+    max_store_bytes
+        size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     """
@@ -80,6 +82,7 @@ class CrawlConfig:
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
+    max_store_bytes: int | None = None
 
     @classmethod
     def from_settings(
@@ -133,6 +136,7 @@ class CrawlConfig:
                 _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
             ),
             resumes=values["JOBDIR"] is not None,
+            max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 
     def hot_queue(self) -> HotQueue | None:

@@ -142,6 +142,10 @@ CRAWLPRIO_STRIP_SESSIONS = True
 # The crawl store, inside JOBDIR where that is set. None: no store.
 CRAWLPRIO_STORE = "crawl.sqlite"
 
+# The size of the store at which the crawl closes as on a full disk; it resumes with a larger one.
+# In bytes. None: no limit.
+CRAWLPRIO_MAX_STORE_BYTES = 100_000_000_000
+
 # The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
 # picture.
 CRAWLPRIO_PLOT = "crawl.png"

@@ -103,6 +103,8 @@ class Recorder:
         if self.store is None:
             self.store = self._new_store()
         if self.store is not None:
+            if self._config.max_store_bytes is not None:
+                self.store.limit_size(self._config.max_store_bytes)
             topic = self._config.topic
             self.store.set_meta("ordering", self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))

@@ -29,6 +29,15 @@ OUTPUT = Section(
             "The crawl store, inside JOBDIR where that is set.",
         ),
         Setting(
+            "CRAWLPRIO_MAX_STORE_BYTES",
+            Whole(1_048_576, none="no limit"),
+            100_000_000_000,
+            "The size of the store at which the crawl closes as on a full disk; it resumes with a "
+            "larger one.",
+            "bytes",
+            guest=None,
+        ),
+        Setting(
             "CRAWLPRIO_PLOT",
             FileName(none="no picture", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",
