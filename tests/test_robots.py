@@ -1,112 +1,157 @@
-"""A robots.txt costs what its size allows, and says what Protego reads in it."""
+"""No page of a site is asked for before its robots.txt has been read, whoever leads there."""
 
 from __future__ import annotations
 
-import tracemalloc
-from time import process_time
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hostile import RawSite, crawl, raw, refused
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from protego import Protego
+from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
-from crawlprio.middlewares.robot_rules import BoundedRobotParser
-from crawlprio.web import robots
-from crawlprio.web.robots import rules_for
+from crawlprio.middlewares import RobotsMiddleware
+from crawlprio.spiders.site import SiteSpider
 
-AGENTS = ["crawlprio", "Mozilla/5.0 (compatible; my-bot/1.0; +https://a.test/)", "x", ""]
-LINES = st.one_of(
-    st.sampled_from(
-        [
-            *("User-agent: *", "User-agent: crawlprio", "user agent bot", "Useragent: My-Bot*"),
-            *("User-agent:", "User-agent: crawl*", "User-agent: **", "User-agent: x", "moz"),
-            *("Disallow: /", "Disallow: /a", "Allow: /a/b", "Disallow:", "disalow /x*y$"),
-            *("Allow: /index.html", "Disallow: /*.php$", "Disallow: /a$b", "Disallow /a # no"),
-            *("Crawl-delay: 3", "crawl delay 5", "Crawl-delay: x", "Noindex: /x", "Noindex:/x"),
-            *("Sitemap: http://a.test/s", "Host: a.test", "# nothing", "", "a b c", ":"),
-            *("User-agent: my-bot/1.0", "User-agent: bot", "User agent: compatible", "\ufeff"),
-        ]
-    ),
-    st.text(max_size=12),
-)
-URLS = ["/", "/a", "/a/b", "/xay", "/x.php", "/a$b", "/index.html", "/robots.txt", "/%61?q", "/b"]
+ROBOTS = Answer("User-agent: *\nDisallow: /no\n", seconds=0.2)
+OPEN = [f"/yes{n}" for n in range(8)]
+CLOSED = [f"/no{n}" for n in range(8)]
+MANY = {**ADDON, "ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 64}
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
-@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(AGENTS))
-@example("User-agent: x\nDisallow: /\n\nUser-agent: *\nDisallow: /a", "x")
-@example("User-agent: x\nSitemap: http://a.test/s\nUser-agent: *\nDisallow: /a", "y")
-@example("User-agent: x\nNoindex: /\nUser-agent: *\nDisallow: /a", "x")
-def test_the_rules_for_one_robot_are_those_of_the_whole_file(text: str, agent: str) -> None:
-    whole = Protego.parse(text)
-    parser = BoundedRobotParser(text.encode("utf-8", "ignore"), None)
-    for url in URLS:
-        url = f"http://a.test{url}"
-        assert parser.allowed(url, agent) == whole.can_fetch(url, agent)
-    assert parser.crawl_delay(agent) == whole.crawl_delay(agent)
-    assert list(parser.rp.sitemaps) == list(whole.sitemaps)
+def both() -> list[str]:
+    """Allowed and forbidden paths in turn."""
+    return [path for pair in zip(CLOSED, OPEN, strict=True) for path in pair]
 
 
-def many_robots(n_robots: int, n_rules: int) -> bytes:
-    """Rules that hold for many robots at once, as a parser copies them."""
-    names = "".join(f"User-agent: r{n}\n" for n in range(n_robots))
-    rules = "".join(f"Disallow: /{n}\n" for n in range(n_rules))
-    return f"{names}User-agent: *\n{rules}".encode()
+def forbidden(site: Site) -> list[str]:
+    return [f"{fetch.host}{fetch.path}" for fetch in site.fetches if fetch.path.startswith("/no")]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        many_robots(15_000, 20_000),
-        b"User-agent: *\n" + b"Disallow:/*a*a*aab\n" * 27_000,
-        b"User-agent: *\n" + b"Disallow: /" + b"*" * 500_000,
-        b"User-agent: *\n" + b"Disallow:/a\n" * 43_000,
-        b"User-agent:x\n" * 40_000,
-        b"a:\n" * 170_000,
-        b"\n" * 524_000,
-        b"User-agent: crawlprio\nUser-agent: c\n" * 14_000,
-        b"User-agent: *\nDisallow:/" + b"%41" * 170_000,
-        b"\xff" * 524_000,
-    ],
-    ids=["robots", "stars", "one-rule", "rules", "names", "other", "empty", "twice", "quoted", "x"],
-)
-def test_no_robots_txt_takes_a_second_or_100_mb(body: bytes) -> None:
-    """15,000 robots times 20,000 rules took 36 s and 1.3 GB of a crawl's only thread."""
-    tracemalloc.start()
-    began = process_time()
-    parser = BoundedRobotParser(body, None)
-    parser.allowed("http://a.test/" + "a" * 2_000, "crawlprio")
-    parser.crawl_delay("crawlprio")
-    seconds = process_time() - began
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert seconds < 3  # With tracemalloc, which makes it some five times as slow.
-    assert peak < 100_000_000
+def is_after_robots(fetches: list[Fetch]) -> bool:
+    """Whether every fetch started after the robots.txt of its host had been answered."""
+    read = {}
+    for fetch in fetches:
+        if fetch.path == "/robots.txt":
+            read.setdefault(fetch.host, fetch.end)
+    return all(fetch.start >= read[fetch.host] for fetch in fetches if fetch.path != "/robots.txt")
 
 
-def test_rules_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots, "MAX_RULES", 3)
-    found = rules_for("User-agent: *\nDisallow: /1\nDisallow: /2\nAllow: /3\nDisallow: /4", "x")
-    assert (found.n_rules, found.is_cut) == (3, True)
-    assert found.text.splitlines()[1:] == ["Disallow: /1", "Disallow: /2", "Allow: /3"]
+def crawl(site: Site, n_at_once: int, seeds: list[str], **settings: Any) -> Run:
+    every = {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": n_at_once, **settings}
+    return run_spider(SiteSpider, every, site=site, seeds=",".join(seeds), follow="web")
 
 
-def test_asterisks_beyond_the_bound_are_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots, "MAX_STARS", 3)
-    found = rules_for("User-agent: *\nDisallow: /*a*\nDisallow: /**\nDisallow: /b", "x")
-    assert (found.text.splitlines()[1:], found.is_cut) == (["Disallow: /*a*", "Disallow: /b"], True)
+@pytest.mark.parametrize("n_at_once", [1, 3, 16])
+def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once: int) -> None:
+    pages = {path: page() for path in both()}
+    with Site({**pages, "/robots.txt": ROBOTS}) as site:
+        run = crawl(site, n_at_once, [f"http://a.test{path}" for path in both()])
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(OPEN)
+    assert is_after_robots(site.fetches)
+    assert run.stats["robotstxt/forbidden"] == len(CLOSED)
 
 
-def test_a_robots_txt_with_too_many_rules_is_obeyed_in_part_and_counted() -> None:
-    body = b"User-agent: *\nDisallow: /x\n" + b"Disallow: /%d\n" * 12_000 % tuple(range(12_000))
+@pytest.mark.parametrize("n_at_once", [1, 4, 16])
+def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
+    pages = {path: page() for path in both()}
+    home = page(*(f"http://b.test{path}" for path in both()))
+    with Site({**pages, "a.test/": home, "/robots.txt": ROBOTS}) as site:
+        crawl(site, n_at_once, ["http://a.test/"])
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(["/", *OPEN])
+    assert is_after_robots(site.fetches)
 
-    def answer(host: str, path: str) -> bytes:
-        if path == "/robots.txt":
-            return raw(body, "Content-Type: text/plain")
-        return raw(b"<a href=/x>x</a><a href=/y>y</a>")
 
-    with RawSite(answer) as site:
-        run = crawl(site, {"ROBOTSTXT_OBEY": True})
-    assert sorted(path for _, path in site.requests) == ["/", "/robots.txt", "/y"]
-    assert refused(run) == {"cut/robots-rules": 1}
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
+    def answer(host: str, path: str) -> Answer | None:
+        if host == "a.test" and path in both():
+            return Answer("", 302, {"Location": f"http://b.test{path}"})
+        return page() if path in both() else None
+
+    home = page(*both())
+    with Site({"a.test/": home, "b.test/robots.txt": ROBOTS}, answer) as site:
+        crawl(site, n_at_once, ["http://a.test/"])
+    there = [fetch.path for fetch in site.fetches if fetch.host == "b.test"]
+    assert sorted(there) == sorted(["/robots.txt", *OPEN])
+    assert is_after_robots(site.fetches)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_retries_wait_for_robots_txt(n_at_once: int) -> None:
+    """Every page fails once, and robots.txt too."""
+
+    class Failing(Site):
+        def answer_to(self, fetch: Fetch) -> Answer:
+            asked = [before for before in self.fetches if before.path == fetch.path]
+            return super().answer_to(fetch) if asked else Answer("", 500)
+
+    pages = {path: page() for path in both()}
+    with Failing({**pages, "/robots.txt": ROBOTS}) as site:
+        crawl(
+            site,
+            n_at_once,
+            [f"http://a.test{path}" for path in both()],
+            RETRY_ENABLED=True,
+            CRAWLPRIO_MAX_BACK_OFF=0,
+        )
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(OPEN * 2)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) -> None:
+    pages = {path: page() for path in both()}
+    home = page(*both())
+    with Site({**pages, "/": home, "/robots.txt": ROBOTS}) as site:
+        for _ in range(5):
+            before = len(site.fetches)
+            crawl(
+                site,
+                n_at_once,
+                ["http://a.test/"],
+                JOBDIR=str(tmp_path),
+                CRAWLPRIO_STORE="crawl.sqlite",
+                CLOSESPIDER_PAGECOUNT=3,
+                CLOSESPIDER_TIMEOUT=20,
+            )
+            assert is_after_robots(site.fetches[before:])
+    assert forbidden(site) == []
+
+
+def test_a_guest_whose_robots_txt_fails_gets_all_pages_and_one_line() -> None:
+    class Pages(Spider):
+        name = "pages"
+
+        async def start(self) -> Any:
+            for path in OPEN:
+                yield Request(f"http://a.test{path}")
+
+        def parse(self, response: Any) -> None:
+            pass
+
+    pages = {path: page() for path in OPEN}
+    with Site({**pages, "/robots.txt": Answer("", 0)}) as site:
+        run = run_spider(Pages, {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, site=site)
+    assert sorted(site.paths()) == sorted(OPEN)
+    told = [record for record in run.log if "robots.txt" in record.getMessage()]
+    assert [record.exc_info for record in told] == [None]
+    assert "http://a.test/robots.txt" in told[0].getMessage()
+
+
+def test_a_middleware_of_the_projects_own_stays() -> None:
+    class Own(RobotsTxtMiddleware):
+        pass
+
+    class Empty(Spider):
+        name = "empty"
+        start_urls = ()
+
+    own = {**MANY, "DOWNLOADER_MIDDLEWARES": {Own: 100, RobotsTxtMiddleware: None}}
+    used = run_spider(Empty, own).crawler.get_downloader_middleware
+    assert used(Own) is not None
+    assert used(RobotsMiddleware) is None
+    stock = run_spider(Empty, MANY).crawler.get_downloader_middleware
+    assert type(stock(RobotsTxtMiddleware)) is RobotsMiddleware
