@@ -39,6 +39,9 @@ TOPIC_OPTIONS: dict[str, object] = {}
 # Fetch nothing that the robots.txt of a site forbids.
 ROBOTSTXT_OBEY = True
 
+# What a site allows whose robots.txt is answered with a status of 5xx, or not at all.
+CRAWLPRIO_ROBOTS_UNREACHABLE = "forbid"
+
 # The least pause on a site, from the end of a fetch to the next start; from start to start where a
 # site may have several fetches at once. In seconds.
 DOWNLOAD_DELAY = 1
@@ -145,6 +148,10 @@ CRAWLPRIO_STORE = "crawl.sqlite"
 # The size of the store at which the crawl closes as on a full disk; it resumes with a larger one.
 # In bytes. None: no limit.
 CRAWLPRIO_MAX_STORE_BYTES = 100_000_000_000
+
+# What a packed graph file may unpack to. In bytes. None: fifty times the size of the file, or 256
+# MB.
+CRAWLPRIO_MAX_UNPACKED_BYTES = None
 
 # The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
 # picture.

@@ -25,7 +25,6 @@ from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import Asker, CheckingResolver
 from crawlprio.web.addresses import PrivateAddresses, normal_host
-from crawlprio.web.texts import printable
 from crawlprio.web.urls import parse_url
 
 if TYPE_CHECKING:
@@ -85,11 +84,12 @@ class RefusalMiddleware(FetchObserver):
             host = connected_host(request)
             if not (host and self._may_fetch(host)) and not self._is_own(request):
                 self._refuse(_PRIVATE if host else "host")
+                # One sentence for all hosts: it is a cause of failure, which are counted by text.
                 raise IgnoreRequest(
-                    f"{host} is private, and a page led there; name its network in "
-                    "CRAWLPRIO_PRIVATE_NETWORKS to allow it"
+                    "a page led to a private address, of a network that is not in "
+                    "CRAWLPRIO_PRIVATE_NETWORKS"
                     if host
-                    else f"{printable(request.url)[:200]} has a host that is read in several ways"
+                    else "the host can be read in several ways"
                 )
         if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
             request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
@@ -115,7 +115,8 @@ class RefusalMiddleware(FetchObserver):
         if host and self._resolver.has_refused(self._private, host) and not self._is_own(request):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
-                f"{host} has a private address; name it in CRAWLPRIO_PRIVATE_NETWORKS to allow it"
+                "the host has a private address, of a network that is not in "
+                "CRAWLPRIO_PRIVATE_NETWORKS"
             ) from exception
 
     def _refuse(self, reason: str) -> None:

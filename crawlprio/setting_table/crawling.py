@@ -58,6 +58,13 @@ POLITENESS = Section(
             guest=False,
         ),
         Setting(
+            "CRAWLPRIO_ROBOTS_UNREACHABLE",
+            Choice(words=("allow", "forbid")),
+            "forbid",
+            "What a site allows whose robots.txt is answered with a status of 5xx, or not at all.",
+            guest="allow",
+        ),
+        Setting(
             "DOWNLOAD_DELAY",
             Number(),
             1,

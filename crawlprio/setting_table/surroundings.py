@@ -38,6 +38,13 @@ OUTPUT = Section(
             guest=None,
         ),
         Setting(
+            "CRAWLPRIO_MAX_UNPACKED_BYTES",
+            Whole(1, none="fifty times the size of the file, or 256 MB"),
+            None,
+            "What a packed graph file may unpack to.",
+            "bytes",
+        ),
+        Setting(
             "CRAWLPRIO_PLOT",
             FileName(none="no picture", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",
