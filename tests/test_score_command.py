@@ -523,18 +523,20 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> 
     assert (tmp_path / "pagerank.png").stat().st_size > 10_000
 
 
-def test_what_a_file_says_does_nothing_to_the_terminal(folder: Path) -> None:
+def test_what_a_file_says_does_nothing_to_the_terminal(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     graph = read_graph("bare.npz")
     urls = [f"http://a.example/\x1b]0;evil\x07\x9b2J\u202e{page}" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "evil\x1b[2J.npz")
-    run = scrapy("score", "evil\x1b[2J.npz")
-    assert run.returncode == 0
-    assert "evil" in run.stdout
-    for printed in (run.stdout, run.stderr):
-        assert printed.replace("\n", "").isprintable()
-    run = scrapy("score", "no\x1b[2J.npz")
-    assert run.returncode == 2
-    assert run.stderr == "no?[2J.npz: there is no such file; give a graph or a crawl store.\n"
+    assert score("evil\x1b[2J.npz") == 0
+    printed = capfd.readouterr()
+    assert "evil" in printed.out
+    for text in printed:
+        assert text.replace("\n", "").isprintable()
+    assert score("no\x1b[2J.npz") == 2
+    sentence = "no?[2J.npz: there is no such file; give a graph or a crawl store.\n"
+    assert capfd.readouterr().err == sentence
 
 
 def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -> None:
@@ -542,8 +544,6 @@ def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -
     urls = [f"{'=+-@h'[page % 5]}SUM({page})" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "sums.npz")
     for option, mark in (("", ""), ("--spreadsheet", "'")):
-        run = scrapy("score", "sums.npz", "--csv", "a.csv", *option.split())
-        assert run.returncode == 0, run.stderr
-        with Path("a.csv").open(encoding="utf-8", newline="") as file:
-            cells = [row[0] for row in csv.reader(file)][1:]
+        assert score("sums.npz", "--csv", "a.csv", *option.split()) == 0
+        cells = [row[0] for row in rows_in("a.csv")][1:]
         assert cells == [url if url[0] == "h" else f"{mark}{url}" for url in urls]

@@ -84,6 +84,11 @@ def pagerank(
             f"indptr has {len(indptr)} elements; it must run from 0 to the number of links, "
             f"{len(indices)}, with one element more than there are pages."
         )
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_pages):
+        raise GraphError(
+            f"links lead to pages {indices.min()} to {indices.max()}; "
+            f"page ids must be 0 to {n_pages - 1}."
+        )
     falls = np.flatnonzero(indptr[1:] < indptr[:-1])
     if len(falls):
         raise GraphError(
