@@ -253,11 +253,10 @@ class Recorder:
             self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
             if commits:
                 self.commit()
-        if visit.page != NO_PAGE and 200 <= visit.status < 300:
-            site = int(self.pages.sites[visit.page])
-            self._budgets.fetched(
-                visit.page, site, self.pages.host(site), lambda: self.pages.url(visit.page)
-            )
+        page = visit.page
+        if self._budgets.is_claim(page) and 200 <= visit.status < 300:
+            site = int(self.pages.sites[page])
+            self._budgets.fetched(page, site, self.pages.host(site), self.pages.url(page))
         self.figures.count(visit)
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:

@@ -101,7 +101,10 @@ class CheckingResolver:
         asker = Asker(private, request, normal_host(host), is_own=is_own)
         _asker.set(asker)
         if not is_own:
-            self._checks.setdefault(asker.host, Counter())[private] += 1
+            checks = self._checks.get(asker.host)
+            if checks is None:
+                checks = self._checks[asker.host] = Counter()
+            checks[private] += 1
         return asker
 
     def end(self, asker: Asker) -> None:
@@ -124,8 +127,7 @@ class CheckingResolver:
 
         A connection to it may be open still, on which a page's fetch would go unjudged.
         """
-        own = self._own.get(private)
-        return own is not None and normal_host(host) in own
+        return private in self._own and normal_host(host) in self._own[private]
 
     def forget(self, private: PrivateAddresses) -> None:
         """Forget a crawl that has ended."""

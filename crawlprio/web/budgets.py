@@ -124,12 +124,16 @@ class Budgets:
             if page < n_judged and self._is_claim[page]:
                 self._claim(site, host, slot, page)
 
-    def fetched(self, page: int, site: int, host: str, url: Callable[[], str]) -> None:
+    def is_claim(self, page: int) -> bool:
+        """Whether a page is a claim still."""
+        return 0 <= page < len(self._is_claim) and self._is_claim[page] == 1
+
+    def fetched(self, page: int, site: int, host: str, url: str) -> None:
         """Note that a page has answered with success: it is no claim any more."""
-        if page >= len(self._is_claim) or not self._is_claim[page]:
+        if not self.is_claim(page):
             return
         self._is_claim[page] = 0
-        slot = self._slot(url())
+        slot = self._slot(url)
         self._site_claims[site] -= 1
         self._domain_claims[self._domain(site, host)] -= 1
         if slot != NO_SLOT:
@@ -155,7 +159,7 @@ class Budgets:
 
     def _is_foreign(self, site: int, host: str, source: int) -> bool:
         """Whether a page of a site is a claim of another domain's."""
-        if source in (site, NO_SITE) or not self._bounds:
+        if source == site or source == NO_SITE or not self._bounds:
             return False
         return self._domain(site, host) != self._domains.get(source)
 
