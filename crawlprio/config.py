@@ -60,6 +60,8 @@ class CrawlConfig:
         DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
         where the crawl store goes; None: nothing is recorded.
+    max_store_bytes
+        size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
@@ -83,6 +85,7 @@ class CrawlConfig:
     store_path: Path | None
     resumes: bool
     keeps_items: bool
+    max_store_bytes: int | None
 
     @classmethod
     def from_settings(
@@ -137,6 +140,7 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
+            max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 
     def hot_queue(self) -> HotQueue | None:

@@ -102,8 +102,10 @@ class Crawl:
         """
         is_free = self.web is not None or engine.is_inspection()
         # Not from `config`: a spider asks before all settings are final.
-        mode = read_setting(self._crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
-        return PrivateAddresses("allow" if is_free else mode)
+        settings = self._crawler.settings
+        mode = read_setting(settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        granted = read_setting(settings, "CRAWLPRIO_PRIVATE_NETWORKS")
+        return PrivateAddresses("allow" if is_free else mode, granted or ())
 
     @cached_property
     def identities(self) -> Identities:

@@ -6,6 +6,7 @@ from crawlprio.setting_table.kinds import (
     Anything,
     Choice,
     Extensions,
+    Networks,
     Number,
     Options,
     Section,
@@ -55,6 +56,13 @@ POLITENESS = Section(
             True,
             "Fetch nothing that the robots.txt of a site forbids.",
             guest=False,
+        ),
+        Setting(
+            "CRAWLPRIO_ROBOTS_UNREACHABLE",
+            Choice(words=("allow", "forbid")),
+            "forbid",
+            "What a site allows whose robots.txt is answered with a status of 5xx, or not at all.",
+            guest="allow",
         ),
         Setting(
             "DOWNLOAD_DELAY",
@@ -188,8 +196,14 @@ BOUNDS = Section(
             "CRAWLPRIO_PRIVATE_ADDRESSES",
             Choice(words=("allow", "refuse", "seeds")),
             "seeds",
-            "Which private addresses and local names may be fetched from: those where the seeds "
+            "Which private addresses and local names a page may lead to: those where the seeds "
             "are, all of them (allow), or none (refuse).",
+        ),
+        Setting(
+            "CRAWLPRIO_PRIVATE_NETWORKS",
+            Networks(none="no others"),
+            None,
+            "Networks, addresses and local names that pages may lead to besides.",
         ),
     ),
 )
