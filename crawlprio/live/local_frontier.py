@@ -302,7 +302,7 @@ class LocalFrontier:
                 self._replay_entries(range(n_before, n_known))
             n_known = n_pages
             if visit.page != NO_PAGE:
-                recorder.figures.count(visit)
+                recorder.count(visit)
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)
         self._replay_entries(range(n_known, len(recorder.pages)))

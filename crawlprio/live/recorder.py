@@ -14,6 +14,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import (
     SiteState,
     Store,
@@ -52,6 +53,8 @@ class Recorder:
         whether the budget by pattern of URLs holds; not in a web that is wholly known.
     refused
         is called with the reason when a budget has no room for a page.
+    covered
+        is called after each visit from which on CRAWLPRIO_STOP_AT_COVERAGE is reached.
 
     Attributes
     ----------
@@ -63,6 +66,8 @@ class Recorder:
         whether this crawl continues one that the store held already.
     figures
         what was fetched so far.
+    coverage
+        the share of all importance that is fetched, at least; None if it is not asked for.
     seeds
         the pages that the crawl started from, in order.
     previous_end
@@ -77,15 +82,18 @@ class Recorder:
         *,
         bounds_patterns: bool = True,
         refused: Callable[[str], object] = lambda reason: None,
+        covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
         self._identities = identities
         self._refused = refused
+        self._covered = covered
         self.store = self._existing_store()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
+        self.coverage = None if config.stop_at_coverage is None else Coverage()
         self.seeds: dict[int, None] = {}
         self._budgets = Budgets(
             registered_domain,
@@ -220,12 +228,22 @@ class Recorder:
             self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
             if commits:
                 self.commit()
+        self.count(visit)
+        if self.coverage is not None and self.coverage.bound >= (self._config.stop_at_coverage or 1):
+            self._covered()
+
+    def count(self, visit: Visit) -> None:
+        """Count a visit in the figures of the crawl; it was recorded already."""
         self.figures.count(visit)
+        if self.coverage is not None:
+            self.coverage.observe(visit.page, visit.targets)
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return those that were none before, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
+        if self.coverage is not None:
+            self.coverage.add_seeds(new)
         if self.store is not None:
             self.store.record_pages(self.pages, new, self._take_unsaved())
         return new
@@ -297,6 +315,8 @@ class Recorder:
         """Count the pages of the resumed crawl in the budgets; its seeds are those of this one."""
         assert self.store is not None
         self.seeds = dict.fromkeys(self.store.seeds())
+        if self.coverage is not None:
+            self.coverage.add_seeds(list(self.seeds))
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(
             (site, host(site), url) for site, url in zip(sites, self.store.page_urls(), strict=True)

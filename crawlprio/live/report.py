@@ -154,6 +154,9 @@ class CrawlReport:
             "links": counts.n_links,
             "pages per second": round(_per_second(counts, elapsed), 1),
         }
+        if crawl.recorder.coverage is not None:
+            crawl.recorder.coverage.settle()
+            figures["coverage at least"] = round(crawl.recorder.coverage.bound, 4)
         if crawl.recorder.resumes:
             figures["pages fetched in earlier runs"] = counts.n_before
         queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None
