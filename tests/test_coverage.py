@@ -69,12 +69,66 @@ def test_a_page_fetched_again_counts_once() -> None:
 
 def test_a_long_crawl_stays_close_to_what_is_certain() -> None:
     web = DemoWeb(n_pages=2000, n_sites=20, seed=3)
-    graph = web.graph
     coverage = Coverage()
     coverage.add_seeds([0])
-    for page in range(graph.n_pages):
-        coverage.observe(page, graph.targets(page))
+    for page in range(len(web.indptr) - 1):
+        coverage.observe(page, web.indices[web.indptr[page] : web.indptr[page + 1]])
     before = coverage.bound
     coverage.settle()
     assert before <= coverage.bound
     assert before == pytest.approx(coverage.bound, abs=0.02)
+
+
+def links_of(web: DemoWeb) -> dict[int, list[int]]:
+    """The link graph of a demo web, a row for each page."""
+    rows = np.split(web.indices, web.indptr[1:-1])
+    return {page: row.tolist() for page, row in enumerate(rows)}
+
+
+def fetched_pages(store: Path, web: DemoWeb) -> list[int]:
+    """The pages of a demo web that a crawl fetched."""
+    page_of = {web.url(page): page for page in range(len(web.indptr) - 1)}
+    with Store.open(store) as opened:
+        visits = list(opened.visits())
+        urls = opened.stored_pages().urls([visit.page for visit in visits if visit.page >= 0])
+    return [page_of[url] for url in dict.fromkeys(urls) if url in page_of]
+
+
+def test_a_crawl_stops_once_enough_is_covered_and_what_it_says_holds(tmp_path: Path) -> None:
+    settings = {**ONE_AT_A_TIME, "ORDERING": "rankmass", "CRAWLPRIO_STOP_AT_COVERAGE": 0.3}
+    crawl = crawl_demo_web(tmp_path, settings)
+    assert crawl.exit_status == 0
+    assert "coverage_reached" in crawl.stdout
+    web = DemoWeb(n_pages=300, n_sites=8, seed=1)
+    fetched = fetched_pages(crawl.store, web)
+    links, seeds = links_of(web), web.seeds.tolist()
+    assert least_coverage(links, fetched, seeds) >= 0.3
+    # One page less, and it would not have stopped.
+    assert least_coverage(links, fetched[:-1], seeds) < 0.33
+    assert sum(trusted_pagerank(links, seeds)[page] for page in fetched) >= 0.3
+
+
+def test_coverage_goes_on_where_the_crawl_does(tmp_path: Path) -> None:
+    settings = {
+        **ONE_AT_A_TIME,
+        "ORDERING": "rankmass",
+        "CRAWLPRIO_STOP_AT_COVERAGE": 0.3,
+    }
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    at_once = crawl_demo_web(whole, settings)
+    resumed = {**settings, "JOBDIR": "job"}
+    crawl_demo_web(parts, {**resumed, "CLOSESPIDER_PAGECOUNT": 10})
+    last = crawl_demo_web(parts, resumed)
+    assert "coverage_reached" in last.stdout
+    web = DemoWeb(n_pages=300, n_sites=8, seed=1)
+    assert fetched_pages(parts / "job" / "crawl.sqlite", web) == fetched_pages(at_once.store, web)
+
+
+@pytest.mark.parametrize("share", [0, 1.5, -1, "most"])
+def test_a_share_that_is_none_is_refused(tmp_path: Path, share: object) -> None:
+    crawl = crawl_demo_web(tmp_path, {"CRAWLPRIO_STOP_AT_COVERAGE": share})
+    assert crawl.exit_status == 1
+    assert "CRAWLPRIO_STOP_AT_COVERAGE is" in crawl.stderr
+    assert "a number above 0 and at most 1" in crawl.stderr
