@@ -273,6 +273,8 @@ class Crawl:
         if self.failure is not None:
             self._tell()
             raise engine.refusal()
+        if self.recorder.is_covered:
+            self._stop_covered()
 
     @property
     def reads_visits(self) -> bool:

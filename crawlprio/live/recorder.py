@@ -259,8 +259,14 @@ class Recorder:
             if commits:
                 self.commit()
         self.count(visit)
-        if self.coverage is not None and self.coverage.bound >= (self._config.stop_at_coverage or 1):
+        if self.is_covered:
             self._covered()
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether as much of all importance is fetched as CRAWLPRIO_STOP_AT_COVERAGE asks for."""
+        share = self._config.stop_at_coverage
+        return share is not None and self.coverage is not None and self.coverage.bound >= share
 
     def count(self, visit: Visit) -> None:
         """Count a visit in the figures of the crawl; it was recorded already."""

@@ -38,7 +38,9 @@ links; the one that was looked at last."""
 
 
 @njit(cache=True)
-def receive(row_of: PageIds, ends: Longs, mass: Floats, totals: Totals, page: int, x: float) -> None:
+def receive(
+    row_of: PageIds, ends: Longs, mass: Floats, totals: Totals, page: int, x: float
+) -> None:
     """Give a page mass."""
     mass[page] += x
     row = row_of[page]
