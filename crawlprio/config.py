@@ -54,6 +54,9 @@ class CrawlConfig:
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
     max_waiting
         pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
+    stop_at_coverage
+        the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
+        is not computed.
     private_addresses
         "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
@@ -80,6 +83,7 @@ class CrawlConfig:
     max_pages_per_domain: int | None
     max_pages_per_pattern: int | None
     max_waiting: int | None
+    stop_at_coverage: float | None
     private_addresses: str
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
@@ -133,6 +137,7 @@ class CrawlConfig:
             max_pages_per_domain=values["CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
             max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
             max_waiting=values["CRAWLPRIO_MAX_WAITING"],
+            stop_at_coverage=values["CRAWLPRIO_STOP_AT_COVERAGE"],
             private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(

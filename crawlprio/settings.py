@@ -95,6 +95,10 @@ CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 
+# Stop once the pages fetched are known to have at least this share of all importance, as of a
+# surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it. None: no computation.
+CRAWLPRIO_STOP_AT_COVERAGE = None
+
 # Which private addresses and local names a page may lead to: those where the seeds are, all of them
 # (allow), or none (refuse).
 CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"
