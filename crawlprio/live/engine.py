@@ -184,9 +184,9 @@ def refusal() -> CloseSpider:
     return CloseSpider("crawlprio_refused")
 
 
-def close_spider(crawler: Crawler) -> None:
-    """Close the spider of a crawl that cannot go on."""
-    deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))
+def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
+    """Close the spider once what is being fetched has been, for a reason that Scrapy reports."""
+    deferred_from_coro(crawler.engine.close_spider_async(reason=reason))
 
 
 def exit_with_error(crawler: Crawler) -> None:
@@ -198,7 +198,10 @@ def exit_with_error(crawler: Crawler) -> None:
     def forget_spider() -> None:
         crawler.spider = None
 
-    crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+    for signal in (signals.spider_closed, signals.engine_stopped):
+        crawler.signals.connect(forget_spider, signal=signal, weak=False)
+    if crawler.engine._slot is not None and crawler.engine._slot.closing is not None:
+        call_later(0, forget_spider)
 
 
 def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:

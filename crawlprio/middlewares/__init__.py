@@ -1,13 +1,11 @@
-"""Middlewares for Scrapy: one reads visits off responses, one keeps the delays, one refuses."""
+"""Middlewares for Scrapy: visits read off responses, delays, robots.txt, refusals."""
 
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
 from crawlprio.middlewares.referer import RedirectReferer
-from crawlprio.middlewares.refusals import (
-    BoundedCompression,
-    BoundedRobotParser,
-    RefusalMiddleware,
-)
+from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
+from crawlprio.middlewares.robot_rules import BoundedRobotParser
+from crawlprio.middlewares.robots import RobotsMiddleware
 
 __all__ = [
     "BoundedCompression",
@@ -16,4 +14,5 @@ __all__ = [
     "PolitenessMiddleware",
     "RedirectReferer",
     "RefusalMiddleware",
+    "RobotsMiddleware",
 ]
