@@ -393,16 +393,3 @@ class TestRenaming:
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
         assert os.listdir(path.parent) == ["crawl.1.sqlite"]
         assert query(path.with_name("crawl.1.sqlite"), "SELECT page FROM visits") == [(0,), (1,)]
-
-
-def test_a_reader_without_the_right_to_write_leaves_no_file_behind(tmp_path: Path) -> None:
-    """As `sqlite3 -readonly` does it, and once more after the store was written again."""
-    path = tmp_path / "crawl.sqlite"
-    make_store(path)
-    for n_visits in (1, 2):
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-            assert db.execute("SELECT count(*) FROM visits").fetchone() == (n_visits,)
-        assert [file.name for file in tmp_path.iterdir()] == ["crawl.sqlite"]
-        with Store.open(path) as store:
-            store.record(visit(0), store.load_pages())
-            assert (tmp_path / "crawl.sqlite-wal").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -161,7 +160,6 @@ class Store(StoreReader):
             if self._checkpoints is not None:
                 self._checkpoints.stop()
                 self._checkpoints.move_all()
-                self._leave_log()
             self._db.close()
             if self._lock is not None:
                 self._lock.release()
@@ -344,23 +342,12 @@ class Store(StoreReader):
         self._db.lift()
         return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
 
-    def _leave_log(self) -> None:
-        """Let the file go without a write-ahead log, unless somebody reads it.
-
-        A program that may not write would else leave an empty log and its index behind.
-        """
-        with contextlib.suppress(sqlite3.Error):
-            self._db.execute("PRAGMA busy_timeout = 0")
-            self._db.execute("PRAGMA journal_mode = DELETE")
-
     def _put_meta(self, key: str, value: str) -> None:
         """Insert or replace one row of `meta`, inside a transaction."""
         self._cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
     def _start_writing(self) -> Store:
         """Set what SQLite keeps per connection, and say which process writes."""
-        with sentences(self.path):
-            self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA temp_store = MEMORY")
         self._checkpoints = Checkpoints(self.path, self._db)
