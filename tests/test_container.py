@@ -100,20 +100,3 @@ def test_a_crawl_and_a_simulation_need_no_folder_but_their_own(container: Contai
     assert simulated.returncode == 0, simulated.stderr
     assert "Traceback" not in simulated.stderr
     assert "opic" in simulated.stdout
-    scored = container.crawlprio("score", "crawl.sqlite")
-    assert scored.returncode == 0, scored.stderr
-
-
-def test_nothing_can_be_written_but_the_working_folder(container: Container) -> None:
-    """Not even a temporary folder: each run compiles what it needs, and says so."""
-    (container.folder / "tmp").chmod(0o555)
-    simulated = container.run(
-        "-c",
-        "import tempfile; tempfile.tempdir = '/nonexistent';"
-        "import sys; sys.argv = ['crawlprio', 'simulate', 'links.txt', '--ordering', 'opic'];"
-        "open('links.txt', 'w').write('0 1\\n1 2\\n');"
-        "from crawlprio.commands.cli import main; main()",
-    )
-    assert simulated.returncode == 0, simulated.stderr
-    assert "Compiled code can be kept nowhere" in simulated.stderr
-    assert "Traceback" not in simulated.stderr
