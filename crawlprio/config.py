@@ -52,6 +52,8 @@ class CrawlConfig:
     max_pages_per_site, max_pages_per_domain, max_pages_per_pattern
         pages of a site, of a registered domain, and of one pattern of URLs that are ever fetched
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
+    max_sites
+        sites that are ever known (CRAWLPRIO_MAX_SITES); None: no limit.
     max_waiting
         pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
     private_addresses
@@ -83,6 +85,7 @@ class CrawlConfig:
     store_path: Path | None
     resumes: bool
     max_store_bytes: int | None = None
+    max_sites: int | None = None
 
     @classmethod
     def from_settings(
@@ -136,6 +139,7 @@ class CrawlConfig:
                 _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
             ),
             resumes=values["JOBDIR"] is not None,
+            max_sites=values["CRAWLPRIO_MAX_SITES"],
             max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 

@@ -159,7 +159,7 @@ class Budgets:
 
     def _is_foreign(self, site: int, host: str, source: int) -> bool:
         """Whether a page of a site is a claim of another domain's."""
-        if source == site or source == NO_SITE or not self._bounds:
+        if source in (site, NO_SITE) or not self._bounds:
             return False
         return self._domain(site, host) != self._domains.get(source)
 
