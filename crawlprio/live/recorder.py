@@ -28,7 +28,6 @@ from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
-
 MAX_NEW_SITES = 1_000
 """Sites that one page may add to those known."""
 
