@@ -42,7 +42,7 @@ def honest_page(site: int, number: int, n_pages: int) -> Made:
         return Made(b"", 404)
     mixed = (site * 1_000_003 + number * 7_919) * 2_654_435_761 % 2**32
     urls = [f"/{child}" for child in range(4 * number + 1, 4 * number + 5) if child < n_pages]
-    urls += ["/", f"/{mixed % n_pages}"]
+    urls += ["/", f"/{mixed % n_pages or ''}"]
     urls += [f"http://honest{(site + step) % N_HONEST}.example/" for step in (1, 7, mixed % 97)]
     if mixed % 3 == 0:
         urls.append(f"http://hostile{mixed // 3 % N_HOSTILE}.example/")
@@ -67,9 +67,8 @@ def to_itself(host: str, path: str, victim: str) -> Made:
 
 def junk(host: str, path: str, victim: str) -> Made:
     """Thousands of links to pages that an honest site does not have."""
-    return Made(
-        links([f"http://{victim}/junk{hash(path) % 997}-{n}" for n in range(9_999)] + ["/a"])
-    )
+    tag = zlib.crc32(path.encode()) % 997
+    return Made(links([f"http://{victim}/junk{tag}-{n}" for n in range(9_999)] + [f"/{tag}"]))
 
 
 def long_base(host: str, path: str, victim: str) -> Made:
@@ -218,9 +217,9 @@ class HostileWeb:
             return Made(b"", 404)
         site = int(digits)
         if path == "/robots.txt":
-            return (
-                Made(_many_rules()) if site % 5 == 0 else Made(b"", 500 if site % 7 == 0 else 404)
-            )
+            if site % 5 == 0:
+                return Made(_many_rules())
+            return Made(b"", 500 if site % 7 == 0 else 404)
         return TRICKS[site % len(TRICKS)](host, path, f"honest{site % N_HONEST}.example")
 
     async def close(self) -> None:

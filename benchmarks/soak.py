@@ -111,7 +111,7 @@ def in_child(n_fetches: int, n_pages: int, *, is_quiet: bool) -> dict[str, Any]:
             cwd=folder,
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path[1:2], *_path()]),
+                "PYTHONPATH": os.pathsep.join([str(FOLDER), *_path()]),
             },
             capture_output=True,
             text=True,
