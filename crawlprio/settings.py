@@ -99,6 +99,10 @@ CRAWLPRIO_MAX_SITES = 1_000_000
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 
+# Stop once the pages fetched are known to have at least this share of all importance, as of a
+# surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it. None: no computation.
+CRAWLPRIO_STOP_AT_COVERAGE = None
+
 # Which private addresses and local names a page may lead to: those where the seeds are, all of them
 # (allow), or none (refuse).
 CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"
@@ -148,6 +152,10 @@ CRAWLPRIO_STRIP_SESSIONS = True
 
 # The crawl store, inside JOBDIR where that is set. None: no store.
 CRAWLPRIO_STORE = "crawl.sqlite"
+
+# Keep the items of a spider in the crawl store, each with the visit of its page, so that a crawl
+# that is killed and resumed has every item once.
+CRAWLPRIO_ITEMS = False
 
 # The size of the store at which the crawl closes as on a full disk; it resumes with a larger one.
 # In bytes. None: no limit.

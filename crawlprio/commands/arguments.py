@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawlprio.commands import program
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(
-            f"scrapy {command} has no option {unknown[0]}; see scrapy {command} --help."
+            f"{program()} {command} has no option {unknown[0]}; see {program()} {command} --help."
         )
     if len(args) != 1:
         given = f"{len(args)} arguments" if args else "none"
         raise ConfigError(
-            f"scrapy {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
+            f"{program()} {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
         )
     return args[0]
 

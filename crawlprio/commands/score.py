@@ -82,7 +82,7 @@ class Command(OneLineCommand):
         group.add_argument(
             "--order",
             metavar="FILE",
-            help="judge this order: page ids, one a line, as scrapy simulate --order writes them",
+            help="judge this order: page ids, one a line, as simulate --order writes them",
         )
         FigureOptions.add_to(group)
         group.add_argument(

@@ -236,7 +236,9 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        self._recorder.record(evidence, ended.number, commits=self._call_soon is None)
+        self._recorder.record(
+            evidence, ended.number, items=visit.items, commits=self._call_soon is None
+        )
         if self._call_soon is not None and not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)

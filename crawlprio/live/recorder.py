@@ -14,6 +14,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import (
     SiteState,
     Store,
@@ -55,6 +56,8 @@ class Recorder:
         whether the budget by pattern of URLs holds; not in a web that is wholly known.
     refused
         is called with the reason when a budget has no room for a page.
+    covered
+        is called after each visit from which on CRAWLPRIO_STOP_AT_COVERAGE is reached.
 
     Attributes
     ----------
@@ -66,8 +69,13 @@ class Recorder:
         whether this crawl continues one that the store held already.
     figures
         what was fetched so far.
+    coverage
+        the share of all importance that is fetched, at least; None if it is not asked for.
     seeds
         the pages that the crawl started from, in order.
+    remark
+        what there is to tell of the store, in one sentence: a job resumed, a file renamed; empty if
+        nothing.
     previous_end
         Unix time at which the last run ended in good order; None if there was none, or it was
         killed.
@@ -80,15 +88,18 @@ class Recorder:
         *,
         bounds_patterns: bool = True,
         refused: Callable[[str], object] = lambda reason: None,
+        covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
         self._identities = identities
         self._refused = refused
+        self._covered = covered
         self.store = self._existing_store()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
+        self.coverage = None if config.stop_at_coverage is None else Coverage()
         self.seeds: dict[int, None] = {}
         self._budgets = Budgets(
             registered_domain,
@@ -99,6 +110,7 @@ class Recorder:
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
+        self.remark = ""
         self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
@@ -251,28 +263,58 @@ class Recorder:
             error=told.error,
         )
 
-    def record(self, visit: Visit, ended: int | None = None, *, commits: bool = True) -> None:
+    def record(
+        self,
+        visit: Visit,
+        ended: int | None = None,
+        *,
+        items: Sequence[str] = (),
+        commits: bool = True,
+    ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
 
         Parameters
         ----------
         ended
             number of the saved request that the visit is the end of.
+        items
+            what was scraped from the page, each as JSON.
         """
         if self.store is not None:
-            self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
+            requests = self._take_unsaved()
+            self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
         page = visit.page
         if self._budgets.is_claim(page) and 200 <= visit.status < 300:
             site = int(self.pages.sites[page])
             self._budgets.fetched(page, site, self.pages.host(site), self.pages.url(page))
+        self._count(visit)
+        if self.is_covered:
+            self._covered()
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether as much of all importance is fetched as CRAWLPRIO_STOP_AT_COVERAGE asks for."""
+        share = self._config.stop_at_coverage
+        return share is not None and self.coverage is not None and self.coverage.bound >= share
+
+    def _count(self, visit: Visit) -> None:
         self.figures.count(visit)
+        if self.coverage is not None:
+            self.coverage.observe(visit.page, visit.targets)
+
+    def keep_item(self, item: str) -> None:
+        """Record an item that belongs to no page, at once."""
+        if self.store is not None:
+            self.store.keep_items([(NO_PAGE, item)])
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return those that were none before, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
+        if self.coverage is not None:
+            self.coverage.add_seeds(new)
         if self.store is not None:
             self.store.record_pages(self.pages, new, self._take_unsaved())
         return new
@@ -347,6 +389,8 @@ class Recorder:
         """Take the seeds of the resumed crawl for those of this one."""
         assert self.store is not None
         self.seeds = dict.fromkeys(self.store.seeds())
+        if self.coverage is not None:
+            self.coverage.add_seeds(list(self.seeds))
 
     def replay(self, visit: Visit, first_new: int) -> None:
         """Take in a visit of the resumed crawl; pages from `first_new` on are new in it."""
@@ -361,7 +405,7 @@ class Recorder:
             self._budgets.replay(source, host(source), rows)
         if 200 <= visit.status < 300:
             self._budgets.replay_fetched(visit.page)
-        self.figures.count(visit)
+        self._count(visit)
 
     def restore_counts(self) -> None:
         """Count the pages of the resumed crawl in the budgets, once all its visits are replayed."""
@@ -398,7 +442,11 @@ class Recorder:
             make_private_folder(path.parent)
             return Store.create(path)
         try:
-            keep_existing(path)
+            kept = keep_existing(path)
         except StoreInUse:
-            return Store.create_numbered(path)
+            store = Store.create_numbered(path)
+            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
+            return store
+        if kept is not None:
+            self.remark = f"{path} was there; it is kept as {kept}."
         return Store.create(path)

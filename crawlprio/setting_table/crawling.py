@@ -11,6 +11,7 @@ from crawlprio.setting_table.kinds import (
     Options,
     Section,
     Setting,
+    Share,
     Switch,
     Whole,
 )
@@ -200,6 +201,13 @@ BOUNDS = Section(
             None,
             "Pages that may wait, give or take a tenth; the least promising beyond are dropped.",
             "pages",
+        ),
+        Setting(
+            "CRAWLPRIO_STOP_AT_COVERAGE",
+            Share(none="no computation"),
+            None,
+            "Stop once the pages fetched are known to have at least this share of all importance, "
+            "as of a surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it.",
         ),
         Setting(
             "CRAWLPRIO_PRIVATE_ADDRESSES",

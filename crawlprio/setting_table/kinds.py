@@ -92,6 +92,21 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
+class Share(Kind):
+    """A share of a whole that is not nothing, as float."""
+
+    @property
+    def bounds(self) -> str:
+        return "a number above 0 and at most 1"
+
+    def convert(self, value: Any) -> float:
+        number = float(value)
+        if not 0 < number <= 1:
+            raise NotAllowedError
+        return number
+
+
+@dataclass(frozen=True)
 class Whole(Kind):
     """A whole number within bounds, as int."""
 
