@@ -29,8 +29,7 @@ from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
-MAX_NEW_SITES = 1_000
-"""Sites that one page may add to those known."""
+MAX_NEW_SITES = 1_000  # that one page may add to those known
 
 
 class SavedRequest(NamedTuple):
@@ -397,8 +396,7 @@ class Recorder:
         if visit.page == NO_PAGE:
             return
         pages = self.pages
-        sites, host = pages.sites, pages.host
-        source = int(sites[visit.page])
+        sites, host, source = pages.sites, pages.host, int(pages.sites[visit.page])
         new = visit.targets[visit.targets >= first_new].tolist()
         if new:
             rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
