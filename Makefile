@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench kills spiders upstream upstream-tests reproduce scale clean
+.PHONY: demo test lint bench kills spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s ORDERING=opic -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -25,6 +25,10 @@ bench: .venv/dev
 # A hundred kills of real crawls, for some six minutes.
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
+
+# A web a third of which is hostile, 200,000 fetches, for some twenty minutes.
+soak: .venv/dev
+	$(BIN)/python benchmarks/soak.py
 
 # A thousand random spiders, 50 of them killed, each against Scrapy alone, for about an hour.
 spiders: .venv/dev

@@ -52,6 +52,8 @@ class CrawlConfig:
     max_pages_per_site, max_pages_per_domain, max_pages_per_pattern
         pages of a site, of a registered domain, and of one pattern of URLs that are ever fetched
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
+    max_sites
+        sites that are ever known (CRAWLPRIO_MAX_SITES); None: no limit.
     max_waiting
         pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
     stop_at_coverage
@@ -90,6 +92,7 @@ class CrawlConfig:
     resumes: bool
     keeps_items: bool
     max_store_bytes: int | None
+    max_sites: int | None
 
     @classmethod
     def from_settings(
@@ -151,6 +154,7 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
+            max_sites=values["CRAWLPRIO_MAX_SITES"],
             max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 

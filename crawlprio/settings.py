@@ -92,6 +92,10 @@ CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000
 # None: no limit.
 CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 
+# Sites that links may add to those known, each of which takes half a kilobyte; of one page 1,000 at
+# most. None: no limit.
+CRAWLPRIO_MAX_SITES = 1_000_000
+
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 

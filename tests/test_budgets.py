@@ -159,3 +159,13 @@ def test_claims_last_over_a_restart(tmp_path: Path) -> None:
             urls = list(store.page_urls())
             counts.append(sum("/junk/" in url for url in urls))
     assert counts == [10, 10]
+
+
+@pytest.mark.parametrize(("most", "known"), [(1_000_000, 1_001), (50, 50), (None, 3_001)])
+def test_one_page_adds_so_many_sites_and_all_together_so_many(most: int | None, known: int) -> None:
+    """10,000 invented hosts a page took half a kilobyte each, for ever."""
+    hosts = [f"http://h{n}.test/" for n in range(3_000)]
+    with Site({}, lambda host, path: page(*hosts) if host == "a.test" else None) as site:
+        run = crawl(site, {"CRAWLPRIO_MAX_SITES": most, "CLOSESPIDER_PAGECOUNT": 2}, follow="web")
+    assert run.stats["crawlprio/sites_known"] == known
+    assert refused(run).get("refused/sites", 0) == 3_001 - known

@@ -78,7 +78,7 @@ BYTES = st.one_of(
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 def test_any_bytes_will_do(target: Callable[[bytes], None]) -> None:
-    n_examples = 100 if target.__name__ in ("store", "schema", "row") else 300
+    n_examples = 100 if target.__name__ in ("store", "schema", "row", "graph") else 300
 
     @settings(max_examples=n_examples, deadline=None, derandomize=True, database=None)
     @given(BYTES)
@@ -89,6 +89,15 @@ def test_any_bytes_will_do(target: Callable[[bytes], None]) -> None:
         target(data)
 
     holds()
+
+
+CORPUS = sorted(path for path in (FUZZ / "corpus").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=[f"{path.parent.name}-{path.name}" for path in CORPUS])
+def test_what_was_found_before_holds(path: Path) -> None:
+    """Cases of each finding, from which the fuzzer by hand goes on too."""
+    TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("seed", [0, 1])

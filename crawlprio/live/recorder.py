@@ -29,6 +29,8 @@ from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
+MAX_NEW_SITES = 1_000  # that one page may add to those known
+
 
 class SavedRequest(NamedTuple):
     """A request that waits, as the store has it: its number there, its page, and its JSON."""
@@ -164,6 +166,8 @@ class Recorder:
         take, add = self._budgets.take, pages.add
         source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
         added: dict[str, int] = {}
+        n_new_sites = 0 if source_site != NO_SITE else -len(urls)
+        most_sites = self._config.max_sites
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE:
                 continue
@@ -173,6 +177,11 @@ class Recorder:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
+                if most_sites is not None and not pages.knows_host(host):
+                    n_new_sites += 1
+                    if n_new_sites > MAX_NEW_SITES or pages.n_sites >= most_sites:
+                        self._refused("sites")
+                        continue
                 site = site_of(host)
                 refusal = take(site, host, url, len(pages), source_site)
                 if refusal:
@@ -387,8 +396,7 @@ class Recorder:
         if visit.page == NO_PAGE:
             return
         pages = self.pages
-        sites, host = pages.sites, pages.host
-        source = int(sites[visit.page])
+        sites, host, source = pages.sites, pages.host, int(pages.sites[visit.page])
         new = visit.targets[visit.targets >= first_new].tolist()
         if new:
             rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)

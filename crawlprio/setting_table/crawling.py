@@ -187,6 +187,15 @@ BOUNDS = Section(
             guest=None,
         ),
         Setting(
+            "CRAWLPRIO_MAX_SITES",
+            Whole(1, none=_NO_LIMIT),
+            1_000_000,
+            "Sites that links may add to those known, each of which takes half a kilobyte; of one "
+            "page 1,000 at most.",
+            "sites",
+            guest=None,
+        ),
+        Setting(
             "CRAWLPRIO_MAX_WAITING",
             Whole(1, none=_NO_LIMIT),
             None,

@@ -79,6 +79,9 @@ class Budgets:
         self._domain_claims: dict[str, int] = {}
         self._pattern_claims = array("I", bytes(4 * n_slots))
         self._is_claim = bytearray()
+        self._claimable_of_site, self._claimable_of_domain, self._claimable_of_pattern = map(
+            _claimable, (per_site, per_domain, per_pattern)
+        )
         self._key = secrets.randbits(64) | 1
 
     def refuses(self, site: int, host: str, url: str, source: int = NO_SITE) -> str:
@@ -92,20 +95,30 @@ class Budgets:
         source
             the site of the page that links there; `NO_SITE`: none does.
         """
-        return self._refusal(site, host, self._slot(url), self._is_foreign(site, host, source))
+        if not self._bounds:
+            return ""
+        domain = self._domain(site, host)
+        is_claim = source not in (site, NO_SITE) and domain != self._domains.get(source)
+        return self._refusal(site, domain, self._slot(url), is_claim)
 
     def take(self, site: int, host: str, url: str, page: int, source: int = NO_SITE) -> str:
         """Count a page with its number to be if there is room; else return which budget has none.
 
         Pages are numbered from 0 on, and `source` is as in `refuses`.
         """
+        if not self._bounds:
+            return ""
         slot = self._slot(url)
-        is_claim = self._is_foreign(site, host, source)
-        refusal = self._refusal(site, host, slot, is_claim)
+        domain = self._domains.get(site) or self._domain(site, host)
+        is_claim = source != site and source >= 0 and domain != self._domains.get(source)
+        refusal = self._refusal(site, domain, slot, is_claim)
         if not refusal:
-            self._count(site, host, slot)
+            if self._per_domain is not None:
+                self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
+            if slot != NO_SLOT:
+                self._pattern_pages[slot] += 1
             if is_claim:
-                self._claim(site, host, slot, page)
+                self._claim(site, domain, slot, page)
         return refusal
 
     def add(self, site: int, host: str, url: str) -> None:
@@ -122,7 +135,7 @@ class Budgets:
             slot = self._slot(url)
             self._count(site, host, slot)
             if page < n_judged and self._is_claim[page]:
-                self._claim(site, host, slot, page)
+                self._claim(site, self._domain(site, host), slot, page)
 
     def is_claim(self, page: int) -> bool:
         """Whether a page is a claim still."""
@@ -134,8 +147,10 @@ class Budgets:
             return
         self._is_claim[page] = 0
         slot = self._slot(url)
-        self._site_claims[site] -= 1
-        self._domain_claims[self._domain(site, host)] -= 1
+        if self._per_site is not None:
+            self._site_claims[site] -= 1
+        if self._per_domain is not None:
+            self._domain_claims[self._domain(site, host)] -= 1
         if slot != NO_SLOT:
             self._pattern_claims[slot] -= 1
 
@@ -157,28 +172,21 @@ class Budgets:
         if page < len(self._is_claim):
             self._is_claim[page] = 0
 
-    def _is_foreign(self, site: int, host: str, source: int) -> bool:
-        """Whether a page of a site is a claim of another domain's."""
-        if source in (site, NO_SITE) or not self._bounds:
-            return False
-        return self._domain(site, host) != self._domains.get(source)
-
-    def _refusal(self, site: int, host: str, slot: int, is_claim: bool) -> str:
+    def _refusal(self, site: int, domain: str, slot: int, is_claim: bool) -> str:
         if self._per_site is not None:
             if self._pages_of(site) >= self._per_site:
                 return "site-budget"
-            if is_claim and self._site_claims.get(site, 0) >= _claimable(self._per_site):
+            if is_claim and self._site_claims.get(site, 0) >= self._claimable_of_site:
                 return "claim-budget"
         if self._per_domain is not None:
-            domain = self._domain(site, host)
             if self._domain_pages.get(domain, 0) >= self._per_domain:
                 return "domain-budget"
-            if is_claim and self._domain_claims.get(domain, 0) >= _claimable(self._per_domain):
+            if is_claim and self._domain_claims.get(domain, 0) >= self._claimable_of_domain:
                 return "claim-budget"
         if slot != NO_SLOT and self._per_pattern is not None:
             if self._pattern_pages[slot] >= self._per_pattern:
                 return "pattern-budget"
-            if is_claim and self._pattern_claims[slot] >= _claimable(self._per_pattern):
+            if is_claim and self._pattern_claims[slot] >= self._claimable_of_pattern:
                 return "claim-budget"
         return ""
 
@@ -190,17 +198,18 @@ class Budgets:
         if slot != NO_SLOT:
             self._pattern_pages[slot] += 1
 
-    def _claim(self, site: int, host: str, slot: int, page: int) -> None:
+    def _claim(self, site: int, domain: str, slot: int, page: int) -> None:
         self._mark(page)
-        self._site_claims[site] = self._site_claims.get(site, 0) + 1
-        domain = self._domain(site, host)
-        self._domain_claims[domain] = self._domain_claims.get(domain, 0) + 1
+        if self._per_site is not None:
+            self._site_claims[site] = self._site_claims.get(site, 0) + 1
+        if self._per_domain is not None:
+            self._domain_claims[domain] = self._domain_claims.get(domain, 0) + 1
         if slot != NO_SLOT:
             self._pattern_claims[slot] += 1
 
     def _mark(self, page: int) -> None:
         if page >= len(self._is_claim):
-            self._is_claim.extend(bytes(page + 1 - len(self._is_claim)))
+            self._is_claim.extend(bytes(page + 1 - len(self._is_claim) + 4_096))
         self._is_claim[page] = 1
 
     def _domain(self, site: int, host: str) -> str:
@@ -225,9 +234,9 @@ class Budgets:
         return (hash(pattern) * self._key & _WORD) >> (64 - _SLOT_BITS)
 
 
-def _claimable(budget: int) -> int:
+def _claimable(budget: int | None) -> int:
     """Return how many pages of a budget may be claims."""
-    return max(1, budget // CLAIMED_SHARE)
+    return 0 if budget is None else max(1, budget // CLAIMED_SHARE)
 
 
 def pattern_of(url: str) -> bytes:

@@ -7,31 +7,44 @@ does.
 from __future__ import annotations
 
 import contextlib
+import gzip
+import ipaddress
 import json
 import math
 import sqlite3
 import tempfile
+import zipfile
 import zlib
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+from urllib.parse import urldefrag
 
 import numpy as np
-from scrapy import Spider
+from protego import Protego
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.settings import Settings
+from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
+from twisted.web.client import URI
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Politeness
+from crawlprio.linkgraph import read_graph
 from crawlprio.live.identity import Identities
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
+from crawlprio.middlewares.refusals import connected_host
 from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank
 from crawlprio.store import SiteState, Store
-from crawlprio.web.addresses import PrivateAddresses, address_of, normal_host
+from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
 from crawlprio.web.scope import Scope, registered_domain
@@ -118,6 +131,90 @@ def robots(data: bytes) -> None:
         if seconds is not None and not math.isnan(seconds):
             obeyed = Politeness(max_crawl_delay=60.0).obeyed_crawl_delay(seconds)
             assert 0 <= obeyed <= 60
+
+
+def robot_rules(data: bytes) -> None:
+    """Any robots.txt says of a robot what Protego says that reads the whole of it."""
+    agent, _, body = data.partition(b"\n")
+    name = agent.decode("utf-8", "replace")
+    parser = BoundedRobotParser(body, None)
+    whole = Protego.parse(body.decode("utf-8-sig", "ignore"))
+    for path in ("/", "/x", "/a/b?c=%41", "/index.html"):
+        url = f"http://a.test{path}"
+        assert parser.allowed(url, name) == whole.can_fetch(url, name)
+    assert parser.crawl_delay(name) == whole.crawl_delay(name)
+
+
+def redirect(data: bytes) -> None:
+    """Wherever a Location leads, the host that is judged is the one that is connected to."""
+    for location in (data, b"http://10.0.0.1" + data, b"http://" + data + b"10.0.0.1/"):
+        response = Response("http://a.test/", status=302, headers={"Location": location})
+        try:
+            asked = _redirects().process_response(Request("http://a.test/"), response)
+        except (ValueError, IgnoreRequest):
+            continue
+        if not isinstance(asked, Request):
+            continue
+        judged = connected_host(asked)
+        used: Any = URI
+        try:
+            sent = used.fromBytes(to_bytes(urldefrag(asked.url)[0], encoding="ascii")).host
+        except UnicodeError:
+            continue  # the handler fails likewise
+        connected = sent.rpartition(b"@")[2].decode("latin-1")
+        if not judged:
+            continue
+        assert normal_host(judged) == normal_host(connected), (judged, connected)
+        if PrivateAddresses().allows_host(judged):
+            with contextlib.suppress(ValueError):
+                assert not is_private(ipaddress.ip_address(connected.strip("[]")))
+
+
+def graph(data: bytes) -> None:
+    """Any bytes are a graph of any kind, or refused with an error of ours.
+
+    The first byte chooses the kind; of a WebGraph the first line is the properties, `;` between.
+    """
+    if not data:
+        return
+    kinds = ("npz", "txt", "txt.gz", "csv", "jsonl", "graphml", "graph", "parquet", "npz", "txt.gz")
+    kind, body = kinds[data[0] % len(kinds)], data[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"a.{kind}"
+        if kind == "graph":
+            properties, _, body = body.partition(b"\n")
+            path.with_suffix(".properties").write_bytes(properties.replace(b";", b"\n"))
+        elif data[0] >= 128 and kind == "txt.gz":
+            body = gzip.compress(body)
+        elif data[0] >= 128 and kind == "npz":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("indptr.npy", body)
+                archive.writestr("indices.npy", body[::-1])
+            body = path.read_bytes()
+        path.write_bytes(body)
+        try:
+            found = read_graph(path, 10_000_000)
+        except CrawlprioError as error:
+            check_sentence(error)
+            return
+        if 0 < found.n_pages < 10_000:
+            assert abs(pagerank(found.indptr, found.indices).sum() - 1.0) < 1e-6
+
+
+def rows(data: bytes) -> None:
+    """Any numbers are rows of a graph, or refused with an error of ours."""
+    numbers = np.frombuffer(data[: len(data) // 8 * 8], dtype=">i8").astype(np.int64)
+    small = np.frombuffer(data, dtype=np.int8).astype(np.int64)
+    for values in (numbers, small):
+        for cut in (1, len(values) // 2, max(len(values) - 1, 0)):
+            for solve in (
+                lambda a, b: pagerank(a, b),
+                lambda a, b: partial_pagerank(a, a[::-1], b),
+            ):
+                try:
+                    solve(values[:cut], values[cut:])
+                except CrawlprioError as error:
+                    check_sentence(error)
 
 
 def store(data: bytes) -> None:
@@ -235,8 +332,18 @@ def request(data: bytes) -> None:
 
 TARGETS = {
     function.__name__: function
-    for function in (page, url, headers, robots, store, schema, row, request)
+    for function in (
+        *(page, url, headers, robots, robot_rules, redirect, graph, rows),
+        *(store, schema, row, request),
+    )
 }
+
+
+@cache
+def _redirects() -> RedirectMiddleware:
+    redirects = RedirectMiddleware(Settings())
+    redirects.crawler = cast("Crawler", SimpleNamespace(spider=None))
+    return redirects
 
 
 @cache
