@@ -25,7 +25,7 @@ from najork_crawls import (
 )
 from report import Report
 from verdicts import RULE, Case, GeneratorErrors
-from webs import Web, country, uci
+from webs import Web, country, hollins, uci
 
 from crawlprio.evaluation.figures import Panel
 
@@ -72,7 +72,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     claims.on_quality()
     claims.on_top_pages()
     claims.on_overlap()
-    najork_beside.add(report, webs, watched, errors)
+    najork_beside.add(report, webs, [webs[1], hollins(shared)], watched, errors)
     report.write()
 
 

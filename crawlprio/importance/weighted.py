@@ -21,7 +21,7 @@ class WeightedPageRank(Importance):
     all links alike, and `remote-pagerank`, which counts none within a site.
 
     Source: Najork & Wiener, Breadth-first search crawling yields high-quality pages, WWW10, 2001,
-    section 6, which proposes two ways to divide a page's weight, a fixed share for all its remote
+    whose last section proposes two ways to divide a page's weight, a fixed share for all its remote
     links together or a fixed ratio of one remote link to one local link, and tries neither. Pages
     without links spread their rank over all pages, as in `PageRank`.
 

@@ -42,7 +42,7 @@ def remote_pagerank(web: Web, damping: float = 0.85) -> Values:
 def weighted_pagerank(
     web: Web, times: float = 4.0, share: float | None = None, damping: float = 0.85
 ) -> Values:
-    """PageRank whose links between hosts have more weight: Najork & Wiener 2001, 6; the sum n."""
+    """PageRank whose links between hosts have more weight: Najork & Wiener 2001; the sum n."""
     site = {p: web.site.get(p, 0) for p in web.pages}
     ranks = dict.fromkeys(web.pages, 1.0)
     for _ in range(math.ceil(42 / (1 - damping))):
