@@ -49,7 +49,7 @@ WEIGHTS: dict[str, tuple[str, dict[str, float]]] = {
     "80 % to remote links": ("weighted-pagerank", {"share": 0.8}),
     "remote links alone": ("remote-pagerank", {}),
 }
-"""How the rank of a page may be divided among its links, as the paper proposes in its last section."""
+"""Ways to divide the rank of a page among its links that the last section of the paper proposes."""
 SMALL = 100_000
 """Pages up to which the ordering by PageRank is shown."""
 

@@ -48,14 +48,21 @@ class Report:
         self._lines += [text, ""]
 
     def figure(
-        self, name: str, panels: Sequence[Panel], caption: str, *, title: str = "", columns: int = 2
+        self,
+        name: str,
+        panels: Sequence[Panel],
+        caption: str,
+        *,
+        title: str = "",
+        columns: int = 2,
+        own_legends: bool = False,
     ) -> None:
         """Draw panels into `SECTION-NAME.png` and show them with a caption.
 
         The caption says what the paper's figure shows, and the choices that decide this one.
         """
         path = self.folder / f"{self.name}-{name}.png"
-        plot_panels(panels, path, title=title, columns=columns)
+        plot_panels(panels, path, title=title, columns=columns, own_legends=own_legends)
         self._lines += [f"![{caption}]({path.name})", "", f"*{caption}*", ""]
 
     def table(
