@@ -13,7 +13,8 @@ import castillo_batches
 import castillo_time
 import numpy as np
 from castillo_webs import LENGTH, NAMES, NETWORK, middle_of
-from measured import DELAY, Crawled, Start, curves_panel, polite_network, small_country
+from measured import BATCHES, DELAY, Crawled, Start, curves_panel, polite_network, small_country
+from numpy.typing import NDArray
 from paper_crawls import SAME, displaced
 from report import Report
 from verdicts import RULE, Case, GeneratorErrors, above
@@ -21,14 +22,15 @@ from webs import hollins, uci
 
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network
+from crawlprio.simulator import Network, timed_crawl
 
 ROBOTS = (1, 64, 256)
 FEW_ROBOTS = (1, 16, 64)
 """For webs of fewer than 100 sites."""
 LEAST_LEAD = 0.001
-SMALL_SHARE = 35
-"""Part of the country on which m and k are varied."""
+PAGERANK_SHARE, SMALL_SHARE = 5, 35
+"""Parts of the country on which figure 5 is drawn, whose PageRank is computed 210 times, and on
+which m and k are varied."""
 BATCHES_OF = {"N/350": 350, "N/70": 70, "N/35": 35}
 """m = 10,000, 50,000 and 100,000 of 3.5 million pages."""
 PAGES_A_CONNECTION = (1, 10, 100)
@@ -64,11 +66,13 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     web = small_country(shared, country_pages)
     start = Start(web, web.homes)
     network = polite_network(web)
+    smaller = small_country(shared, country_pages // PAGERANK_SHARE)
     recorded = [Start(w, w.homes) for w in (uci(shared), hollins(shared))]
     report.text(
         f"Crawls of a made-up country of {web.graph.n_pages:,} pages on {web.graph.n_sites:,} "
         "sites, in the proportions of the Chilean Web of April 2004 (3.5 million pages, 50,000 "
-        "sites of at most 25,000 pages), and of the recorded webs uci-ics (88 sites) and hollins "
+        f"sites of at most 25,000 pages), for figure 5 of one of {smaller.graph.n_pages:,} pages "
+        "in the same proportions, and of the recorded webs uci-ics (88 sites) and hollins "
         f"(4 sites), from all home pages. One connection to a site at a time, w = {DELAY:g} s from "
         "the end of a fetch to the next start on its site, one page a connection (k = 1) unless "
         "said otherwise. Keys are brought up to date after every page; Batch and Partial compute "
@@ -76,19 +80,16 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         "time is decided by the sizes of sites, which are the paper's, and by the drawn speeds; "
         "the generator's errors are of PageRank and do not bear on it."
     )
-    settings = _settings([start, *recorded])
+    settings = _settings([Start(smaller, smaller.homes), *recorded])
     _figure_5(report, settings, errors)
-    several = [
-        _robots(begun, next(s for s in settings if s.start is begun))
-        for begun in (start, *recorded)
-    ]
+    several = [_robots(begun) for begun in (start, *recorded)]
     _figure_6(report, several, errors)
     batches = {
-        "Length": middle_of(several[0][LENGTH][ROBOTS[-1]].order),
-        "Batch": middle_of(settings[0].crawls["batch-pagerank"].order),
+        "Length": middle_of(several[0][LENGTH][ROBOTS[-1]].order, start.n_pages),
+        "Batch": middle_of(_first_half(start, network), start.n_pages),
     }
     of_recorded = {
-        f"{kind}, uci-ics": middle_of(settings[3].crawls[name].order)
+        f"{kind}, uci-ics": middle_of(settings[3].crawls[name].order, recorded[0].n_pages)
         for kind, name in (("Length", LENGTH), ("Batch", "batch-pagerank"))
     }
     castillo_time.whole_crawls(report, start, several[0])
@@ -188,17 +189,21 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
     report.write()
 
 
-def _robots(start: Start, alone: Setting) -> dict[str, dict[int, Crawled]]:
+def _robots(start: Start) -> dict[str, dict[int, Crawled]]:
     """Crawl under the three strategies of figure 6 with one robot and with more."""
     network = polite_network(start.web)
     robots = ROBOTS if start.web.graph.n_sites >= 100 else FEW_ROBOTS
     return {
-        name: {
-            r: alone.crawls[name] if r == 1 else start.crawl(name, replace(network, robots=r))
-            for r in robots
-        }
+        name: {r: start.crawl(name, replace(network, robots=r)) for r in robots}
         for name in (LENGTH, "breadth-first", "omniscient")
     }
+
+
+def _first_half(start: Start, network: Network) -> NDArray[np.int32]:
+    """The first half of a crawl under Batch, and a batch beyond."""
+    budget = start.n_pages // 2 + start.n_pages // BATCHES
+    ordering = start.ordering("batch-pagerank")
+    return timed_crawl(start.web.graph, start.seeds, ordering, network, budget=budget).order
 
 
 def _figure_6(
