@@ -289,6 +289,7 @@ def _figures_10_and_11(
         "had half of the pages and 80 % of the PageRank after day 2, 80 % and over 95 % after "
         "day 4, and a mean that fell steeply after very few days.",
         title="Castillo et al. 2004, figures 10 and 11",
+        own_legends=True,
         columns=2,
     )  # fmt: skip
     report.table(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Panel", "Series", "distribution_panel", "mean_and_spread", "plot_lines", "plot_panels"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
-LEGEND_WIDTH, LEGEND_LETTER = 0.8, 0.085
+LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
 TITLE_LETTERS = 8.0
 """Letters an inch, at the size of the figure's title."""
 SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
@@ -97,7 +97,7 @@ def plot_panels(
     columns
         Panels in a row, >= 1.
     own_legends
-        Give each panel a legend of its own, inside it: for panels whose names are others. Default:
+        Give each panel a legend of its own, below it: for panels whose names are others. Default:
         one legend beside all.
 
     Raises
@@ -129,7 +129,10 @@ def plot_panels(
         title = fill(title, int(PANEL_WIDTH * n_columns * TITLE_LETTERS))
         width = PANEL_WIDTH * n_columns
         width += 0.0 if own_legends else LEGEND_WIDTH + LEGEND_LETTER * longest
-        height = PANEL_HEIGHT * n_rows + (0.3 * (title.count("\n") + 1) if title else 0.0)
+        most = max(len(one) + len(two) for one, two in zip(drawn, references, strict=True))
+        legend_rows = most if own_legends else 0
+        height = (PANEL_HEIGHT + LEGEND_ROW * legend_rows) * n_rows
+        height += 0.3 * (title.count("\n") + 1) if title else 0.0
     with new_figure(width, height) as figure:
         handles: dict[str, Any] = {}
         thin_handles: dict[str, Any] = {}
@@ -148,7 +151,8 @@ def plot_panels(
                 handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
             dress_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
             if own_legends:
-                _add_legend(axes, handles, thin_handles, fontsize=9, loc="best")
+                below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
+                _add_legend(axes, handles, thin_handles, fontsize=9, **below)
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
         if single:
