@@ -50,7 +50,9 @@ def add(report: Report, shared: Path, web: Web) -> None:
         "the pages with the highest importance is hot (equals in). Importance by row: IB, IR, "
         "IF, IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
         "divided by its mean. 'combined' orders by the sum of the location's points and the "
-        "backlinks seen.",
+        "backlinks seen. Backlinks are spread so much wider than points for location that "
+        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the hot pages by "
+        "the sum are hot by backlinks alone.",
     )  # fmt: skip
     for importance, own, words in (
         ("location", "location", "IL(p) can be used directly for ordering"),
@@ -143,6 +145,15 @@ def _curves(
     """P_ST of each ordering with the most important pages hot."""
     threshold = top_threshold(importance, HOT_SHARE, crawls.reachable[0])
     return crawls.p_st(importance, threshold)
+
+
+def _hot_in_common(
+    crawls: JudgedCrawls, one: NDArray[np.float64], other: NDArray[np.float64]
+) -> float:
+    """The share of the hot pages by one importance that are hot by another."""
+    reached = crawls.reachable[0]
+    hot, also = (x >= top_threshold(x, HOT_SHARE, reached) for x in (one, other))
+    return float((hot & also & reached).sum() / (hot & reached).sum())
 
 
 def _table(
