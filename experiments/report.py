@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from verdicts import Case, in_words, judge
 
 from crawlprio.evaluation.figures import Panel, plot_panels
+
+COLOURS = 128
+"""Of the palette of a picture."""
 
 Cell = str | int | float | None
 
@@ -63,6 +67,7 @@ class Report:
         """
         path = self.folder / f"{self.name}-{name}.png"
         plot_panels(panels, path, title=title, columns=columns, own_legends=own_legends)
+        _with_fewer_colours(path)
         self._lines += [f"![{caption}]({path.name})", "", f"*{caption}*", ""]
 
     def table(
@@ -130,6 +135,13 @@ class Report:
         figures = {"tables": self._figures, "findings": self._findings}
         path.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         return path
+
+
+def _with_fewer_colours(path: Path) -> None:
+    """Write a PNG again with a palette, which takes a third of the room and looks the same."""
+    with Image.open(path) as picture:
+        drawn = picture.convert("RGB")
+    drawn.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def finding_row(finding: dict[str, Any]) -> str:
