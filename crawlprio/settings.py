@@ -205,4 +205,4 @@ METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
 TELNETCONSOLE_ENABLED = False
 DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
-RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the end table counts what failed
+RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # the one line of a failed fetch comes after it

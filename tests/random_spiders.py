@@ -31,7 +31,6 @@ COMPARED_STATS = (
     "finish_reason",
     "item_",
     "log_count/ERROR",
-    "request_depth_max",
     "response_received_count",
     "retry/",
     "scheduler/dequeued",

@@ -42,7 +42,7 @@ def json_object(option: str, text: str, example: str) -> dict[str, Any]:
         given = json.loads(text)
     except ValueError as error:
         raise ConfigError(
-            f"{option} is {text!r}, which is no JSON ({error}); write it as in '{example}'."
+            f"{option} is {text!r}, which is not valid JSON ({error}); write it as in '{example}'."
         ) from None
     if not isinstance(given, dict):
         raise ConfigError(f"{option} is {text!r}; give a JSON object, as in '{example}'.")

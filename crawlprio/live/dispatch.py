@@ -314,6 +314,8 @@ class Dispatcher(FetchObserver):
             return
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
+        else:
+            lease.status = outcome.status  # of a cache, where nothing was fetched
         lease.state = State.ANSWERED
         lease.answered_at = lease.progressed_at = self._ticks
         self._n_answered += 1

@@ -26,7 +26,7 @@ from crawlprio.store import (
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import Budgets
 from crawlprio.web.scope import registered_domain
-from crawlprio.web.urls import host_of
+from crawlprio.web.urls import host_if_any, host_of
 
 
 class SavedRequest(NamedTuple):
@@ -115,7 +115,7 @@ class Recorder:
             if self._failed:
                 return
             self.flush()
-            self.store.note_end(time())
+            self.store.note_end(time(), self.pages)
 
     @property
     def saves_requests(self) -> bool:
@@ -167,10 +167,24 @@ class Recorder:
             found[at] = page
         return found
 
+    def _find_known(self, urls: list[str]) -> list[int]:
+        """Return the pages that links mean, `NO_PAGE` for those that are not known."""
+        pages, identity_of = self.pages, self._identities.of_url
+        found = pages.find_all(urls)
+        for at, url in enumerate(urls):
+            if found[at] == NO_PAGE and pages.knows_host(host_if_any(url)):
+                identity = identity_of(url)
+                if identity != url:
+                    found[at] = pages.find(identity)
+        return found
+
     # Visits
 
     def visit_of(self, page: int, told: PageVisit) -> Visit:
-        """Turn what a page says into ids: distinct targets in page order, without itself."""
+        """Turn what a page says into ids: distinct targets, without itself.
+
+        First come the links that are followed, in page order, then others to pages that are known.
+        """
         pairs = told.pairs
         anchors, outside = pairs.anchors, pairs.outside
         if told.links_are_entries:
@@ -193,6 +207,22 @@ class Recorder:
                     for at, url in enumerate(pairs.targets)
                     if found[at] == NO_PAGE
                 ]
+        known = self._find_known([url for url, _ in outside]) if outside else ()
+        if known and max(known) != NO_PAGE:
+            # Scope says which links are followed, not which are links of the graph.
+            places = dict.fromkeys(targets)
+            places[page] = None
+            anchors = list(anchors or [""] * len(targets))
+            targets = list(targets)
+            rest = []
+            for link, target in zip(outside, known, strict=True):
+                if target == NO_PAGE:
+                    rest.append(link)
+                elif target not in places:
+                    places[target] = None
+                    targets.append(target)
+                    anchors.append(link[1])
+            outside = rest
         return Visit(
             page=page,
             targets=np.array(targets, dtype=np.int32) if targets else NO_PAGES,
@@ -268,12 +298,15 @@ class Recorder:
     def saved_of(self, page: int) -> list[SavedRequest]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
+        # Those that an observed visit took along are not on disk yet, the one it ended still is.
+        self.commit()
         rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
 
     def saved(self, number: int) -> bytes:
         """Return a saved request by its number."""
         assert self.store is not None
+        self.commit()
         unsaved = self._unsaved.get(number)
         return self.store.request(number) if unsaved is None else unsaved.request
 

@@ -16,6 +16,7 @@ from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import sentences
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
+from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.page_rows import (
     insert_pages,
@@ -27,6 +28,7 @@ from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
     OWN_FACTS,
+    add_late_links,
     check_schema,
     create_schema,
 )
@@ -277,8 +279,11 @@ class Store(StoreReader):
         with self._transaction():
             put_site_state(self._cursor, state)
 
-    def note_end(self, ended_at: float) -> None:
+    def note_end(self, ended_at: float, pages: PageTable | None = None) -> None:
         """Record that the run ended in good order, at a Unix time: nothing is handed out any more.
+
+        Given the table of the crawl, the view `links` has from then on the links that were outside
+        and whose target became known later, too. O(links outside), some 1 s for a million.
 
         The next process that opens the store for writing finds the time in the attribute
         `ended_at`; None there means that the last one was killed. Then the visits of a page are
@@ -291,6 +296,9 @@ class Store(StoreReader):
         # There may be no room for it; nothing is lost without.
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
+        if pages is not None:
+            with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
+                fill_table(self._cursor, pages)
 
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl that this store is of, its URLs left on disk.
@@ -336,6 +344,7 @@ class Store(StoreReader):
             self.ended_at = _seconds(self.get_meta("ended_at"))
             self._cursor.execute("DELETE FROM meta WHERE key = 'ended_at'")
             self._cursor.execute(DROP_INDEX)
+            add_late_links(self._cursor)
         return self
 
     def _add_pages(self, pages: PageTable) -> None:
