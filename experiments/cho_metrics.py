@@ -27,7 +27,7 @@ COMBINED = "location+backlinks"
 SHORT = ", pages of at most 16 kB"
 
 
-def add(report: Report, shared: Path, web: Web) -> None:
+def add(report: Report, web: Web) -> None:
     """Write what orderings do for importances by links and by location."""
     report.heading("The other metrics")
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {

@@ -21,10 +21,10 @@ from time import monotonic, process_time
 
 import summary
 
-SECTIONS = ("generator", "cho", "castillo", "najork", "baeza_yates", "choices")
+SECTIONS = ("generator", "cho", "cho_topics", "castillo", "najork", "baeza_yates", "choices")
 """Modules of this folder; each has `run(shared: Path, output: Path, country_pages: int)`."""
 
-WITHOUT_ERRORS = ("generator", "cho")
+WITHOUT_ERRORS = ("generator", "cho", "cho_topics")
 """Sections that need no errors of the generator, as they have recorded webs alone."""
 
 

@@ -19,6 +19,7 @@ from verdicts import RULE, VERDICTS, Case, in_words
 
 SECTIONS = {
     "cho": "Cho, Garcia-Molina & Page 1998",
+    "cho_topics": "Cho et al. 1998: topics, other metrics",
     "najork": "Najork & Wiener 2001",
     "castillo": "Castillo et al. 2004",
     "baeza_yates": "Baeza-Yates et al. 2005",
@@ -326,7 +327,8 @@ Castillo et al. (2004) and Baeza-Yates et al. (2005), draws their figures, print
 beside the papers' numbers, and holds every claim that we found in the papers against what was
 measured. It needs the link graphs beside the clone (`DATA=FOLDER`). [All
 claims](reproduction/README.md) stand in one table, with cases, rule and verdict; the sections are
-[Cho et al.](reproduction/cho.md), [Najork & Wiener](reproduction/najork.md), [Castillo et
+[Cho et al.](reproduction/cho.md), [their topics and
+other metrics](reproduction/cho_topics.md), [Najork & Wiener](reproduction/najork.md), [Castillo et
 al.](reproduction/castillo.md), [Baeza-Yates et al.](reproduction/baeza_yates.md), [what decides
 besides the ordering](reproduction/choices.md) and [the generator of made-up
 webs](reproduction/generator.md). The webs are two university crawls, the Italian CNR of 2000, and
