@@ -1,7 +1,7 @@
 """Cho, Garcia-Molina & Page 1998: crawls on a topic, and the metrics that the paper only defines.
 
-Graphs 6 and 7 are in `cho_topic`, similarity estimated while crawling in `cho_similarity`, the other
-metrics in `cho_metrics`.
+Graphs 6 and 7 are in `cho_topic`, similarity estimated while crawling in `cho_similarity`, and the
+other metrics in `cho_metrics`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         output, "cho_topics", "Cho, Garcia-Molina & Page 1998: topics and other metrics"
     )
     report.text(
-        "Crawls as in [the first section on this paper](cho.md), of uci-ics alone, whose pages were "
-        "recorded: one by one, without time, each from three seeds, to the end. " + RULE
+        "Crawls as in [the first section on this paper](cho.md), of uci-ics alone, whose pages "
+        "were recorded: one by one, without time, each from three seeds, to the end. " + RULE
     )
     cho_topic.add(report, shared)
     cho_metrics.add(report, uci(shared))
