@@ -74,8 +74,9 @@ def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int,
         ],
         "Whole crawls with an unlimited link. However many robots there are, a site of "
         f"{largest:,} pages takes {largest:,} times w and its fetches, over "
-        f"{largest * DELAY / DAY:.1f} days: the largest site bounds the whole crawl, the link and the robots what comes before. In "
-        "the paper's country that is a site of 25,000 pages, and over 4.3 days.",
+        f"{largest * DELAY / DAY:.1f} days: the largest site bounds the whole crawl, the link "
+        "and the robots what comes before. In the paper's country that is a site of "
+        "25,000 pages, and over 4.3 days.",
     )  # fmt: skip
     ahead = {
         f"r = {r}, {x:.0%} of the pages": _left(start, crawls[LENGTH][r], x)
