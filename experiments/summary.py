@@ -325,7 +325,8 @@ _INTRODUCTION = """# The papers' experiments, run again
 `make reproduce` runs the experiments of Cho, Garcia-Molina & Page (1998), Najork & Wiener (2001),
 Castillo et al. (2004) and Baeza-Yates et al. (2005), draws their figures, prints their tables
 beside the papers' numbers, and holds every claim that we found in the papers against what was
-measured. It needs the link graphs beside the clone (`DATA=FOLDER`). [All
+measured. It takes half an hour of processor time and needs the link graphs beside the clone
+(`DATA=FOLDER`); `experiments/reproduce.py --only SECTION` runs one section. [All
 claims](reproduction/README.md) stand in one table, with cases, rule and verdict; the sections are
 [Cho et al.](reproduction/cho.md), [their topics and
 other metrics](reproduction/cho_topics.md), [Najork & Wiener](reproduction/najork.md), [Castillo et

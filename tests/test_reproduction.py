@@ -58,14 +58,6 @@ def sections() -> list[tuple[str, dict[str, Any]]]:
     return [(p.stem, json.loads(p.read_text(encoding="utf-8"))) for p in PAGES.glob("*.json")]
 
 
-def need_cases(found: dict[str, Any]) -> None:
-    """Skip a page that was written before findings had cases, until it is written again."""
-    generator = json.loads((PAGES / "generator.json").read_text(encoding="utf-8"))
-    old = "errors" not in generator["tables"]
-    if old or any("cases" not in finding for finding in found["findings"]):
-        pytest.skip("written before findings had cases; run make reproduce")
-
-
 @pytest.mark.parametrize(
     ("held", "of", "verdict"),
     [
@@ -159,7 +151,6 @@ def test_the_steady_rate_of_busy_robots_is_their_number_by_the_mean_duration(
 def test_the_verdicts_of_a_section_follow_from_its_cases(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
 ) -> None:
-    need_cases(found)
     page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
     for finding in found["findings"]:
         cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
@@ -173,7 +164,6 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(
 def test_cases_of_made_up_webs_have_an_error_of_the_generator(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
 ) -> None:
-    need_cases(found)
     known = set(experiments.verdicts.GeneratorErrors.read(PAGES).by_measure.values()) | {0.0, None}
     for finding in found["findings"]:
         assert {case["error"] for case in finding["cases"]} <= known, finding["claim"]
@@ -181,8 +171,6 @@ def test_cases_of_made_up_webs_have_an_error_of_the_generator(
 
 def test_the_committed_summary_is_what_the_sections_say(experiments: SimpleNamespace) -> None:
     found = experiments.summary.Found.read(PAGES)
-    for section in found.sections.values():
-        need_cases(section)
     assert set(found.sections) == set(experiments.summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert page == experiments.summary.summary_page(found)
