@@ -35,7 +35,7 @@ class Advice:
 ADVICE = (
     Advice(
         "nothing is known of the web", "breadth-first-finds-top",
-        "`breadth-first` is a safe start: it meets the best pages early from wherever it starts",
+        "start anywhere: even `breadth-first` meets the best pages early from wherever it starts",
         "`breadth-first` meets the best pages early on some webs only",
         "do not count on `breadth-first` to meet the best pages early",
     ),

@@ -143,7 +143,9 @@ def summary_page(found: Found) -> str:
         "## How it is judged",
         f"{RULE} The rules, the cases and their margins are in the JSON of each section; the "
         f"verdicts and this page are computed from them. Of the papers' {total.total()} claims "
-        + ", ".join(f"{total[v]} are {v}" for v in VERDICTS if total[v])
+        + ", ".join(
+            f"{total[v]} {'is' if total[v] == 1 else 'are'} {v}" for v in VERDICTS if total[v]
+        )
         + f"; {len(findings) - total.total()} more are ours, marked so and judged alike.",
         _errors(found),
         _SCALE,
@@ -161,7 +163,7 @@ def _choosing(found: Found) -> list[str]:
     cheap_early = _ranking(early, CHEAP)
     sentences = [
         f"On {len(by_kind)} kinds of crawls of {len(webs)} recorded webs ({', '.join(webs)}), by "
-        "average cumulative PageRank, each web counting alike:",
+        "average cumulative PageRank, each web counting alike:\n",
         f"* **If you can afford PageRank while crawling**: `{best[0][0]}` has the highest mean, "
         f"{best[0][1]:.3f}; it is the best or within {ALIKE} of the best in "
         f"{_near_best(by_kind, best[0][0], (*PAGERANK, *CHEAP))} kinds.",
