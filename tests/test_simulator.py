@@ -171,6 +171,18 @@ def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.Dat
     assert loop == pages == oracles.crawl(web, seeds, name, **options)
 
 
+@pytest.mark.parametrize("name", ["opic", "random", "larger-sites-first", "batch-pagerank"])
+@pytest.mark.parametrize("share", [1, 3])
+def test_the_loop_lets_sites_take_turns_as_the_page_by_page_driver_does(
+    name: str, share: int
+) -> None:
+    options = {"site_share": share, **({"every": 13} if name == "batch-pagerank" else {})}
+    web = power_law_web(400, seed=21)
+    loop, pages = both_drivers(web, [0, 5], name, options)
+    assert loop == pages
+    assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
+
+
 def test_the_order_does_not_depend_on_sites_but_for_two_orderings() -> None:
     web = power_law_web(300, seed=5)
     one_site = dataclasses.replace(web, site={})

@@ -312,8 +312,8 @@ class LocalFrontier:
             n_known = n_pages
             if visit.page != NO_PAGE:
                 recorder.figures.count(visit)
-                queue.observe(visit, n_pages)
                 queue.finish(visit.page)
+                queue.observe(visit, n_pages)
         self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.figures.n_before = recorder.figures.n_fetched
         for saved in recorder.store.requests():

@@ -64,6 +64,9 @@ class Ordering:
         Pages that have a key so far; ids from here on in a visit's targets are new.
     needs_anchors
         Set it in a class that reads `visit.anchors`.
+    site_share
+        Pages of one site in each round over the sites that wait; 0, the default: no rounds. The
+        option of the same name sets it. A site that has pages again joins the round under way.
     needs_truth
         Set it in a class that calls `truth(page)`, the PageRank of a page in the whole graph, which
         is known in the simulator, a replay and the demo web only.
@@ -76,6 +79,7 @@ class Ordering:
     """
 
     initial_key: float = 0.0
+    site_share: int = 0
     needs_anchors: bool = False
     needs_truth: bool = False
 

@@ -172,6 +172,12 @@ def _page_by_page(
     return order[:n_fetched].copy()
 
 
+def takes_sites(ordering: Ordering) -> bool:
+    """Whether an order without time depends on how the queue ranks sites."""
+    by_waiting = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
+    return by_waiting or ordering.site_share > 0
+
+
 class CompiledCrawl:
     """What a compiled loop crawls with: the queue, the rules, and how far it is.
 
@@ -214,6 +220,7 @@ class CompiledCrawl:
         site_rows["ready_at"] = -math.inf
         totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
+        totals["site_share"] = ordering.site_share
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         heap = site_heaps.no_entries(n_sites)
@@ -295,7 +302,8 @@ class _OrderLoop(CompiledCrawl):
         truth: Floats | None,
     ) -> None:
         # With no delay, the best page of the best site is the best page: one site will do.
-        super().__init__(pages, seeds, ordering, truth, by_site=ordering.by_waiting_pages)
+        self._by_site = takes_sites(ordering)
+        super().__init__(pages, seeds, ordering, truth, by_site=self._by_site)
 
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until so many pages are fetched or none waits."""
@@ -315,7 +323,7 @@ class _OrderLoop(CompiledCrawl):
 
     def _fetch(self, order: PageIds, until: int) -> None:
         """Run the loop until so many pages are fetched, none waits, or keys are due before."""
-        fetch = fetch_pages if self._ordering.by_waiting_pages else fetch_best_pages
+        fetch = fetch_pages if self._by_site else fetch_best_pages
         fetch(
             self._rule,
             self._state,

@@ -229,7 +229,9 @@ def simulate(
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
 
 
-def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False) -> None:
+def compile_kernels(
+    orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False, by_site: bool = False
+) -> None:
     """Compile, or load from numba's cache, all that a simulation runs, so that none is timed.
 
     Parameters
@@ -238,6 +240,8 @@ def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool =
         those that will be simulated; their rules and loops are compiled.
     in_time
         what only a network that takes time needs is compiled too.
+    by_site
+        what only orderings with a `site_share` need is compiled too.
     """
     chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
     for cls in chosen:
@@ -246,7 +250,7 @@ def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool =
     slow = Network(robots=2, bandwidth=1.0, latency=1.0, page_bytes=1.0)
     simulation = Simulation(graph, [0], network=slow if in_time else None)
     runs: list[Ordering] = [Opic(), Opic(history=True), BatchPageRank(every=1)]
-    if any(cls.by_waiting_pages for cls in chosen):
+    if by_site or any(cls.by_waiting_pages for cls in chosen):
         runs.append(LargerSitesFirst())
     for ordering in runs:
         simulation.run("", ordering)
