@@ -54,14 +54,21 @@ class CrawlConfig:
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
     max_waiting
         pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
+    stop_at_coverage
+        the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
+        is not computed.
     private_addresses
         "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
         DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
         where the crawl store goes; None: nothing is recorded.
+    max_store_bytes
+        size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
+    keeps_items
+        whether items are kept in the store (CRAWLPRIO_ITEMS).
     """
 
     ordering_name: str
@@ -76,10 +83,13 @@ class CrawlConfig:
     max_pages_per_domain: int | None
     max_pages_per_pattern: int | None
     max_waiting: int | None
+    stop_at_coverage: float | None
     private_addresses: str
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
+    keeps_items: bool
+    max_store_bytes: int | None
 
     @classmethod
     def from_settings(
@@ -127,12 +137,15 @@ class CrawlConfig:
             max_pages_per_domain=values["CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
             max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
             max_waiting=values["CRAWLPRIO_MAX_WAITING"],
+            stop_at_coverage=values["CRAWLPRIO_STOP_AT_COVERAGE"],
             private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(
                 _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
             ),
             resumes=values["JOBDIR"] is not None,
+            keeps_items=_keeps_items(values) and records,
+            max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 
     def hot_queue(self) -> HotQueue | None:
@@ -217,6 +230,16 @@ def plot_path(settings: BaseSettings) -> Path | None:
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
     """Return the download handler of a scheme, a class or an import path; None without one."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+
+
+def _keeps_items(values: dict[str, Any]) -> bool:
+    """CRAWLPRIO_ITEMS, which needs a store."""
+    if values["CRAWLPRIO_ITEMS"] and values["CRAWLPRIO_STORE"] is None:
+        raise ConfigError(
+            "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None, so that there is no store to keep "
+            "items in; name a file."
+        )
+    return bool(values["CRAWLPRIO_ITEMS"])
 
 
 def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:

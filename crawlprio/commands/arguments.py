@@ -8,12 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawlprio.commands import program
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from crawlprio.config import CrawlConfig
+
+SPREADSHEET = (
+    "put an apostrophe before cells of a .csv that a spreadsheet would take for a formula: those "
+    "that begin with =, +, -, @, a tab or a line break"
+)
+"""Help of the option --spreadsheet."""
 
 GRAPH_FORMS = (
     "a crawl store, an .npz, an edge list .txt or .txt.gz, a table .csv, .jsonl or .parquet, a "
@@ -26,12 +33,12 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(
-            f"scrapy {command} has no option {unknown[0]}; see scrapy {command} --help."
+            f"{program()} {command} has no option {unknown[0]}; see {program()} {command} --help."
         )
     if len(args) != 1:
         given = f"{len(args)} arguments" if args else "none"
         raise ConfigError(
-            f"scrapy {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
+            f"{program()} {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
         )
     return args[0]
 
@@ -136,3 +143,12 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
     topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
     return CrawlConfig.from_settings(topic)
+
+
+def most_unpacked(settings: Settings | None) -> int | None:
+    """CRAWLPRIO_MAX_UNPACKED_BYTES."""
+    from crawlprio.config import read_setting
+
+    assert settings is not None
+    most: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
+    return most

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, program
+from crawlprio.commands.arguments import SPREADSHEET
 from crawlprio.errors import CrawlprioError
 
 if TYPE_CHECKING:
     from crawlprio.store import Store
     from crawlprio.store.export import Exported, Row, Track
 
-SYNTAX = "export [--json FILE] STORE FILE"
+SYNTAX = "export [--json FILE] [--spreadsheet] STORE FILE"
 
 
 class Command(OneLineCommand):
@@ -42,17 +43,20 @@ class Command(OneLineCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", metavar="FILE", help="write the counts to FILE as JSON")
+        parser.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` when the links cannot be written."""
         if len(args) != 3 or args[0] != "export":
             given = " ".join(args) or "nothing"
-            raise CrawlprioError(f"links: found {given}; expected: scrapy links {SYNTAX}")
+            raise CrawlprioError(f"links: found {given}; expected: {program()} links {SYNTAX}")
         from crawlprio.store import Store
         from crawlprio.store.export import export_links
 
         with Store.open(args[1], readonly=True) as store:
-            written = export_links(store, args[2], _progress(store))
+            written = export_links(
+                store, args[2], _progress(store), for_spreadsheets=opts.spreadsheet
+            )
         _report(written, opts.json)
 
 

@@ -18,6 +18,7 @@ from crawlprio.commands.arguments import (
     check_outputs,
     json_object,
     lines_of,
+    most_unpacked,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -152,7 +153,7 @@ class Command(OneLineCommand):
             in_time=network.takes_time or bool(_recorded_options(opts)),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
-        source = Source.open(graph_path)
+        source = Source.open(graph_path, most_unpacked(self.settings))
         seeds = _seeds(source, opts.seeds)
         network = _as_recorded(network, source, opts)
         simulation = Simulation(

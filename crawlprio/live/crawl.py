@@ -12,6 +12,7 @@ from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.compiled import plain_until
+from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -20,6 +21,7 @@ from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
+from crawlprio.live.items import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
@@ -64,10 +66,12 @@ class Crawl:
         self._needs_links = False
         self._is_told = False
         self._is_closed = False
+        self._is_covered = False
         self.web: VirtualWeb | None = None
         self.failure: CrawlprioError | None = None
         self.frontier: Frontier | None = None
         self.dispatcher: Dispatcher | None = None
+        self._items: ItemKeeper | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -99,8 +103,10 @@ class Crawl:
         """
         is_free = self.web is not None or engine.is_inspection()
         # Not from `config`: a spider asks before all settings are final.
-        mode = read_setting(self._crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
-        return PrivateAddresses("allow" if is_free else mode)
+        settings = self._crawler.settings
+        mode = read_setting(settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        granted = read_setting(settings, "CRAWLPRIO_PRIVATE_NETWORKS")
+        return PrivateAddresses("allow" if is_free else mode, granted or ())
 
     @cached_property
     def identities(self) -> Identities:
@@ -209,9 +215,28 @@ class Crawl:
                 self.identities,
                 concurrency=self.config.concurrency,
                 failed=self.fail,
+                keeps_items=self.config.keeps_items,
             )
         except CrawlprioError as error:
             self.refuse(error)
+            return
+        if self.config.keeps_items:
+            self._items = ItemKeeper(self._crawler, self.dispatcher, recorder, self.fail)
+        self._tell_of_store(recorder)
+
+    def _tell_of_store(self, recorder: Recorder) -> None:
+        """Say in one line that a job is resumed, or that a file was renamed or left alone."""
+        remark = recorder.remark
+        if recorder.resumes and recorder.store is not None:
+            figures, n_waiting = recorder.figures, len(self.frontier or ())
+            remark = (
+                f"{recorder.store.path.parent}: resumed with {figures.n_fetched:,} pages fetched "
+                f"and {n_waiting:,} waiting, under {self.config.ordering_name}."
+            )
+        if remark and read_setting(self._crawler.settings, "CRAWLPRIO_PRINT"):
+            say(remark)
+        elif remark:
+            logger.info("%s", remark)
 
     def _local_frontier(self) -> LocalFrontier:
         return LocalFrontier(
@@ -246,8 +271,15 @@ class Crawl:
             # A web that is wholly known has no traps, and is judged as a whole.
             bounds_patterns=self.web is None,
             refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            covered=self._stop_covered,
         )
         return self._recorder
+
+    def _stop_covered(self) -> None:
+        """End the crawl, as enough of all importance is fetched."""
+        if not self._is_covered:
+            self._is_covered = True
+            engine.close_spider(self._crawler, "coverage_reached")
 
     def _spider_opened(self) -> None:
         if self.failure is None and self._recorder is None:
@@ -262,9 +294,18 @@ class Crawl:
                     "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
                 )
             )
+        if self.failure is None and self.config.keeps_items and self.dispatcher is None:
+            self.refuse(
+                ConfigError(
+                    "CRAWLPRIO_ITEMS is on, and SCHEDULER is not crawlprio's, which alone knows "
+                    "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+                )
+            )
         if self.failure is not None:
             self._tell()
             raise engine.refusal()
+        if self.recorder.is_covered:
+            self._stop_covered()
 
     @property
     def reads_visits(self) -> bool:

@@ -236,7 +236,9 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        self._recorder.record(evidence, ended.number, commits=self._call_soon is None)
+        self._recorder.record(
+            evidence, ended.number, items=visit.items, commits=self._call_soon is None
+        )
         if self._call_soon is not None and not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)
@@ -296,7 +298,7 @@ class LocalFrontier:
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
-        recorder.restore_counts()
+        recorder.restore_seeds()
         n_known = 0
         texts = queue.hot_queue is not None
         for visit in recorder.store.visits(
@@ -310,11 +312,12 @@ class LocalFrontier:
                     n_known += 1
                 self._replay_entries(range(n_before, n_known))
             n_known = n_pages
+            recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
-                recorder.figures.count(visit)
                 queue.finish(visit.page)
                 queue.observe(visit, n_pages)
         self._replay_entries(range(n_known, len(recorder.pages)))
+        recorder.restore_counts()
         recorder.figures.n_before = recorder.figures.n_fetched
         for saved in recorder.store.requests():
             self._restore_request(SavedRequest(*saved))

@@ -18,6 +18,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
+from crawlprio.live.given import ARGUMENTS, keep_given
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -53,7 +54,8 @@ class SiteSpider(Spider):
     Parameters
     ----------
     seeds
-        `URL[,URL...]` or `@FILE`, as `web.scope.read_seeds` takes them; `url` is the same.
+        `URL[,URL...]` or `@FILE`, or a list of URLs, as `web.scope.read_seeds` takes them; `url` is
+        the same.
         Without seeds the spider has `needs_demo` set, and `use_web` is to be called before `start`.
     follow
         `site` (the default), `domain` or `web` (the default after `use_web`).
@@ -91,7 +93,7 @@ class SiteSpider(Spider):
 
     def __init__(
         self,
-        seeds: str | None = None,
+        seeds: str | list[str] | None = None,
         url: str | None = None,
         follow: str | None = None,
         allow: str | None = None,
@@ -255,6 +257,16 @@ class SiteSpider(Spider):
 
     def _opened(self) -> None:
         self._stats = self.crawler.stats
+        crawl = Crawl.of(self.crawler)
+        is_replay = read_setting(self.crawler.settings, "CRAWLPRIO_REPLAY") is not None
+        if crawl.is_running and crawl.recorder.store is not None and not is_replay:
+            seeds = None if crawl.web is not None else self.seeds
+            given = (seeds, self._follow, self._allow, self._deny)
+            keep_given(
+                crawl.recorder.store,
+                dict(zip(ARGUMENTS, given, strict=True)),
+                self.crawler.settings,
+            )
 
     def _check_fetched(self, reason: str) -> None:
         """Have the command exit with an error if none of the seeds could be fetched."""

@@ -18,6 +18,7 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import sentences
 from crawlprio.store.files import open_database
+from crawlprio.store.items import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
@@ -261,6 +262,11 @@ class StoreReader:
             urls=pages.urls(range(len(pages))),
             hosts=[pages.host(site) for site in range(pages.n_sites)],
         )
+
+    def kept_items(self) -> Iterator[ItemRow]:
+        """Yield page and JSON of each item that is kept, in the order of the visits."""
+        with sentences(self.path):
+            yield from read_items(self._db)
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""

@@ -16,6 +16,7 @@ from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import sentences
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
+from crawlprio.store.items import ItemRow, put_items
 from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.page_rows import (
@@ -49,6 +50,7 @@ class _Recorded(NamedTuple):
     pages: PageTable
     requests: Sequence[RequestRow]
     ended: int | None
+    items: Sequence[str]
 
 
 class Store(StoreReader):
@@ -180,6 +182,7 @@ class Store(StoreReader):
         requests: Sequence[RequestRow] = (),
         *,
         ended: int | None = None,
+        items: Sequence[str] = (),
         commits: bool = True,
     ) -> int:
         """Record a visit with all pages discovered since the last call, or neither.
@@ -197,6 +200,8 @@ class Store(StoreReader):
             `last_request` and those before.
         ended
             Number of the request that the visit is the end of, which is gone with it.
+        items
+            What was scraped from the page, each as JSON: on disk with the visit, or not at all.
         commits
             False leaves the visit in memory until `commit`, which costs far less for several.
 
@@ -214,7 +219,7 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        self._recorded.append(_Recorded(visit, pages, requests, ended))
+        self._recorded.append(_Recorded(visit, pages, requests, ended, items))
         self._leased.discard(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
@@ -231,13 +236,15 @@ class Store(StoreReader):
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            for visit, _, requests, ended in recorded:
+            for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
                 if requests:
                     self._add_requests(requests)
                 if ended is not None:
                     self._cursor.execute(_DELETE_REQUEST, (ended,))
+                if items:
+                    put_items(self._cursor, [(visit.page, item) for item in items])
         self._note(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
@@ -274,6 +281,11 @@ class Store(StoreReader):
         self._leased.update(pages)
         return pages
 
+    def keep_items(self, items: Sequence[ItemRow]) -> None:
+        """Write items, each with its page, or `NO_PAGE` for one of none, as JSON."""
+        with self._transaction():
+            put_items(self._cursor, items)
+
     def keep_site_state(self, state: SiteState) -> None:
         """Replace the stored state of a site."""
         with self._transaction():
@@ -299,6 +311,11 @@ class Store(StoreReader):
         if pages is not None:
             with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
                 fill_table(self._cursor, pages)
+
+    def limit_size(self, n_bytes: int) -> None:
+        """Let the file grow no larger: what would make it so fails as on a full disk."""
+        (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
+        self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
 
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl that this store is of, its URLs left on disk.
