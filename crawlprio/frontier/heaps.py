@@ -10,8 +10,8 @@ Invariants (checked by the tests after every action):
   first: larger tier, then larger key, then smaller id (ids count in order of discovery);
 * a site is ready exactly if it has waiting pages, a free lease and its time has come; it is delayed
   if only its time has not come; else it stands nowhere;
-* ready sites are a heap by (visit under way, tier, round, site key, first page), delayed sites one by
-  (time, site), with entries that agree with the records.
+* ready sites are a heap by (visit under way, tier, round, site key, first page), delayed sites one
+  by (time, site), with entries that agree with the records.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ TOTALS = np.dtype(
     ],
     align=True,
 )
-"""The whole queue. `site_share`: pages of a site in a round, 0 where sites take no turns; `turn`: the
-latest of any site."""
+"""The whole queue. `site_share`: pages of a site in a round, 0 where sites take no turns; `turn`:
+the latest of any site."""
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]
