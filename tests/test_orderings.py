@@ -179,6 +179,27 @@ def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: in
     assert counts.max() - counts.min() > 10 * share
 
 
+@pytest.mark.parametrize("n_replayed", [1, 7, 120])
+def test_a_crawl_whose_visits_are_replayed_takes_the_same_turns(n_replayed: int) -> None:
+    web = power_law_web(300, seed=3)
+    orders_found: list[list[int]] = [[]]
+    for _ in range(2):
+        pages = WebPages(web)
+        frontier = CompiledFrontier(make_ordering("opic", {"site_share": 2}), pages)
+        frontier.observe(pages.seeds([0, 5]))
+        order = orders_found[-1][:n_replayed]
+        for page in order:
+            frontier.finish(page)
+            frontier.observe(pages.visit(page))
+        while (page := frontier.next_page(0.0)) != NO_PAGE:
+            frontier.observe(pages.visit(page))
+            frontier.release(page)
+            order.append(page)
+        orders_found.append(order)
+    assert orders_found[2] == orders_found[1]
+    assert len(orders_found[1]) > 150
+
+
 EARLIER = {
     page: random.Random(SCORES_SEED + page).random() for page in range(0, 1500) if page % 3 != 0
 }
