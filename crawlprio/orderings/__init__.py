@@ -1,4 +1,4 @@
-"""The orderings by name; it must not know how they are queued or who crawls."""
+"""The orderings by name, and how one is made from a name or import path and its options."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         raise
     except Exception as error:
         raise ConfigError(
-            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; mend "
+            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; fix "
             "it, or choose another ORDERING."
         ) from error
     ordering.site_share = share or cls.site_share

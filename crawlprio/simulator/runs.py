@@ -1,7 +1,4 @@
-"""Simulated crawls and how good their orders were: what `scrapy simulate` reports.
-
-Nothing here knows files, terminals or Scrapy.
-"""
+"""Simulated crawls and how good their orders were: what `scrapy simulate` reports."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.pages import PageIds
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
@@ -152,7 +150,7 @@ class Simulation:
         return self.n_reachable if self.budget is None else min(self.budget, self.n_reachable)
 
     def run(self, name: str, ordering: Ordering, on_progress: OnProgress | None = None) -> Run:
-        """Crawl under an ordering and measure the order; the ordering is opened anew.
+        """Crawl under an ordering and measure the order; the ordering is opened here.
 
         Raises
         ------
@@ -252,6 +250,8 @@ def compile_kernels(
     runs: list[Ordering] = [Opic(), Opic(history=True), BatchPageRank(every=1)]
     if by_site or any(cls.by_waiting_pages for cls in chosen):
         runs.append(LargerSitesFirst())
+    if SiblingSampling in chosen:
+        runs.append(SiblingSampling())
     for ordering in runs:
         simulation.run("", ordering)
 
