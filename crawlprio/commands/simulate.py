@@ -152,6 +152,7 @@ class Command(OneLineCommand):
         compile_kernels(
             map(type, orderings.values()),
             in_time=network.takes_time or bool(_recorded_options(opts)),
+            by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         source = Source.open(graph_path, most_unpacked(self.settings))
         seeds = _seeds(source, opts.seeds)

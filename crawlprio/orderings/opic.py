@@ -57,7 +57,7 @@ class Opic(CompiledOrdering):
     seed_cash
         cash of a seed; default 1. More lets what the seeds vouch for come sooner.
     pass_on
-        Let fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
+        Fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
         it gives all of it to them, first come first served. None (the default): cash on fetched
         pages stays there. Stores the links of all fetched pages, 4 bytes each.
     pass_on_budget
@@ -118,7 +118,7 @@ class Opic(CompiledOrdering):
         self._apply(page, targets, self.n_pages, self.n_pages, False)
 
     def _pass_on(self, page: int, threshold: float) -> Changed:
-        """Let a page give its cash, and then every fetched page that has come to hold too much."""
+        """Spread the cash of a page, then that of every fetched page that now holds too much."""
         waiting_to_give = deque([page])
         queued = {page}
         changed = [NO_PAGES]
