@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
+_SCHEDULERS = {
+    "local": "crawlprio.schedulers.Scheduler",
+    "redis": "crawlprio.redis.scheduler.RedisScheduler",
+}
+"""The scheduler for each value of CRAWLPRIO_FRONTIER; others are refused when the crawl starts."""
+
+
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
@@ -44,7 +51,8 @@ class Addon:
         """Called by Scrapy once the project's settings are read."""
         # At Scrapy's default level of DEBUG they log every step of what they do.
         quieten("numba", "llvmlite", "matplotlib", "rich")
-        settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
+        frontier = settings.get("CRAWLPRIO_FRONTIER")
+        settings.set("SCHEDULER", _SCHEDULERS.get(frontier, _SCHEDULERS["local"]), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
