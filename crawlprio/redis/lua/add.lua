@@ -41,6 +41,9 @@ if id == nil then
     fields[#fields + 1] = cjson.encode({ id })
   end
   record(fields)
+  if id >= counts.keyed and config.first_rule == GIVEN then
+    call('HSET', P .. ':given', id, exact(number))
+  end
   if page.state ~= WAITING or priority ~= 0 then
     queue(id, page, priority)
   end

@@ -17,6 +17,7 @@
 --   :p:<page / 128>  hash    page % 128 -> record of a page, packed as PAGE
 --   :u:<page / 64>   hash    page % 64 -> URL of a page that waits or is leased: "h" (http) or "s"
 --                            (https) and what follows the host, or "u" and the whole URL
+--   :given           hash    page -> first key that its caller gave, until a visit shows the page
 --   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request}}
 --   :hosts           hash    host -> site
 --   :sites           hash    site -> record of a site, packed as SITE, and its host
@@ -44,7 +45,6 @@ local pack, unpack_struct, format = struct.pack, struct.unpack, string.format
 
 local UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
 local OBSERVED, UNFILTERED, REPEATED = 1, 2, 4
-local GIVEN = 4 -- the rule by which callers give the first keys
 local NOWHERE, READY, DELAYED = 0, 1, 2
 local ON_VISIT = 2 ^ 40
 local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
@@ -272,9 +272,9 @@ local function touch(site)
   site.to_place = true
 end
 
-local function enter(id, page, site)
+local function enter(id, page, site, score)
   local key = waiting_key(site, page.tier)
-  local is_new = call('ZADD', key, exact(-page.key), pack('>I4', id)) == 1
+  local is_new = call('ZADD', key, score or exact(-page.key), pack('>I4', id)) == 1
   if page.tier ~= 0 and is_new then
     site.tiers = site.tiers + call('ZADD', P .. ':t:' .. site.id, exact(-page.tier), exact(page.tier))
   end
@@ -298,26 +298,33 @@ local function push(id, page, tier, key)
   touch(site)
 end
 
--- Change tier and key of a page that waits.
-local function rekey(id, page, tier, key)
-  if page.tier == tier and page.key == key then
+-- Change the key of a page that waits.
+local function rekey(id, page, key)
+  if page.key ~= key then
+    local site = site_of(page.site)
+    page.key, page.dirty = key, true
+    enter(id, page, site)
+    touch(site)
+  end
+end
+
+-- Change the tier of a page that waits.
+local function retier(id, page, tier)
+  if page.tier == tier then
     return
   end
   local site = site_of(page.site)
-  if page.tier ~= tier then
-    leave(id, page, site)
-  end
-  page.tier, page.key, page.dirty = tier, key, true
-  enter(id, page, site)
+  -- Its key may have changed since it came to wait, which is no reason to stand elsewhere.
+  local score = call('ZSCORE', waiting_key(site, page.tier), pack('>I4', id))
+  leave(id, page, site)
+  page.tier, page.dirty = tier, true
+  enter(id, page, site, score)
   touch(site)
 end
 
 -- The key at which a page is to wait: pages that no visit has shown yet have that of new ones.
 local function key_to_wait(id, page)
-  if id < counts.keyed or config.first_rule == GIVEN then
-    return page.key
-  end
-  return counts.initial
+  return id < counts.keyed and page.key or counts.initial
 end
 
 -- Queue a page at a request priority; one that waits already keeps the higher priority.
@@ -325,7 +332,7 @@ local function queue(id, page, priority)
   local tier = 2 * min(max(priority, LOWEST), HIGHEST)
   local hot = page.tier % 2
   if page.state == WAITING then
-    rekey(id, page, max(tier, page.tier - hot) + hot, page.key)
+    retier(id, page, max(tier, page.tier - hot) + hot)
   else
     push(id, page, tier + hot, key_to_wait(id, page))
   end

@@ -8,7 +8,7 @@
 --                  over its links and gone; 3 a target's key is at least the number that is given
 --   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: pages known at most (0: any)
 
-local CONSTANT, RANDOM, STEP, PARENT_SHARE = 0, 1, 2, 3
+local CONSTANT, RANDOM, STEP, PARENT_SHARE, GIVEN = 0, 1, 2, 3, 4
 local COUNT_BACKLINKS, SPREAD, RAISE = 1, 2, 3
 local NO_PAGE = -1
 
@@ -94,7 +94,7 @@ local function add_page(hash, url, site, domain, pattern, depth, number)
     call('HINCRBY', P .. ':patterns', pattern, 1)
   end
   pages[id] = {
-    key = config.first_rule == GIVEN and number or counts.initial, site = site.id, tier = 0,
+    key = counts.initial, given = number, site = site.id, tier = 0,
     depth = min(depth, 32767), state = UNKNOWN, leases = 0, flags = 0, dirty = true,
   }
   keep_url(id, site.host, url)
@@ -152,6 +152,9 @@ local function learn(visited, targets)
   local page = not is_seed and page_of(visited) or nil
   local again = page ~= nil and has_flag(page, OBSERVED)
   local before = page and page.key or 0
+  if page and visited >= counts.keyed then
+    before = config.initial_key
+  end
   local changed = {}
   if counts.keyed < counts.pages then
     local parent_key = before
@@ -169,7 +172,10 @@ local function learn(visited, targets)
       elseif rule == PARENT_SHARE then
         new.first_key = (is_seed or #targets == 0) and 0 or before / #targets
       else
-        new.first_key = new.key
+        new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
+        if not new.given then
+          call('HDEL', P .. ':given', id)
+        end
       end
       changed[id] = new.first_key
     end
@@ -182,11 +188,16 @@ local function learn(visited, targets)
     if evidence == COUNT_BACKLINKS then
       share = 1
     elseif evidence == SPREAD and #targets > 0 then
-      share = before / #targets
+      share = (changed[visited] or page.key) / #targets
     end
     if share ~= 0 then
       if evidence == SPREAD then
-        page.key, page.dirty = 0, true
+        -- Where it waits already, to be fetched again, it stays where it stands.
+        if changed[visited] then
+          changed[visited] = 0
+        else
+          page.key, page.dirty = 0, true
+        end
       end
       for _, target in ipairs(targets) do
         local id = target.id
@@ -199,14 +210,14 @@ local function learn(visited, targets)
       end
     end
     if rule == RANDOM then
-      counts.initial = page.key - 1
+      counts.initial = (changed[visited] or page.key) - 1
     end
   end
   counts.keyed = counts.pages
   for id, key in pairs(changed) do
     local one = page_of(id)
     if one.state == WAITING then
-      rekey(id, one, one.tier, key)
+      rekey(id, one, key)
     elseif one.state == UNKNOWN and one.first_key then
       push(id, one, one.tier, key)
     elseif one.key ~= key then
