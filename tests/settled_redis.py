@@ -38,7 +38,7 @@ class SettledRedis(RedisFrontier):
     def __init__(
         self, client: Redis, crawl: str | None = None, lease_seconds: float = 60.0, **settings: Any
     ) -> None:
-        self._answers: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._answers: queue.Queue[Callable[[], object]] = queue.Queue()
         crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
         config = CrawlConfig.from_settings(crawler.settings)
         rules = rules_of(config.ordering, config.ordering_name)

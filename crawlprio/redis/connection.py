@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -12,6 +12,9 @@ from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import script
+
+Client: TypeAlias = Any
+"""A client of redis-py, whose annotations are of several minds about it."""
 
 N_BUCKETS = 2**16
 """Hashes over which the identities of a shard are spread: small ones, up to 8 million pages."""
@@ -23,7 +26,7 @@ _TIMEOUT = 5.0
 """Seconds after which a silent server counts as one that cannot be reached."""
 
 
-def connect(url: str, parameters: Mapping[str, Any]) -> Redis:
+def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     """Return a client, which connects at its first command.
 
     Raises
@@ -33,7 +36,8 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Redis:
     """
     chosen = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, **parameters}
     try:
-        return Redis.from_url(url, **{**chosen, "decode_responses": False})
+        client: Client = Redis
+        return client.from_url(url, **{**chosen, "decode_responses": False})
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
@@ -50,7 +54,7 @@ def prefix_of(crawl: str, shard: int = 0) -> str:
     return f"crawlprio:{{{crawl}:{shard}}}"
 
 
-def check_server(client: Redis, url: str) -> None:
+def check_server(client: Client, url: str) -> None:
     """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
     try:
         facts = client.info()
@@ -71,7 +75,7 @@ def check_server(client: Redis, url: str) -> None:
 
 
 def open_crawl(
-    client: Redis,
+    client: Client,
     prefix: str,
     config: CrawlConfig,
     rules: Rules,
@@ -109,13 +113,13 @@ def open_crawl(
     for name, value in wanted.items():
         if found.get(name) != value:
             raise ConfigError(
-                f"The crawl under {prefix} was begun with {name} {found.get(name)}, and this worker "
-                f"has {value}; give all workers the same settings, or set "
+                f"The crawl under {prefix} was begun with {name} {found.get(name)}, and this "
+                f"worker has {value}; give all workers the same settings, or set "
                 "SCHEDULER_FLUSH_ON_START to begin a new crawl."
             )
 
 
-def delete_crawl(client: Redis, prefix: str, *, keeps_visits: bool = False) -> None:
+def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
     """Delete all keys of a crawl, a few at a time; O(keys of the server)."""
     pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in prefix) + ":*"
     for key in client.scan_iter(match=pattern, count=1000):

@@ -14,7 +14,6 @@ from time import monotonic
 from zlib import crc32
 
 import numpy as np
-from redis import Redis
 from redis.exceptions import RedisError
 
 from crawlprio.config import CrawlConfig
@@ -23,7 +22,7 @@ from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.redis.clock import RedisClock
-from crawlprio.redis.connection import delete_crawl
+from crawlprio.redis.connection import Client, delete_crawl
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.session import Answer, Argument, Session, Status
 from crawlprio.web.budgets import pattern_of
@@ -112,13 +111,13 @@ class RedisFrontier:
 
     def __init__(
         self,
-        client: Redis,
+        client: Client,
         prefix: str,
         config: CrawlConfig,
         rules: Rules,
         *,
         lease_seconds: float,
-        deliver: Callable[[Callable[[], None]], object],
+        deliver: Callable[[Callable[[], object]], object],
         identity_of: Callable[[str], str] = lambda url: url,
         read_request: Callable[[bytes], object] = lambda request: request,
         figures: Figures | None = None,
@@ -291,8 +290,8 @@ class RedisFrontier:
             self._call("end_lease", handout.lease, "put_back", b"", "", ends=handout.lease)
         if not self._session.close(_PATIENCE):
             logger.error(
-                "Redis did not take all that this worker had to tell; what it had leased is fetched "
-                "again once %g seconds have passed.",
+                "Redis did not take all that this worker had to tell; what it had leased is "
+                "fetched again once %g seconds have passed.",
                 self._lease_seconds,
             )
             return

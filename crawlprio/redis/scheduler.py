@@ -31,8 +31,8 @@ class RedisScheduler(Scheduler):
     """crawlprio's scheduler over one frontier in Redis, which any number of workers share.
 
     `CRAWLPRIO_FRONTIER = "redis"` brings it under the add-on, or set it as `SCHEDULER`. REDIS_URL,
-    REDIS_PARAMS, SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START mean what they mean to scrapy-redis,
-    and start URLs that are pushed to `<spider>:start_urls` are crawled.
+    REDIS_PARAMS, SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START mean what they mean to
+    scrapy-redis.
 
     A worker ends when nothing waits and no worker has anything leased.
     """
@@ -41,13 +41,13 @@ class RedisScheduler(Scheduler):
         crawl = self._crawl
         try:
             if crawl.failure is None:
-                # Visits go to the stream in Redis; a store of its own would know only this worker's.
+                # A store of its own would know this worker's visits alone.
                 crawl.record_elsewhere()
         except CrawlprioError as error:
             crawl.refuse(error)
         super().open(spider)
 
-    def make_frontier(self, crawl: Crawl) -> RedisFrontier:  # type: ignore[override]
+    def make_frontier(self, crawl: Crawl) -> RedisFrontier:
         from twisted.internet import reactor
 
         running: Any = reactor
@@ -60,8 +60,8 @@ class RedisScheduler(Scheduler):
             )
         if config.max_waiting is not None:
             raise ConfigError(
-                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset it, "
-                "or set CRAWLPRIO_FRONTIER = 'local'."
+                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset "
+                "it, or set CRAWLPRIO_FRONTIER = 'local'."
             )
         rules = rules_of(config.ordering, config.ordering_name)
         url = read("REDIS_URL")

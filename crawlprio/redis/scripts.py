@@ -1,4 +1,4 @@
-"""The Lua scripts of the frontier, put together from their files; no script is sent more than once."""
+"""The Lua scripts of the frontier, put together from their files."""
 
 from __future__ import annotations
 

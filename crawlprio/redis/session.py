@@ -14,12 +14,12 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from redis import Redis
 from redis.exceptions import AuthenticationError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.redis.connection import Client
 from crawlprio.redis.scripts import SCRIPTS, script
 
 logger = logging.getLogger("crawlprio")
@@ -92,7 +92,7 @@ class Session:
     """Sends the calls of one worker, and repeats those of which it does not know that they arrived.
 
     Nobody waits for an answer: it is delivered in the caller's thread. While the server cannot be
-    reached, or has no memory left, calls wait; one line in the log says so, another that it is over.
+    reached, or has no memory left, calls wait; the log says so once, and once that it is over.
 
     Parameters
     ----------
@@ -113,11 +113,11 @@ class Session:
 
     def __init__(
         self,
-        client: Redis,
+        client: Client,
         prefix: str,
         *,
         lease_seconds: float,
-        deliver: Callable[[Callable[[], None]], object],
+        deliver: Callable[[Callable[[], object]], object],
         failed: Callable[[CrawlprioError], object],
         told: Callable[[Status, set[int]], object],
     ) -> None:
@@ -308,7 +308,7 @@ class Session:
             logger.warning("Redis cannot be used (%s); the crawl waits for it.", text)
 
 
-def load_scripts(client: Redis) -> None:
+def load_scripts(client: Client) -> None:
     """Give a server all scripts."""
     for name in SCRIPTS:
         client.script_load(script(name).text)

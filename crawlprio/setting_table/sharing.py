@@ -14,7 +14,7 @@ from crawlprio.setting_table.kinds import (
 
 SHARING = Section(
     "Many machines",
-    "See [distributed.md](distributed.md). The last four have the names that scrapy-redis gave them.",
+    "See [distributed.md](distributed.md). The last four have scrapy-redis's names.",
     (
         Setting(
             "CRAWLPRIO_FRONTIER",
