@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -72,6 +73,7 @@ class Workers:
             log = self.folder / f"worker{self._n_started}.log"
             line = [sys.executable, "-m", "scrapy", "crawl", "site"]
             line += ["-a", f"seeds={','.join(self._web.seeds)}", "-a", "follow=web"]
+            line += ["-a", r"deny=/calendar\?month=[1-9]"]  # without end
             line += ["--logfile", str(log), *options(self._settings)]
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             self.processes.append(
@@ -139,6 +141,6 @@ def smallest_gap(fetches: list[dict[str, Any]]) -> float:
     gaps = [
         after["start"] - before["end"]
         for site in by_site.values()
-        for before, after in zip(site, site[1:], strict=False)
+        for before, after in pairwise(site)
     ]
     return min(gaps)
