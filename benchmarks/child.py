@@ -1,6 +1,6 @@
 """Runs one crawl in this process, as a line of JSON on standard input says, and prints its figures.
 
-It must not know what the crawl is compared with. `harness.py` starts it; nobody else need.
+`harness.py` starts it.
 """
 
 from __future__ import annotations

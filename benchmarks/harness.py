@@ -1,6 +1,6 @@
 """Crawls to be compared: each run in a process and folder of its own, in turn, and as ratios.
 
-It must not know what is measured. Wall time is what a crawl takes; processor time is what it costs,
+Wall time is what a crawl takes; processor time is what it costs,
 which a busy machine disturbs less. Both count from the first answer to the last one wanted, so that
 importing, compiling and the report at the end do not count; what an answer costs after it does.
 """

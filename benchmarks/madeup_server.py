@@ -2,7 +2,7 @@
 
     python benchmarks/madeup_server.py [--sites 100]
 
-It must not know how its pages are made, or who fetches them; `loopback.py` starts it.
+`loopback.py` starts it.
 """
 
 from __future__ import annotations

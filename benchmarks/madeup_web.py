@@ -1,7 +1,5 @@
 """A made-up web without end, a download handler that makes its pages, and spiders for stock Scrapy.
 
-It must not know how a crawl of it is run or compared.
-
 Every page has 20 links: 7 to pages that nothing else links to, 13 to pages among the 4,000 best
 known, of which some are better known than others. A page has the same links whenever it is asked
 for, and every order of crawling finds new pages at about the same rate: 8 for each page fetched.

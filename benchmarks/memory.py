@@ -9,7 +9,7 @@ copied as they grow.
 
 `crawlprio` is a crawl with its store and OPIC, as the bundled project has it, without the engine:
 each visit has 20 links, 8 of them to new pages, and is journalled; `no store` is the same with
-CRAWLPRIO_STORE = None, URLs in memory. `resumed` opens the store of the first anew and replays it:
+CRAWLPRIO_STORE = None, URLs in memory. `resumed` opens the store of the first again and replays it:
 page table, frontier and ordering as they were, in the seconds shown. `whole` is all that the
 process has resident, Python, Scrapy and numba included. Scrapy is its default queue over LIFO
 memory queues and the fingerprints of its duplicate filter; `bare` requests have a URL only, `depth`
@@ -87,7 +87,7 @@ def opened(folder: Path, with_store: bool) -> Any:
 
 
 def fill_crawlprio(n_pages: int, n_sites: int, folder: Path, with_store: bool) -> object:
-    """Let so many pages wait in a crawl under OPIC; return what must be kept."""
+    """Crawl under OPIC until `n_pages` wait; return the objects to keep alive."""
     import numpy as np
 
     from crawlprio.frontier.protocol import PageVisit
@@ -112,7 +112,7 @@ def fill_crawlprio(n_pages: int, n_sites: int, folder: Path, with_store: bool) -
 
 
 def fill_stock(n_pages: int, n_sites: int, with_depth: bool) -> object:
-    """Let requests wait in Scrapy's default queue; return what must be kept."""
+    """Queue requests in Scrapy's default queue; return the objects to keep alive."""
     from scrapy import Request
     from scrapy.dupefilters import RFPDupeFilter
     from scrapy.pqueues import DownloaderAwarePriorityQueue

@@ -372,7 +372,7 @@ class Judge:
         if "/cgi-bin/" in url:
             return "/cgi-bin/"
         if kind[1] or (kind[0] and "html" not in kind[0]) or re.fullmatch(SOURCES, ending):
-            return "file that is no HTML, by its ending"
+            return "file that is not HTML, by its extension"
         is_dynamic = "?" in url or bool(re.fullmatch(DYNAMIC, ending))
         if depth > MAX_DEPTH[is_dynamic]:
             return (

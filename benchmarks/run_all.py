@@ -3,7 +3,7 @@
     python benchmarks/run_all.py [--output benchmarks/results.txt] [--shared ../shared/data]
                                  [--only NAME]...
 
-It must not know what a benchmark measures. Nothing else should run on the machine meanwhile; the
+Nothing else should run on the machine meanwhile; the
 load average at the start is noted. Benchmarks of real pages are left out where their files are
 missing.
 """

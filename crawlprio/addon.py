@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from crawlprio.compiled.notices import quieten
 from crawlprio.config import bad_stock_settings
@@ -15,6 +18,7 @@ from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
     RefusalMiddleware,
+    RobotsMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.setting_table import SETTINGS
@@ -34,7 +38,8 @@ class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
     `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, the downloader, the middlewares, the
-    pipeline, the report, and a parser that reads no more than half a megabyte of a robots.txt.
+    pipeline, the report, a parser that reads no more than half a megabyte of a robots.txt, and
+    Scrapy's own middleware for it without the gap through which pages passed unchecked.
     Retries and redirects keep their place in the order (their priority adjustments become 0) unless
     the project says otherwise. Nothing else changes: stats, items, garbage collection and all other
     settings are the project's.
@@ -58,6 +63,7 @@ class Addon:
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")
         add = settings.setdefault_in_component_priority_dict
+        _exchange(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
         add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
@@ -67,3 +73,14 @@ class Addon:
             Crawl.of(self._crawler).refuse(error)
             # So that Scrapy's components can be made, and the crawl end in good order.
             settings.set(name, SETTINGS[name].guest_default, "cmdline")
+
+
+def _exchange(settings: BaseSettings, stock: type, ours: type) -> None:
+    """Put a downloader middleware of ours in the place of Scrapy's, where the project uses that."""
+    with suppress(KeyError):
+        settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
+        return
+    own = settings.getdict("DOWNLOADER_MIDDLEWARES")
+    is_named = any(load_object(path) is stock for path in own)
+    if not is_named:
+        settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES_BASE", stock, ours)

@@ -62,6 +62,8 @@ class CrawlConfig:
         where the crawl store goes; None: nothing is recorded.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
+    keeps_items
+        whether items are kept in the store (CRAWLPRIO_ITEMS).
     """
 
     ordering_name: str
@@ -80,6 +82,7 @@ class CrawlConfig:
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
+    keeps_items: bool
 
     @classmethod
     def from_settings(
@@ -133,6 +136,7 @@ class CrawlConfig:
                 _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
             ),
             resumes=values["JOBDIR"] is not None,
+            keeps_items=_keeps_items(values) and records,
         )
 
     def hot_queue(self) -> HotQueue | None:
@@ -217,6 +221,16 @@ def plot_path(settings: BaseSettings) -> Path | None:
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
     """Return the download handler of a scheme, a class or an import path; None without one."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+
+
+def _keeps_items(values: dict[str, Any]) -> bool:
+    """CRAWLPRIO_ITEMS, which needs a store."""
+    if values["CRAWLPRIO_ITEMS"] and values["CRAWLPRIO_STORE"] is None:
+        raise ConfigError(
+            "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None, so that there is no store to keep "
+            "items in; name a file."
+        )
+    return bool(values["CRAWLPRIO_ITEMS"])
 
 
 def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""The item that a spider yields for each page; it must not know how links are ordered or stored."""
+"""The item that a spider yields for each page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class LinkPairs:
         Anchor text of each target, as long as `targets` (or empty where nobody asked for it).
     outside
         `(url, anchor text)` of the links that the crawl does not follow: out of scope, nofollow or
-        too deep. They are recorded and never fetched.
+        too deep. No page is fetched for them; those to pages that are known anyway are links of the
+        graph like `targets`.
     status
         HTTP status of the answer.
     title, text

@@ -61,7 +61,8 @@ class Visit(NamedTuple):
     title, text
         Title and visible text; `text` is empty unless a topic asks for it.
     outside
-        `(url, anchor text)` of links that the crawl does not follow; recorded, not ordered.
+        `(url, anchor text)` of links that the crawl does not follow, to pages that were not known
+        then; recorded, not ordered.
     fetched_at
         Unix time in seconds at which the fetch ended.
     elapsed
@@ -161,6 +162,10 @@ class PageTable:
             self._hosts.append(host)
             self._site_sizes.append(0)
         return site
+
+    def knows_host(self, host: str) -> bool:
+        """Return whether a host is one of the sites."""
+        return host in self._site_ids
 
     def url(self, page: int) -> str:
         return self._urls[page]

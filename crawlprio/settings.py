@@ -139,6 +139,10 @@ CRAWLPRIO_STRIP_SESSIONS = True
 # The crawl store, inside JOBDIR where that is set. None: no store.
 CRAWLPRIO_STORE = "crawl.sqlite"
 
+# Keep the items of a spider in the crawl store, each with the visit of its page, so that a crawl
+# that is killed and resumed has every item once.
+CRAWLPRIO_ITEMS = False
+
 # The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
 # picture.
 CRAWLPRIO_PLOT = "crawl.png"
@@ -205,4 +209,4 @@ METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
 TELNETCONSOLE_ENABLED = False
 DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
-RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the end table counts what failed
+RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # the one line of a failed fetch comes after it

@@ -44,6 +44,8 @@ class PageRankNewestFirst(PageRank):
     Pages found since the last computation keep their places among themselves until the next.
     """
 
+    rule = PageRank.rule
+
     def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
         ranks = super().compute_keys(rows, n_visits)
         return ranks * (1.0 + 1e-14 * np.arange(len(ranks)))

@@ -80,11 +80,13 @@ class RenewedEvery(Ordering):
 class OpicRandomTies(Opic):
     """OPIC with random numbers below 1e-9 in the cash of new pages: equals leave at random."""
 
+    rule = Opic.rule
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         return 1.0 + 1e-9 * _lots(self._seed, n_pages)
@@ -93,10 +95,12 @@ class OpicRandomTies(Opic):
 class BacklinkCountRandomTies(BacklinkCount):
     """Backlink count with random numbers below 1 in the keys, so that equals leave at random."""
 
+    rule = BacklinkCount.rule
+
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         return _lots(self._seed, n_pages)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import os
+import random
 import sys
 import time
 from collections import Counter
@@ -40,14 +41,29 @@ class Record(NamedTuple):
 
 
 class PlannedSite(Site):
-    """Answers each request as the plan says for its tag, and the how manyth request that is."""
+    """Answers each request as the plan says for its tag, and the how manyth request that is.
 
-    def __init__(self, plan: Plan) -> None:
+    Parameters
+    ----------
+    unsteady
+        draws how long each answer takes, and for how long it holds up the event loop that the
+        crawls share with the server, so that much falls into one turn of it. None: neither.
+    """
+
+    def __init__(self, plan: Plan, unsteady: random.Random | None = None) -> None:
         super().__init__({})
         self._plan = plan
+        self._unsteady = unsteady
         self._asked: Counter[int] = Counter()
 
     def answer_to(self, fetch: Fetch) -> Answer:
+        answer = self._planned_answer(fetch)
+        if self._unsteady is None or answer.seconds:
+            return answer
+        time.sleep(self._unsteady.choice((0, 0, 0, 0.005, 0.05, 0.1)))
+        return answer._replace(seconds=self._unsteady.choice((0, 0, 0.001, 0.01, 0.05, 0.1)))
+
+    def _planned_answer(self, fetch: Fetch) -> Answer:
         node = self._plan.nodes[int(fetch.headers["x-tag"])]
         # On a connection of its own each request counts: Twisted repeats by itself one that is cut
         # off on a connection that was used before.
@@ -108,22 +124,31 @@ class PlannedSpider(Spider):
         self._events: dict[str, asyncio.Event] = {}
         self._is_stopping = False
         self._was_idle = False
+        self._starting: dict[Request, int] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> PlannedSpider:
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        crawler.signals.connect(spider.scheduled, signal=signals.request_scheduled)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
         for tag in self.plan.starts:
-            self.write(Record("start", tag))
-            yield self.request(tag)
+            request = self.request(tag)
+            self._starting[request] = tag
+            yield request
             if tag % 3 == 0:
                 await asyncio.sleep(0.02)
             # Scrapy never closes a spider that is stopped while the pipelines have a start item.
             if not self.plan.stops_after:
                 yield {"start": tag}
+
+    def scheduled(self, request: Request) -> None:
+        """Note a start request once it is scheduled: one that is yielded to a stop never is."""
+        tag = self._starting.pop(request, None)
+        if tag is not None:
+            self.write(Record("start", tag))
 
     def idle(self) -> None:
         """Ask for some more pages, once a run."""

@@ -6,6 +6,7 @@ takes: `python tests/random_spiders.py SEED [--shrink]`.
 
 from __future__ import annotations
 
+import random
 import sys
 import tempfile
 from collections import Counter
@@ -18,8 +19,8 @@ from planned_spider import PlannedSite, PlannedSpider, Record, components
 from spider_plans import Plan, draw_plan, without
 
 PLAIN: dict[str, object] = {}
-MAX_SECONDS = 20.0
-"""Seconds that a crawl may take, some ten times what the longest take."""
+MAX_SECONDS = 60.0
+"""Seconds that a crawl may take, far more than the longest take on a machine of its own."""
 
 COMPARED_STATS = (
     "downloader/exception_",
@@ -31,7 +32,6 @@ COMPARED_STATS = (
     "finish_reason",
     "item_",
     "log_count/ERROR",
-    "request_depth_max",
     "response_received_count",
     "retry/",
     "scheduler/dequeued",
@@ -44,7 +44,11 @@ _REACHED = ("callback", "errback")
 
 
 class Outcome(NamedTuple):
-    """What a crawl, or a crawl in several runs, brought."""
+    """What a crawl, or a crawl in several runs, brought.
+
+    What is never answered is not among the fetches: on a busy machine it may time out before it is
+    sent.
+    """
 
     records: Counter[Record]
     fetches: Counter[Record]
@@ -53,14 +57,20 @@ class Outcome(NamedTuple):
     n_runs: int
 
 
-def crawl(plan: Plan, settings: dict[str, Any], jobdir: Path | None = None) -> Outcome:
-    """Crawl a plan in this process; with a job directory, in as many runs as the plan has stops."""
+def crawl(
+    plan: Plan, settings: dict[str, Any], jobdir: Path | None = None, *, is_unsteady: bool = False
+) -> Outcome:
+    """Crawl a plan in this process; with a job directory, in as many runs as the plan has stops.
+
+    With `is_unsteady` answers take a while, and the event loop is held up at random.
+    """
     records: Counter[Record] = Counter()
     stops = [*plan.stops_after, None] if jobdir is not None else [None]
     every = {**plan.settings, **components(), **settings}
     if jobdir is not None:
         every |= {"JOBDIR": str(jobdir), "CRAWLPRIO_STORE": "crawl.sqlite"}
-    with PlannedSite(plan) as site:
+    unsteady = random.Random(plan.seed) if is_unsteady else None
+    with PlannedSite(plan, unsteady) as site:
         for stop_after in stops:
             written: list[Record] = []
             run = run_spider(
@@ -83,7 +93,14 @@ def crawl(plan: Plan, settings: dict[str, Any], jobdir: Path | None = None) -> O
     n_given_back = run.stats.get("crawlprio/given_back", 0)
     for name in ("downloader/request_count", "scheduler/dequeued", "scheduler/enqueued"):
         stats[name] = stats.get(name, 0) - n_given_back
-    return Outcome(records, site.requests(), stats if len(stops) == 1 else {}, len(stops))
+    fetches = Counter(
+        {
+            fetch: n_times
+            for fetch, n_times in site.requests().items()
+            if "never" not in plan.nodes[fetch.tag].replies
+        }
+    )
+    return Outcome(records, fetches, stats if len(stops) == 1 else {}, len(stops))
 
 
 def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
@@ -169,7 +186,8 @@ def compare(plan: Plan) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         jobdir = Path(folder, "job") if plan.resumes else None
         try:
-            ours = crawl(plan, ADDON, jobdir)
+            # Under Scrapy alone the outcome does not depend on it.
+            ours = crawl(plan, ADDON, jobdir, is_unsteady=plan.seed % 2 == 1)
         except TimeoutError:
             return [f"did not end within {MAX_SECONDS:g} s"]
     return differences(plan, plain, ours)

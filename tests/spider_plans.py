@@ -242,8 +242,12 @@ class _Draft:
         inline = None
         if is_async and choose.random() < 0.1:
             inline = self._request(dont_filter=True)
+            # Callbacks that go on together would make it together, each before it has a session.
             self._change(
-                inline, replies=choose.choice(((200,), (503, 200), (404,), ("moved", 200)))
+                inline,
+                jar=None,
+                logs_in=False,
+                replies=choose.choice(((200,), (503, 200), (404,), ("moved", 200))),
             )
         changes: dict[str, Any] = {
             "style": style,
@@ -291,7 +295,8 @@ class _Draft:
             links = [
                 tag
                 for tag, other in self.nodes.items()
-                if not other.dont_filter and not other.waits_for
+                # Its session, if any, is there only once its own parent was seen.
+                if not other.dont_filter and not other.waits_for and other.jar in (None, tag)
             ]
             if links and self.choose.random() < 0.15:
                 more = self.choose.choice(links)

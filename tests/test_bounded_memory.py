@@ -376,7 +376,7 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: st
 
     def now(recorder: Recorder, frontier: LocalFrontier) -> tuple[object, ...]:
         states = [frontier.queue.state(page) for page in range(len(recorder.pages))]
-        counts = recorder.figures.n_visits, recorder.figures.n_unique
+        counts = recorder.figures.n_fetched, recorder.figures.n_unique
         return states, len(frontier), frontier.queue.n_dropped, *counts
 
     assert frontier.queue.n_dropped > 50

@@ -202,6 +202,8 @@ def test_connections_refused_are_failed_fetches() -> None:
     assert run.reason == "finished"
     assert run.stats["downloader/exception_count"] == 3
     assert run.stats["crawlprio/failed"] == 1
+    assert run.stats["crawlprio/failed_because"] == "connection refused: 1"
+    assert run.stats["crawlprio/pages_fetched"] == 0
 
 
 def test_names_that_nobody_knows_are_failed_fetches() -> None:
@@ -210,7 +212,7 @@ def test_names_that_nobody_knows_are_failed_fetches() -> None:
 
     run = run_spider(Nowhere, {**ADDON, "DNS_TIMEOUT": 5})
     assert run.reason == "finished"
-    assert run.stats["crawlprio/failed"] == 1
+    assert run.stats["crawlprio/failed_because"] == "name not resolved: 1"
 
 
 def test_a_server_that_never_answers_is_left_after_the_timeout() -> None:
@@ -219,8 +221,8 @@ def test_a_server_that_never_answers_is_left_after_the_timeout() -> None:
         run = run_spider(Follow, {**ADDON, "DOWNLOAD_TIMEOUT": 0.3}, site=site)
     assert run.reason == "finished"
     n_behind = 10
-    assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind
-    assert run.stats["crawlprio/failed"] == 2
+    assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind - 2
+    assert run.stats["crawlprio/failed_because"] == "timed out: 2"
 
 
 class FailsInCallback(Follow):

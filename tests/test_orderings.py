@@ -52,11 +52,6 @@ CASES: dict[str, list[dict[str, Any]]] = {
         for new in ("zero", "random", "parent", "omniscient")
     ],
     "anchor-similarity": [{"words": WORDS}],
-    "sibling-sampling": [
-        {},
-        {"novelty": 0.0, "n_passes": 0},
-        {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
-    ],
     "combined": [
         {"weights": {"opic": 0.5, "location": 2.0}},
         {
@@ -74,7 +69,9 @@ CASES: dict[str, list[dict[str, Any]]] = {
         },
     ],
 }
-ALL_CASES = [(name, case) for name in ORDERINGS for case in CASES.get(name, [{}])]
+ALL_CASES = [
+    (name, case) for name in ORDERINGS for case in CASES.get(name, oracles.ORDERINGS[name].cases)
+]
 TOPICS = [None, Topic(WORDS, distance=0), Topic(WORDS), Topic(["crawl", "Frontiers"], stem=True)]
 HAND_DRAWN = [
     (cho_figure_3, [0]),

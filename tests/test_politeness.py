@@ -282,6 +282,18 @@ def test_crawl_delay_is_obeyed_from_robots_txt_on() -> None:
         assert [0.15 <= gap < 0.4 for gap in gaps(site.fetches)] == [True] * 3
 
 
+@pytest.mark.parametrize(
+    ("crawl_delay", "request_rate", "least"), [("0.02", "5/1", 0.2), ("0.2", "50/1", 0.2)]
+)
+def test_of_crawl_delay_and_request_rate_the_slower_holds(
+    crawl_delay: str, request_rate: str, least: float
+) -> None:
+    robots = Answer(f"User-agent: *\nCrawl-delay: {crawl_delay}\nRequest-rate: {request_rate}")
+    with Site({**fan(3), "/robots.txt": robots}) as site:
+        crawl(site, {"ROBOTSTXT_OBEY": True})
+        assert [least <= gap < least + 0.3 for gap in gaps(site.fetches)] == [True] * 4
+
+
 def test_a_crawl_delay_above_the_bound_is_cut_with_a_warning() -> None:
     robots = Answer("User-agent: *\nCrawl-delay: 100")
     settings: dict[str, object] = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}

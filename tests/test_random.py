@@ -15,7 +15,8 @@ from scipy.stats import chi2_contingency, chisquare
 
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.linkgraph import LinkGraph
-from crawlprio.orderings import Ordering, kernels, make_ordering
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.orderings.rules import uniform
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.simulator import crawl_order
 
@@ -35,7 +36,7 @@ class LotsAtDiscovery(Ordering):
         self.seed = seed
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
-        self.keys[first:last] = [kernels.uniform(self.seed, page) for page in range(first, last)]
+        self.keys[first:last] = [uniform(self.seed, page) for page in range(first, last)]
 
 
 def graph_of(web: Web) -> LinkGraph:

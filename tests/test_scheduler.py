@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,8 +18,10 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
+from scrapy.utils.misc import load_object
 
 from crawlprio.live import dispatch
+from crawlprio.orderings import ORDERINGS
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1}
 BREADTH_FIRST = {**ONE, "ORDERING": "breadth-first"}
@@ -30,6 +33,16 @@ OPIC_QUEUE = {
     "RETRY_PRIORITY_ADJUST": 0,
 }
 """What a project sets that keeps Scrapy's own scheduler."""
+
+
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name(name: str) -> None:
+    path = f"crawlprio.schedulers.{ORDERINGS[name].__name__}Queue"
+    cls = load_object(path)
+    assert cls.ordering == name
+    assert cls.__doc__.endswith(".")
+    assert pickle.loads(pickle.dumps(cls)) is cls
+    assert f"{cls.__module__}.{cls.__qualname__}" == path.replace("schedulers", "schedulers.queues")
 
 
 class Follower(Spider):

@@ -444,10 +444,10 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt names no page"),
     (
         ["graph.npz", "--order", "far.txt"],
-        "the order names page 200, which is no page of graph.npz",
+        "the order names page 200, which is not a page of graph.npz",
     ),
     (["graph.npz", "--order", "twice.txt"], "the order names page 3 more than once"),
-    (["graph.npz", "--importance-options", "{d: 1}"], "which is no JSON"),
+    (["graph.npz", "--importance-options", "{d: 1}"], "which is not valid JSON"),
     (["graph.npz", "--importance-options", '{"damping": 1}'], "give options by importance, as in"),
     (["graph.npz", "--importance-options", '{"hubs": {}}'], "has options of hubs, which is not"),
     (

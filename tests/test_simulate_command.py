@@ -229,7 +229,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--ordering", "opick"], "ORDERING is 'opick'; known orderings: anchor-sim"),
     (["graph.npz", "--ordering", "own.Absent"], "ORDERING is 'own.Absent', which cannot be imp"),
     (["graph.npz", "--ordering", "json.JSONDecoder"], "is no subclass of crawlprio.Ordering"),
-    (["graph.npz", "--ordering-options", "{every: 1}"], "which is no JSON"),
+    (["graph.npz", "--ordering-options", "{every: 1}"], "which is not valid JSON"),
     (["graph.npz", "--ordering-options", "[1]"], "--ordering-options is '[1]'; give a JSON object"),
     (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no ordering simulated has"),
     (

@@ -46,13 +46,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "anchor-similarity": [{"words": WORDS}],
     "combined": [{"weights": {"opic": 0.5, "location": 2.0}}],
-    "sibling-sampling": [
-        {},
-        {"novelty": 1.0, "n_passes": 5, "seed_mass": 1.0},
-        {"siblings": False},
-    ],
 }
-ALL_CASES = [(name, case) for name in ORDERINGS for case in CASES.get(name, [{}])]
+ALL_CASES = [
+    (name, case) for name in ORDERINGS for case in CASES.get(name, oracles.ORDERINGS[name].cases)
+]
 PAGE_BY_PAGE = ["location", "anchor-similarity", "combined", "sibling-sampling"]
 ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
 """Cases that the oracle does not define: how often `pagerank` computes keys by default."""
@@ -298,7 +295,7 @@ class LateCount(BacklinkCount):
 
 
 class Upside(Omniscient):
-    """Another refinement: scores that `graph_scores` does not know."""
+    """Another refinement: scores that `first_scores` does not know."""
 
     def score_of(self, page: int) -> float:
         return -super().score_of(page)

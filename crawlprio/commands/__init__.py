@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
-from crawlprio.errors import CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError
 
 
 class OneLineCommand(ScrapyCommand):
@@ -34,7 +36,7 @@ class OneLineCommand(ScrapyCommand):
         super().add_options(parser)
         parser.formatter_class = HelpFormatter
         # argparse would print the usage, some twenty lines, before what is wrong.
-        setattr(parser, "error", _end_in_one_line)  # noqa: B010
+        setattr(parser, "error", end_in_one_line)  # noqa: B010
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""
@@ -70,7 +72,19 @@ class HelpFormatter(ScrapyHelpFormatter):
         return "\n".join(f"{indent}{line}" for line in lines)
 
 
-def _end_in_one_line(message: str) -> NoReturn:
+def program() -> str:
+    """Return the name of the program that runs: `crawlprio`, or `scrapy` with its commands."""
+    return "crawlprio" if Path(sys.argv[0]).stem in ("crawlprio", "cli") else "scrapy"
+
+
+def end_in_one_line(message: str) -> NoReturn:
     """Stop because of a bad option."""
-    print(f"scrapy: {message}", file=sys.stderr)
+    print(f"{program()}: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def unknown_option(args: Sequence[str]) -> None:
+    """ConfigError for an option among the arguments, where argparse leaves those unknown to it."""
+    unknown = [arg for arg in args if arg.startswith("-")]
+    if unknown:
+        raise ConfigError(f"{program()} has no option {unknown[0]} here; see --help.")

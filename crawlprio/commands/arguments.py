@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawlprio.commands import program
 from crawlprio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(
-            f"scrapy {command} has no option {unknown[0]}; see scrapy {command} --help."
+            f"{program()} {command} has no option {unknown[0]}; see {program()} {command} --help."
         )
     if len(args) != 1:
         given = f"{len(args)} arguments" if args else "none"
         raise ConfigError(
-            f"scrapy {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
+            f"{program()} {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
         )
     return args[0]
 
@@ -42,7 +43,7 @@ def json_object(option: str, text: str, example: str) -> dict[str, Any]:
         given = json.loads(text)
     except ValueError as error:
         raise ConfigError(
-            f"{option} is {text!r}, which is no JSON ({error}); write it as in '{example}'."
+            f"{option} is {text!r}, which is not valid JSON ({error}); write it as in '{example}'."
         ) from None
     if not isinstance(given, dict):
         raise ConfigError(f"{option} is {text!r}; give a JSON object, as in '{example}'.")

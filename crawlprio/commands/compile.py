@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from time import perf_counter
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import ConfigError
 
 
@@ -29,7 +29,7 @@ class Command(OneLineCommand):
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Compile; raise `ConfigError` when what is compiled cannot be kept."""
         if args:
-            raise ConfigError(f"compile: found {' '.join(args)}; expected: scrapy compile")
+            raise ConfigError(f"compile: found {' '.join(args)}; expected: {program()} compile")
         from crawlprio.compiled import cache
         from crawlprio.live.compiling import compile_all
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import CrawlprioError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Command(OneLineCommand):
         """Write the file; raise `CrawlprioError` when the links cannot be written."""
         if len(args) != 3 or args[0] != "export":
             given = " ".join(args) or "nothing"
-            raise CrawlprioError(f"links: found {given}; expected: scrapy links {SYNTAX}")
+            raise CrawlprioError(f"links: found {given}; expected: {program()} links {SYNTAX}")
         from crawlprio.store import Store
         from crawlprio.store.export import export_links
 

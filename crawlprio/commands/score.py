@@ -80,7 +80,7 @@ class Command(OneLineCommand):
         group.add_argument(
             "--order",
             metavar="FILE",
-            help="judge this order: page ids, one a line, as scrapy simulate --order writes them",
+            help="judge this order: page ids, one a line, as simulate --order writes them",
         )
         FigureOptions.add_to(group)
         group.add_argument(
@@ -275,6 +275,7 @@ def _figures(
         "sites": graph.n_sites,
         "fetched": None if crawl is None or crawl.order is None else len(crawl.order),
         "failed": None if crawl is None else crawl.n_failed,
+        "not_fetched": None if crawl is None else crawl.n_unanswered,
         "ordering": None if crawl is None else crawl.ordering,
         "order_file": order,
         "importances": figures,

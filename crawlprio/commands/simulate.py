@@ -147,7 +147,10 @@ class Command(OneLineCommand):
         from crawlprio.simulator.run_report import plot_runs, print_runs
 
         progress_console = Console(stderr=True)
-        compile_kernels(in_time=network.takes_time or bool(_recorded_options(opts)))
+        compile_kernels(
+            map(type, orderings.values()),
+            in_time=network.takes_time or bool(_recorded_options(opts)),
+        )
         source = Source.open(graph_path)
         seeds = _seeds(source, opts.seeds)
         network = _as_recorded(network, source, opts)

@@ -100,6 +100,12 @@ def load() -> None:
         _waiting.clear()
 
 
+def dispatcher(function: Callable[..., Any]) -> Any:
+    """Return numba's dispatcher of a function that `njit` decorated; numba is loaded."""
+    load()
+    return function.compiled if isinstance(function, _StandIn) else function
+
+
 class _StandIn(Generic[P, R]):
     """Bears the name of a compiled function until numba is loaded."""
 

@@ -62,10 +62,12 @@ def tell_of_compiling() -> None:
 
 
 def _is_logged() -> bool:
-    """Whether anything takes what this logger is told."""
+    """Whether anything takes what this logger is told at INFO."""
     at: logging.Logger | None = logger
     while at is not None:
-        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+        # Scrapy lets its handler judge the level, and leaves that of the loggers open.
+        takers = [one for one in at.handlers if not isinstance(one, logging.NullHandler)]
+        if any(handler.level <= logging.INFO for handler in takers):
             return True
         at = at.parent if at.propagate else None
     return False

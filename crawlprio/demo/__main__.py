@@ -1,7 +1,4 @@
-"""`python -m crawlprio.demo`: serve the demo web, or a recorded one, on loopback.
-
-It must not know how the webs are made or served.
-"""
+"""`python -m crawlprio.demo`: serve the demo web, or a recorded one, on loopback."""
 
 from __future__ import annotations
 

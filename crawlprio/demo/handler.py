@@ -1,7 +1,4 @@
-"""A download handler that sends every request to the loopback server, and so none to the network.
-
-It must not know which web is served.
-"""
+"""A download handler that sends every request to the loopback server, none to the network."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class WarcWeb(_Pages):
     Raises
     ------
     StoreError
-        If the file cannot be read or is no WARC file, or has no response over http or https.
+        If the file cannot be read, is not a WARC file, or holds no response over http or https.
 
     Notes
     -----

@@ -1,6 +1,6 @@
 """The loopback server: an HTTP proxy on 127.0.0.1 that answers every request itself, from a web.
 
-It never connects anywhere; it must not know Scrapy, nor what kind of web it serves.
+It never connects anywhere, so that no crawl of the demo reaches a network.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
+from crawlprio.frontier import pairing
 from crawlprio.frontier.heaps import place_site, push, rekey
 from crawlprio.frontier.pairing import add, stand_alone
 from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records, wide
@@ -46,6 +47,52 @@ def push_new(
             rekey(pages, sites, heap, totals, page, tier, keys[page])
         else:
             pages[page].tier += tiers[page - first]
+
+
+@njit(cache=True)
+def resettle(
+    pages: Records, sites: Records, heap: Entries, totals: Records, page: int, rises: bool
+) -> None:
+    """Put a waiting page whose key was written in place where it belongs: `pairing.resettle`."""
+    site = wide(pages[page].site)
+    before = wide(sites[site].head)
+    head = pairing.resettle(pages, before, page, rises)
+    sites[site].head = head
+    if head != before or head == page:
+        place_site(pages, sites, heap, totals, site)
+
+
+@njit(cache=True)
+def resettle_links(
+    pages: Records,
+    sites: Records,
+    heap: Entries,
+    totals: Records,
+    first: int,
+    targets: NDArray[np.int32],
+    old_keys: NDArray[np.float64],
+) -> None:
+    """Resettle the targets below `first` that wait and whose keys are not as they were."""
+    for k in range(len(targets)):
+        target = wide(targets[k])
+        if target < first and pages[target].state == WAITING and pages[target].key != old_keys[k]:
+            rises = pages[target].key > old_keys[k]
+            resettle(pages, sites, heap, totals, target, rises)
+
+
+@njit(cache=True)
+def resettle_pages(
+    pages: Records,
+    sites: Records,
+    heap: Entries,
+    totals: Records,
+    changed: NDArray[np.int32],
+) -> None:
+    """Resettle those of some pages that wait, whatever became of their keys."""
+    for k in range(len(changed)):
+        page = wide(changed[k])
+        if pages[page].state == WAITING:
+            resettle(pages, sites, heap, totals, page, False)
 
 
 @njit(cache=True)

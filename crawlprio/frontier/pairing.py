@@ -127,6 +127,28 @@ def take_out(pages: Records, root: int, page: int) -> int:
 
 
 @njit(cache=True)
+def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
+    """Put a page whose key was written in place where it belongs; return the root. O(log n).
+
+    Several keys may be written before each of their pages is put where it belongs, in any order:
+    what a page is joined with meanwhile compares the keys of now.
+
+    Parameters
+    ----------
+    rises
+        the key is larger than it was; False is right for any key, and dearer.
+    """
+    if not rises:
+        rest = take_out(pages, root, page)
+        stand_alone(pages, page)
+        return add(pages, rest, page)
+    if page == root:
+        return root
+    cut(pages, page)
+    return add(pages, root, page)
+
+
+@njit(cache=True)
 def stand_alone(pages: Records, page: int) -> None:
     """Make a page a heap of its own, whatever it was part of before."""
     pages[page].child = NONE

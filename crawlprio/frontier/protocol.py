@@ -83,6 +83,8 @@ class PageVisit(NamedTuple):
         Unix time at which the fetch ended, and its seconds.
     error
         Why there was no page, in a word or two; empty on success.
+    items
+        What its callback scraped, each as JSON, where items are kept with visits.
     """
 
     pairs: LinkPairs
@@ -90,6 +92,7 @@ class PageVisit(NamedTuple):
     fetched_at: float = 0.0
     elapsed: float = 0.0
     error: str = ""
+    items: Sequence[str] = ()
 
 
 class FetchClock(Protocol):

@@ -1,7 +1,4 @@
-"""The importances by name, and weighted sums of them.
-
-It must not know files, crawls or how good an order was.
-"""
+"""The importances by name, and weighted sums of them."""
 
 from __future__ import annotations
 

@@ -25,12 +25,16 @@ class RecordedCrawl(Repository):
     Parameters
     ----------
     n_failed
-        pages of `order` whose last fetch brought no answer or one of status 400 or more.
+        pages of `order` whose last fetch brought no answer or one of status 400 or more. Of `order`
+        are the pages for which an answer came.
+    n_unanswered
+        pages that were tried and never answered: forbidden by robots.txt, refused, unreachable.
     ordering, topic
         what the crawl ran under; empty if the store does not say, or there was no topic.
     """
 
     n_failed: int = 0
+    n_unanswered: int = 0
     ordering: str = ""
     topic: str = ""
 
@@ -102,9 +106,13 @@ def _read_crawl(path: Path) -> RecordedCrawl:
         last = np.full(graph.n_pages, -1, dtype=np.int64)
         failed = np.zeros(graph.n_pages, dtype=np.bool_)
         order: dict[int, None] = {}
+        tried: set[int] = set()
         for number, visit in enumerate(store.visits()):
             if visit.page >= 0:
-                order[visit.page] = None
+                if visit.status:
+                    order[visit.page] = None
+                else:
+                    tried.add(visit.page)
                 last[visit.page] = number
                 failed[visit.page] = not 200 <= visit.status < 400
         return RecordedCrawl(
@@ -112,7 +120,8 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             str(path),
             np.fromiter(order, dtype=np.int32, count=len(order)),
             StoreTexts(path, last),
-            n_failed=int(failed.sum()),
+            n_failed=sum(bool(failed[page]) for page in order),
+            n_unanswered=len(tried - order.keys()),
             ordering=store.get_meta("ordering"),
             topic=store.get_meta("topic"),
         )

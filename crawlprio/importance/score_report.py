@@ -157,12 +157,14 @@ def _summary(repository: Repository) -> str:
     if not isinstance(repository, RecordedCrawl):
         return f"{what}."
     assert repository.order is not None
-    seen = graph.n_pages - len(repository.order)
+    n_tried = repository.n_unanswered
+    seen = graph.n_pages - len(repository.order) - n_tried
+    tried = f"tried and not fetched: {n_tried:,}; " if n_tried else ""
     under = f" under {repository.ordering}" if repository.ordering else ""
     return (
         f"{what}. Fetched{under}: {len(repository.order):,}, of which {repository.n_failed:,} "
-        f"failed; seen in links alone: {seen:,}.\nImportance is that in the graph as recorded: "
-        "links of pages not fetched, and pages never seen, are unknown."
+        f"failed; {tried}seen in links alone: {seen:,}.\nImportance is that in the graph as "
+        "recorded: links of pages not fetched, and pages never seen, are unknown."
     )
 
 

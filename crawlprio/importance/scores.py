@@ -183,8 +183,8 @@ def score(
         strangers = order[(order < 0) | (order >= graph.n_pages)]
         if len(strangers):
             raise GraphError(
-                f"the order names page {strangers[0]}, which is no page of {repository.name}; page "
-                f"ids are 0 to {graph.n_pages - 1}."
+                f"the order names page {strangers[0]}, which is not a page of {repository.name}; "
+                f"page ids are 0 to {graph.n_pages - 1}."
             )
         known = reachable(graph, order)
     if importance.of_content and repository.order is not None:

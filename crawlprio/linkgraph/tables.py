@@ -63,8 +63,7 @@ def read_csv(path: Path) -> LinkGraph:
                     )
         except csv.Error as error:
             raise GraphError(
-                f"{path}:{records.line_num}: this is no CSV as of RFC 4180 ({error}); "
-                "write it again."
+                f"{path}:{records.line_num}: not valid CSV by RFC 4180 ({error}); write it again."
             ) from None
     return links.graph()
 

@@ -13,6 +13,7 @@ from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.compiled import plain_until
+from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
@@ -21,6 +22,7 @@ from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
+from crawlprio.live.items import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
@@ -70,6 +72,7 @@ class Crawl:
         self.failure: CrawlprioError | None = None
         self.frontier: Frontier | None = None
         self.dispatcher: Dispatcher | None = None
+        self._items: ItemKeeper | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -217,9 +220,28 @@ class Crawl:
                 self.identities,
                 concurrency=self.config.concurrency,
                 failed=self.fail,
+                keeps_items=self.config.keeps_items,
             )
         except CrawlprioError as error:
             self.refuse(error)
+            return
+        if self.config.keeps_items:
+            self._items = ItemKeeper(self._crawler, self.dispatcher, recorder, self.fail)
+        self._tell_of_store(recorder)
+
+    def _tell_of_store(self, recorder: Recorder) -> None:
+        """Say in one line that a job is resumed, or that a file was renamed or left alone."""
+        remark = recorder.remark
+        if recorder.resumes and recorder.store is not None:
+            figures, n_waiting = recorder.figures, len(self.frontier or ())
+            remark = (
+                f"{recorder.store.path.parent}: resumed with {figures.n_fetched:,} pages fetched "
+                f"and {n_waiting:,} waiting, under {self.config.ordering_name}."
+            )
+        if remark and read_setting(self._crawler.settings, "CRAWLPRIO_PRINT"):
+            say(remark)
+        elif remark:
+            logger.info("%s", remark)
 
     def _local_frontier(self) -> LocalFrontier:
         return LocalFrontier(
@@ -268,6 +290,13 @@ class Crawl:
                 ConfigError(
                     "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
                     "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
+                )
+            )
+        if self.failure is None and self.config.keeps_items and self.dispatcher is None:
+            self.refuse(
+                ConfigError(
+                    "CRAWLPRIO_ITEMS is on, and SCHEDULER is not crawlprio's, which alone knows "
+                    "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
                 )
             )
         if self.failure is not None:

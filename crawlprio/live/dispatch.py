@@ -65,6 +65,8 @@ class Dispatcher(FetchObserver):
         fetches in flight; 0: no limit.
     failed
         is called with the sentence when the frontier fails.
+    keeps_items
+        whether a visit is recorded with the items of its callback.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Dispatcher(FetchObserver):
         *,
         concurrency: int,
         failed: Callable[[CrawlprioError], object],
+        keeps_items: bool = False,
     ) -> None:
         assert crawler.spider is not None
         self._spider = crawler.spider
@@ -83,6 +86,7 @@ class Dispatcher(FetchObserver):
         self._identities = identities
         self._concurrency = concurrency or math.inf
         self._failed = failed
+        self._keeps_items = keeps_items
         self._leases = Leases()
         self._n_holding = 0
         self._in_callback: list[Lease] = []
@@ -314,6 +318,8 @@ class Dispatcher(FetchObserver):
             return
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
+        else:
+            lease.status = outcome.status  # of a cache, where nothing was fetched
         lease.state = State.ANSWERED
         lease.answered_at = lease.progressed_at = self._ticks
         self._n_answered += 1
@@ -350,8 +356,14 @@ class Dispatcher(FetchObserver):
                 self._frontier.let_go(lease.handout.lease)
 
     def observe(self, lease: Lease, pairs: LinkPairs) -> None:
-        """Learn what a leased page says before its callback has ended, in place of the end."""
-        if not lease.is_observed:
+        """Learn what a leased page says before its callback has ended, in place of the end.
+
+        Where items are kept with visits it is learned at the end, with all items.
+        """
+        if self._keeps_items:
+            lease.brings_links = True
+            lease.pairs = lambda: pairs
+        elif not lease.is_observed:
             self._observe(lease, pairs, False)
 
     def _done(self, request: Request) -> None:
@@ -364,7 +376,7 @@ class Dispatcher(FetchObserver):
         self._end(lease)
         if not lease.is_observed:
             pairs = LinkPairs(request.url, []) if lease.pairs is None else lease.pairs()
-            self._observe(lease, pairs, True)
+            self._observe(lease, pairs, not lease.brings_links)
 
     def _end(self, lease: Lease) -> None:
         """Forget a lease, whose end the frontier is told of by the caller."""
@@ -383,7 +395,14 @@ class Dispatcher(FetchObserver):
         try:
             self._frontier.observe(
                 lease.handout.lease,
-                PageVisit(pairs, links_are_entries, lease.fetched_at, lease.elapsed, lease.error),
+                PageVisit(
+                    pairs,
+                    links_are_entries,
+                    lease.fetched_at,
+                    lease.elapsed,
+                    lease.error,
+                    lease.items,
+                ),
             )
         except CrawlprioError as error:
             self._failed(error)

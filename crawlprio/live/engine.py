@@ -198,7 +198,10 @@ def exit_with_error(crawler: Crawler) -> None:
     def forget_spider() -> None:
         crawler.spider = None
 
-    crawler.signals.connect(forget_spider, signal=signals.spider_closed, weak=False)
+    for signal in (signals.spider_closed, signals.engine_stopped):
+        crawler.signals.connect(forget_spider, signal=signal, weak=False)
+    if crawler.engine._slot is not None and crawler.engine._slot.closing is not None:
+        call_later(0, forget_spider)
 
 
 def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 
+from crawlprio.live.causes import ROBOTS
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.hashtable import HashTable
+
+_MAX_CAUSES = 100
+"""Causes that are told apart; all others count as one."""
 
 
 class Figures:
     """Counts the visits of a crawl.
+
+    Fetched is a page if an answer came for it, be that an error.
 
     Attributes
     ----------
@@ -17,8 +24,10 @@ class Figures:
         pages fetched, by id, in order; a page fetched again stands there again.
     n_before
         pages fetched in earlier runs.
-    n_failed
-        pages without an answer or with an error status.
+    failures
+        pages without an answer and pages with an error status, by cause.
+    n_forbidden
+        pages that robots.txt forbids, which are not fetched.
     n_unique
         pages with a body that no page before had.
     n_links
@@ -31,7 +40,8 @@ class Figures:
         self._pages = pages
         self.visited = array("i")
         self.n_before = 0
-        self.n_failed = 0
+        self.failures: Counter[str] = Counter()
+        self.n_forbidden = 0
         self.n_unique = 0
         self.n_links = 0
         self.n_sites = 0
@@ -39,22 +49,45 @@ class Figures:
         self._bodies = HashTable()
 
     @property
-    def n_visits(self) -> int:
+    def n_fetched(self) -> int:
         """Pages fetched."""
         return len(self.visited)
 
+    @property
+    def n_failed(self) -> int:
+        """Pages without an answer or with an error status; those that robots.txt forbids apart."""
+        return self.failures.total()
+
     def count(self, visit: Visit) -> None:
         """Count one visit."""
+        self.n_links += len(visit.targets)
+        if visit.status == 0:
+            if visit.error == ROBOTS:
+                self.n_forbidden += 1
+            else:
+                # What follows a colon may be different for each page.
+                self._count_failure(visit.error.partition(":")[0] or "no answer")
+            return
         self.visited.append(visit.page)
         site = int(self._pages.sites[visit.page])
         if site >= len(self._sites_visited):
             self._sites_visited.extend(bytes(self._pages.n_sites - len(self._sites_visited)))
         self.n_sites += not self._sites_visited[site]
         self._sites_visited[site] = 1
-        self.n_links += len(visit.targets)
-        if visit.status == 0 or visit.status >= 400:
-            self.n_failed += 1
+        if visit.status >= 400:
+            self._count_failure(f"HTTP {visit.status}")
+        elif visit.error.startswith("refused"):
+            self._count_failure("refused")
         elif visit.status < 300 and (
             not visit.content_hash or self._bodies.add(visit.content_hash, 0)
         ):
             self.n_unique += 1
+
+    def causes(self) -> str:
+        """Return the causes of failures with their counts, most frequent first."""
+        return ", ".join(f"{cause}: {count:,}" for cause, count in self.failures.most_common())
+
+    def _count_failure(self, cause: str) -> None:
+        if len(self.failures) >= _MAX_CAUSES and cause not in self.failures:
+            cause = "other"
+        self.failures[cause] += 1

@@ -1,4 +1,4 @@
-"""Python's garbage collector while crawls run; it must not know what they are."""
+"""Python's garbage collector while crawls run."""
 
 from __future__ import annotations
 

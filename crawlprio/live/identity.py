@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import RequestFingerprinter
-from w3lib.url import canonicalize_url
 
-from crawlprio.web.urls import without_credentials
+from crawlprio.web.urls import canonical, without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-_CANONICAL = re.compile(
-    r"https?://[a-z0-9.-]+(?::\d+)?/[A-Za-z0-9/._~-]*(?:\?[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]*)?"
-)
 
 
 class Identities:
@@ -36,9 +30,7 @@ class Identities:
         """Return the identity of the page that a plain link to `url` means."""
         if not self._by_url:
             return self.of_request(Request(url))
-        if "/." not in url and _CANONICAL.fullmatch(url):
-            return url
-        return canonicalize_url(without_credentials(url))
+        return canonical(url)
 
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""

@@ -26,7 +26,7 @@ page never depends on what becomes of its leases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from scrapy import Request
@@ -75,6 +75,10 @@ class Lease:
         whether its visit was observed before its callback ended.
     error
         why there is no page, in a word or two.
+    items
+        what its callback scraped so far, each as JSON, where items are kept.
+    brings_links
+        whether its links come with the visit, and not as requests before it.
     """
 
     request: Request
@@ -93,6 +97,8 @@ class Lease:
     pairs: Callable[[], LinkPairs] | None = None
     is_observed: bool = False
     error: str = ""
+    items: list[str] = field(default_factory=list)
+    brings_links: bool = False
 
     @property
     def elapsed(self) -> float:

@@ -152,7 +152,8 @@ class LocalFrontier:
         is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
-        self._keep(page, entry, is_alone=is_link or state == UNKNOWN)
+        is_alone = (is_link or state == UNKNOWN) and not self._requests.has(page)
+        self._keep(page, entry, is_alone=is_alone)
         self._wait_for_request(page, entry.priority)
         return True
 
@@ -235,7 +236,9 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        self._recorder.record(evidence, ended.number, commits=self._call_soon is None)
+        self._recorder.record(
+            evidence, ended.number, items=visit.items, commits=self._call_soon is None
+        )
         if self._call_soon is not None and not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)
@@ -252,16 +255,24 @@ class LocalFrontier:
         self.queue.requeue(page)
         if self.queue.state(page) != WAITING:
             return  # dropped for want of room
-        number = ended.number
+        number, waits_with = ended.number, priority
         if request is None:
             request = ended.request
+            if waits_with is None and request is not None:
+                waits_with = self._priority(request)
         elif isinstance(request, bytes) and self._recorder.saves_requests:
             number = self._recorder.save_request(page, request, number)
         if request is not None:
             is_saved = isinstance(request, bytes) and number is not None
-            self._requests.add(page, priority or 0, None if is_saved else request, number)
+            self._requests.add(page, waits_with or 0, None if is_saved else request, number)
         if priority is not None:
             self.queue.add(page, priority)
+
+    def _priority(self, request: object) -> int:
+        """The priority of a request that was handed out."""
+        if isinstance(request, bytes):
+            return self._priority_of(request)
+        return int(getattr(request, "priority", 0))
 
     def ready_at(self) -> float:
         return self.queue.ready_at()
@@ -306,7 +317,7 @@ class LocalFrontier:
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)
         self._replay_entries(range(n_known, len(recorder.pages)))
-        recorder.figures.n_before = recorder.figures.n_visits
+        recorder.figures.n_before = recorder.figures.n_fetched
         for saved in recorder.store.requests():
             self._restore_request(SavedRequest(*saved))
         self._unfiltered.update(recorder.store.unfiltered())

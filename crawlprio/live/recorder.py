@@ -26,7 +26,7 @@ from crawlprio.store import (
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import Budgets
 from crawlprio.web.scope import registered_domain
-from crawlprio.web.urls import host_of
+from crawlprio.web.urls import host_if_any, host_of
 
 
 class SavedRequest(NamedTuple):
@@ -65,6 +65,9 @@ class Recorder:
         what was fetched so far.
     seeds
         the pages that the crawl started from, in order.
+    remark
+        what there is to tell of the store, in one sentence: a job resumed, a file renamed; empty if
+        nothing.
     previous_end
         Unix time at which the last run ended in good order; None if there was none, or it was
         killed.
@@ -96,6 +99,7 @@ class Recorder:
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
+        self.remark = ""
         self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
@@ -115,7 +119,7 @@ class Recorder:
             if self._failed:
                 return
             self.flush()
-            self.store.note_end(time())
+            self.store.note_end(time(), self.pages)
 
     @property
     def saves_requests(self) -> bool:
@@ -167,10 +171,24 @@ class Recorder:
             found[at] = page
         return found
 
+    def _find_known(self, urls: list[str]) -> list[int]:
+        """Return the pages that links mean, `NO_PAGE` for those that are not known."""
+        pages, identity_of = self.pages, self._identities.of_url
+        found = pages.find_all(urls)
+        for at, url in enumerate(urls):
+            if found[at] == NO_PAGE and pages.knows_host(host_if_any(url)):
+                identity = identity_of(url)
+                if identity != url:
+                    found[at] = pages.find(identity)
+        return found
+
     # Visits
 
     def visit_of(self, page: int, told: PageVisit) -> Visit:
-        """Turn what a page says into ids: distinct targets in page order, without itself."""
+        """Turn what a page says into ids: distinct targets, without itself.
+
+        First come the links that are followed, in page order, then others to pages that are known.
+        """
         pairs = told.pairs
         anchors, outside = pairs.anchors, pairs.outside
         if told.links_are_entries:
@@ -193,6 +211,22 @@ class Recorder:
                     for at, url in enumerate(pairs.targets)
                     if found[at] == NO_PAGE
                 ]
+        known = self._find_known([url for url, _ in outside]) if outside else ()
+        if known and max(known) != NO_PAGE:
+            # Scope says which links are followed, not which are links of the graph.
+            places = dict.fromkeys(targets)
+            places[page] = None
+            anchors = list(anchors or [""] * len(targets))
+            targets = list(targets)
+            rest = []
+            for link, target in zip(outside, known, strict=True):
+                if target == NO_PAGE:
+                    rest.append(link)
+                elif target not in places:
+                    places[target] = None
+                    targets.append(target)
+                    anchors.append(link[1])
+            outside = rest
         return Visit(
             page=page,
             targets=np.array(targets, dtype=np.int32) if targets else NO_PAGES,
@@ -208,19 +242,34 @@ class Recorder:
             error=told.error,
         )
 
-    def record(self, visit: Visit, ended: int | None = None, *, commits: bool = True) -> None:
+    def record(
+        self,
+        visit: Visit,
+        ended: int | None = None,
+        *,
+        items: Sequence[str] = (),
+        commits: bool = True,
+    ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
 
         Parameters
         ----------
         ended
             number of the saved request that the visit is the end of.
+        items
+            what was scraped from the page, each as JSON.
         """
         if self.store is not None:
-            self.store.record(visit, self.pages, self._take_unsaved(), ended=ended, commits=False)
+            requests = self._take_unsaved()
+            self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
         self.figures.count(visit)
+
+    def keep_item(self, item: str) -> None:
+        """Record an item that belongs to no page, at once."""
+        if self.store is not None:
+            self.store.keep_items([(NO_PAGE, item)])
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return those that were none before, in order."""
@@ -268,12 +317,15 @@ class Recorder:
     def saved_of(self, page: int) -> list[SavedRequest]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
+        # Those that an observed visit took along are not on disk yet, the one it ended still is.
+        self.commit()
         rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
 
     def saved(self, number: int) -> bytes:
         """Return a saved request by its number."""
         assert self.store is not None
+        self.commit()
         unsaved = self._unsaved.get(number)
         return self.store.request(number) if unsaved is None else unsaved.request
 
@@ -329,7 +381,11 @@ class Recorder:
             make_private_folder(path.parent)
             return Store.create(path)
         try:
-            keep_existing(path)
+            kept = keep_existing(path)
         except StoreInUse:
-            return Store.create_numbered(path)
+            store = Store.create_numbered(path)
+            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
+            return store
+        if kept is not None:
+            self.remark = f"{path} was there; it is kept as {kept}."
         return Store.create(path)

@@ -96,7 +96,7 @@ class CrawlReport:
         self._progress.update(
             self._task,
             description=(
-                f"{figures.n_visits:,} pages fetched, {n_waiting:,} waiting on "
+                f"{figures.n_fetched:,} pages fetched, {n_waiting:,} waiting on "
                 f"{crawl.recorder.pages.n_sites:,} sites, {rate:.0f} pages/s"
             ),
         )
@@ -145,7 +145,7 @@ class CrawlReport:
         figures: dict[str, str | float] = {
             "ordering": crawl.config.ordering_name,
             "ended because": self._why_ended(reason),
-            "pages fetched": counts.n_visits,
+            "pages fetched": counts.n_fetched,
             "unique pages": counts.n_unique,
             "failed": counts.n_failed,
             "sites fetched from": counts.n_sites,
@@ -154,6 +154,10 @@ class CrawlReport:
             "links": counts.n_links,
             "pages per second": round(_per_second(counts, elapsed), 1),
         }
+        if counts.failures:
+            figures["failed because"] = counts.causes()
+        if counts.n_forbidden:
+            figures["forbidden by robots.txt"] = counts.n_forbidden
         if crawl.recorder.resumes:
             figures["pages fetched in earlier runs"] = counts.n_before
         queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None
@@ -244,7 +248,7 @@ class CrawlReport:
 
 def _per_second(figures: Figures, elapsed: float) -> float:
     """Pages fetched per second in this run."""
-    return (figures.n_visits - figures.n_before) / max(elapsed, 1e-9)
+    return (figures.n_fetched - figures.n_before) / max(elapsed, 1e-9)
 
 
 def _shown(value: str | float) -> str:

@@ -1,4 +1,4 @@
-"""Scrapy's stats, faster to count in; it must not know what crawlprio counts."""
+"""Scrapy's stats, faster to count in."""
 
 from __future__ import annotations
 

@@ -106,6 +106,11 @@ class VirtualWeb:
         urls = self.graph.urls or ()
         return {page_key(url) or url: page for page, url in enumerate(urls)}
 
+    def has(self, url: str) -> bool:
+        """Return whether a URL, by http or https, is a page of the recording."""
+        assert not isinstance(self._web, DemoWeb)
+        return self._web.page(url) is not None
+
     def page(self, url: str) -> int:
         """Return the page of the graph that a URL means, http or https; -1 if it is not in it."""
         return self._pages.get(page_key(url) or url, -1)

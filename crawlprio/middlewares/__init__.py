@@ -1,4 +1,4 @@
-"""Middlewares for Scrapy: one reads visits off responses, one keeps the delays, one refuses."""
+"""Middlewares for Scrapy: visits read off responses, delays, robots.txt, refusals."""
 
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
@@ -8,6 +8,7 @@ from crawlprio.middlewares.refusals import (
     BoundedRobotParser,
     RefusalMiddleware,
 )
+from crawlprio.middlewares.robots import RobotsMiddleware
 
 __all__ = [
     "BoundedCompression",
@@ -16,4 +17,5 @@ __all__ = [
     "PolitenessMiddleware",
     "RedirectReferer",
     "RefusalMiddleware",
+    "RobotsMiddleware",
 ]

@@ -121,8 +121,9 @@ class LinksMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pull from a spider's `start` only as fast as its requests are handed out."""
         async for output in start:
-            if isinstance(output, Request) and self._crawl.is_running:
-                self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")
+            if isinstance(output, Request):
+                if self._crawl.is_running:
+                    self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")
                 if self._crawl.dispatcher is not None:
                     await self._crawl.dispatcher.room_for_start(output)
             yield output

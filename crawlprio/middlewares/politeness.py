@@ -13,6 +13,7 @@ from scrapy import Request, signals
 from scrapy.http import Response
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred
 
 from crawlprio.config import read_setting
@@ -145,7 +146,7 @@ class PolitenessMiddleware(FetchGate):
             waiter.callback(None)
 
     def _robots_parsed(self, robotparser: Any, request: Request) -> None:
-        """Obey the Crawl-delay of a site."""
+        """Obey the Crawl-delay and Request-rate of a site."""
         crawl = self._crawl
         if not (crawl.is_running and crawl.config.politeness.max_crawl_delay):
             return
@@ -189,11 +190,19 @@ class PolitenessMiddleware(FetchGate):
 
 
 def _crawl_delay(robotparser: Any, agent: str | bytes | None) -> float | None:
-    """The Crawl-delay of a robots.txt, NaN if it is no number; None without one."""
+    """The seconds between fetches that a robots.txt asks for, NaN if no number; None without.
+
+    The longer of its Crawl-delay and what its Request-rate comes to, at any time of day.
+    """
     try:
-        # A parser of the project's own need not know of it.
+        # A parser of the project's own need not know of either.
         seconds = getattr(robotparser, "crawl_delay", lambda _: None)(agent)
-        return None if seconds is None else float(seconds)
+        parsed = getattr(robotparser, "rp", None)
+        rate = getattr(parsed, "request_rate", lambda _: None)(to_unicode(agent or ""))
+        asked = [] if seconds is None else [float(seconds)]
+        if rate is not None and rate.requests > 0:
+            asked.append(rate.seconds / rate.requests)
+        return max(asked, default=None)
     except (ValueError, TypeError, OverflowError):
         return math.nan
 

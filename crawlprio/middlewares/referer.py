@@ -1,4 +1,4 @@
-"""The Referer header of redirects; it must not know what spiders yield."""
+"""Scrapy's Referer headers, kept for redirects alone."""
 
 from __future__ import annotations
 

@@ -12,10 +12,12 @@ from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
 from crawlprio.orderings.combined import Combined
+from crawlprio.orderings.fica import Fica
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 
@@ -44,6 +46,8 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "batch-pagerank": BatchPageRank,
     "anchor-similarity": AnchorSimilarity,
     "combined": Combined,
+    "fica": Fica,
+    "rankmass": RankMass,
     "sibling-sampling": SiblingSampling,
 }
 

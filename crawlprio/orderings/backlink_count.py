@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from crawlprio.orderings import kernels
-from crawlprio.orderings.base import CompiledOrdering
+from typing import ClassVar
+
+from crawlprio.compiled import njit
+from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.pages import PageIds
+
+
+@njit(cache=True, plain=True)
+def count_links(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A page's key is the number of fetched pages that link to it."""
+    for new in range(first, last):
+        keys[new] = 0.0
+    if not again:
+        for target in targets:
+            keys[target] += 1.0
+    return 0
 
 
 class BacklinkCount(CompiledOrdering):
@@ -13,4 +35,5 @@ class BacklinkCount(CompiledOrdering):
     (2). O(1) per link and page, and a heap operation for each waiting target.
     """
 
-    evidence_rule = kernels.COUNT_BACKLINKS
+    rule = count_links
+    changes_known: ClassVar[bool] = True

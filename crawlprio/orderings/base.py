@@ -6,16 +6,16 @@ the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings import kernels
-from crawlprio.pages import NO_PAGE, PageIds, Visit
+from crawlprio.orderings.rules import MOST_CHANGED, State, VisitRule, compile_rule
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 Keys = NDArray[np.float64]
 
@@ -28,8 +28,6 @@ ALL_PAGES: Final = _AllPages.ALL_PAGES
 """The answer of `observe` when any key may have changed."""
 
 Changed = PageIds | _AllPages
-
-NO_TABLE: Keys = np.zeros(1)
 
 NEVER: Final = 2**62
 """A number of visits that no crawl comes to."""
@@ -156,54 +154,59 @@ class Ordering:
 
 
 class CompiledOrdering(Ordering):
-    """An ordering made of two compiled rules, which the simulator runs in one compiled loop.
+    """An ordering whose class names a compiled visit rule, which every driver runs.
+
+    A class runs in the simulator's compiled loop if its own body names its `rule`. A subclass that
+    names none runs page by page, so that whatever it overrides is heeded; one that names a rule
+    (`rule = Opic.rule`) says that the rule, with `first_scores` and the computations, is all.
 
     Attributes
     ----------
-    first_key_rule, evidence_rule
-        One of the rules of `crawlprio.orderings.kernels` each.
-    seed_key
-        Key of the seeds; `initial_key` where a class does not say.
-    random_seed
-        Seed of the random rules.
-    table
-        Values for the rule `RANDOM_OF_TABLE`.
-    n_ranked
-        Pages below this id are not changed by the rule `SHARE_VALUE`.
+    rule
+        the visit rule; `crawlprio.orderings.rules.VISIT_RULE` says what it gets.
+    changes_known
+        Whether a visit may change the keys of pages that were known before.
+    has_state
+        Whether the rule gets `State` too; it then reads `pages.sites`.
+    n_values, n_site_values
+        numbers that the state keeps of each page and each site; default 0.
+    numbers
+        float64: the rule's own numbers, which `open` sets; default none.
     by_waiting_pages
         Whether sites rank by their number of waiting pages, not by their first page.
     due_when_ranked_are_fetched
-        Whether keys are also computed anew once all pages below `n_ranked` are fetched.
+        Whether keys are also recomputed once all pages below `n_ranked` are fetched.
     """
 
-    first_key_rule: int = kernels.CONSTANT
-    evidence_rule: int = kernels.NOTHING
+    rule: ClassVar[VisitRule]
+    changes_known: ClassVar[bool] = False
+    has_state: ClassVar[bool] = False
+    n_values: ClassVar[int] = 0
+    n_site_values: ClassVar[int] = 0
     by_waiting_pages: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = False
-    new_key: float = 0.0
-    seed_key: float = 0.0
-    random_seed: int = 0
-    table: Keys = NO_TABLE
+
+    numbers: NDArray[np.float64]
+    values: NDArray[np.float64]
+    site_values: NDArray[np.float64]
 
     @property
-    def runs_in_loop(self) -> bool:
-        """Whether the rules, with these options, say all that the compiled loop has to know."""
-        return not self.refines(CompiledOrdering)
+    def n_ranked(self) -> int:
+        """Pages known when keys were last recomputed; by default 0."""
+        return 0
 
-    def refines(self, cls: type[CompiledOrdering]) -> bool:
-        """Return whether the class of this ordering overrides what the rules of `cls` stand for."""
-        own = type(self)
-        return (
-            own.discover is not cls.discover
-            or own.observe is not cls.observe
-            or own.learn is not cls.learn
-            or own.recomputation is not cls.recomputation
-            or own.accept is not cls.accept
-            or (own.site_key is not cls.site_key and not own.by_waiting_pages)
-        )
+    @classmethod
+    def compile(cls) -> None:
+        """Compile the rule, or load it from numba's cache, for every driver."""
+        compile_rule(cls.rule, has_state=cls.has_state)
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Whether the simulator may run this ordering, with its options, in a compiled loop."""
+        return "rule" in vars(type(self))
 
     def due_at(self, n_links: int) -> int:
-        """Return after how many visits all keys are due anew, if so many links are seen by then.
+        """Return after how many visits all keys are due again, if so many links are seen by then.
 
         The compiled loop asks; the answer never falls as `n_links` grows. By default never.
         """
@@ -216,10 +219,10 @@ class CompiledOrdering(Ordering):
         """
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys | None:
-        """Return the first key of each page of a link graph, NaN where `first_key_rule` decides.
+        """Return the first key of each page of a link graph, NaN where the rule decides.
 
         The compiled loop asks once, in place of `discover`. By default None: the rule decides.
 
@@ -236,79 +239,54 @@ class CompiledOrdering(Ordering):
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
-        self.n_visits = 0
-        self.n_ranked = 0
-        self.last_visited = NO_PAGE
+        self.numbers = self.first_numbers()
+        self.values = np.zeros((0, self.n_values))
+        self.site_values = np.zeros((0, self.n_site_values))
+        self._changed = np.empty(MOST_CHANGED, dtype=np.int32)
+        # Compiled now rather than at the first visit.
+        self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
+
+    def first_numbers(self) -> NDArray[np.float64]:
+        """Return what `numbers` are when a crawl begins; by default none."""
+        return np.empty(0)
+
+    def reserve(self, n_pages: int, n_sites: int) -> None:
+        """Make room in `values` and `site_values` for so many pages and sites."""
+        self.values = _with_room(self.values, n_pages)
+        self.site_values = _with_room(self.site_values, n_sites)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
-        seeds = visit.page < 0
-        n_links = len(visit.targets)
-        parent = self.last_visited if seeds else visit.page
-        kernels.first_keys(
-            self.first_key_rule,
-            self.seed_key if seeds else self.new_key,
-            self.random_seed,
-            self.table,
-            first,
-            last,
-            0 if seeds else self.n_visits + 1,
-            0.0 if parent < 0 else self.keys[parent],
-            0.0 if seeds or n_links == 0 else self.keys[visit.page] / n_links,
-            self.keys,
-        )
+        self._apply(visit.page, visit.targets, first, last, True)
 
     def observe(self, visit: Visit) -> Changed:
-        if visit.page >= 0:
-            self.n_visits += 1
-            self.last_visited = visit.page
-            kernels.apply_evidence(
-                self.evidence_rule, self.keys, visit.page, visit.targets, self.n_ranked
-            )
+        if visit.page < 0:
+            return visit.targets
+        last = self.n_pages
+        n_more = self._apply(visit.page, visit.targets, last, last, False)
+        if n_more:
+            return np.concatenate([visit.targets, self._changed[:n_more]])
         return visit.targets
 
+    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
+        """Call the rule; return how many pages besides the targets changed."""
+        state: State = ()
+        if self.has_state:
+            sited: Any = self.pages
+            self.reserve(self.n_pages, sited.n_sites)
+            state = self.state(sited.sites)
+        # From the class: a function that is looked up in an instance is bound to it.
+        rule = type(self).rule
+        return rule(self.keys, page, targets, first, last, again, self.numbers, *state)
 
-def checked_number(
-    ordering: str,
-    option: str,
-    value: object,
-    *,
-    least: float | None = None,
-    below: float | None = None,
-    whole: bool = False,
-) -> float:
-    """Return an option as a number, or say in one sentence what is allowed."""
-    kind = "a whole number" if whole else "a number"
-    bound = "" if least is None else f" of {least:g} or more"
-    if below is not None:
-        bound += f", below {below:.16g}"
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value)  # type: ignore[arg-type]
-        if not np.isfinite(number) or (whole and number != int(number)):
-            raise ValueError
-        if (least is not None and number < least) or (below is not None and number >= below):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(
-            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give {kind}{bound}."
-        ) from None
-    return number
+    def state(self, sites: PageIds) -> State:
+        """Return what the rule gets besides, given the site of each page."""
+        return (self.values, self.site_values, sites, self._changed) if self.has_state else ()
 
 
-def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:
-    """Return an option that maps names to weights, or say in one sentence what is allowed."""
-    if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight "
-            'each, such as {"com": 1.0}.'
-        )
-    return {
-        str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)
-        for name, weight in value.items()
-    }
-
-
-def checked_seed(ordering: str, value: object) -> int:
-    """Return a seed for the generator of random keys, or say in one sentence what is allowed."""
-    return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))
+def _with_room(values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """The same values with room for n rows at least."""
+    if n <= len(values) or values.shape[1] == 0:
+        return values
+    room = np.zeros((max(n, 2 * len(values), 64), values.shape[1]))
+    room[: len(values)] = values
+    return room

@@ -2,12 +2,76 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
-from crawlprio.orderings import kernels
-from crawlprio.orderings.base import Changed, CompiledOrdering, Pages, checked_seed
-from crawlprio.pages import Visit
+import numpy as np
+
+from crawlprio.compiled import njit
+from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
+from crawlprio.orderings.options import checked_seed
+from crawlprio.orderings.rules import uniform
+from crawlprio.pages import PageIds, Visit
+
+
+@njit(cache=True, plain=True)
+def keep_zero(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """All keys are 0: pages leave in order of discovery."""
+    for new in range(first, last):
+        keys[new] = 0.0
+    return 0
+
+
+@njit(cache=True, plain=True)
+def run_clocks(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A new page's key is that of the page that shows it, plus ln u with u from (0, 1].
+
+    `numbers`: the seed of u; the key of the last page visited, from which seeds continue.
+    """
+    seed = int(numbers[0])
+    parent_key = numbers[1] if page < 0 else keys[page]
+    for new in range(first, last):
+        keys[new] = parent_key + math.log(1.0 - uniform(seed, new))
+    if not again:
+        numbers[1] = parent_key
+    return 0
+
+
+@njit(cache=True, plain=True)
+def number_visits(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A new page's key is the number of the visit that shows it, 0 for a seed.
+
+    `numbers`: visits so far.
+    """
+    keys[first:last] = 0.0 if page < 0 else numbers[0] + 1.0
+    if not again:
+        numbers[0] += 1.0
+    return 0
 
 
 class Random(CompiledOrdering):
@@ -41,15 +105,14 @@ class Random(CompiledOrdering):
     apart to 10**-7, and equal ones leave in order of discovery.
     """
 
-    first_key_rule = kernels.RANDOM
+    rule = run_clocks
     initial_key = -1.0
 
     def __init__(self, seed: int = 0) -> None:
-        self.random_seed = checked_seed("random", seed)
+        self._seed = checked_seed("random", seed)
 
-    @property
-    def runs_in_loop(self) -> bool:
-        return not self.refines(Random)
+    def first_numbers(self) -> Keys:
+        return np.array([self._seed, 0.0])
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -57,9 +120,8 @@ class Random(CompiledOrdering):
 
     def observe(self, visit: Visit) -> Changed:
         changed = super().observe(visit)
-        if visit.page >= 0:
-            # A page that waits before the visit that shows it ends is as far back as the mean.
-            self.initial_key = self.keys[visit.page] - 1.0
+        # A page that waits before the visit that shows it is observed has the mean of the clocks.
+        self.initial_key = float(self.numbers[1]) - 1.0
         return changed
 
 
@@ -70,6 +132,8 @@ class BreadthFirst(CompiledOrdering):
     crawling yields high-quality pages, WWW10, 2001. O(1) per link.
     """
 
+    rule = keep_zero
+
 
 class DepthFirst(CompiledOrdering):
     """Links of the page fetched last first, in page order: follows one path down before the next.
@@ -77,7 +141,10 @@ class DepthFirst(CompiledOrdering):
     A page that is seen again keeps its place. O(1) per link.
     """
 
-    first_key_rule = kernels.STEP
+    rule = number_visits
+
+    def first_numbers(self) -> Keys:
+        return np.zeros(1)
 
 
 class LargerSitesFirst(CompiledOrdering):
@@ -90,6 +157,7 @@ class LargerSitesFirst(CompiledOrdering):
     2004, section V ("Length"). O(log sites) per page.
     """
 
+    rule = keep_zero
     by_waiting_pages: ClassVar[bool] = True
 
     def site_key(self, site: int, best_key: float, n_waiting: int) -> float:

@@ -9,14 +9,8 @@ import numpy as np
 
 from crawlprio.errors import ConfigError
 from crawlprio.orderings import guard
-from crawlprio.orderings.base import (
-    ALL_PAGES,
-    Changed,
-    Keys,
-    Ordering,
-    Pages,
-    checked_number,
-)
+from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
+from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, Visit
 
 

@@ -11,32 +11,52 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError
-from crawlprio.orderings import kernels
-from crawlprio.orderings.base import CompiledOrdering, Keys, Pages, checked_seed
+from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
+from crawlprio.orderings.baseline import keep_zero
 from crawlprio.orderings.earlier_scores import EarlierScores, read_scores
-from crawlprio.pages import Visit
+from crawlprio.orderings.options import checked_seed
+from crawlprio.orderings.rules import uniform
+from crawlprio.pages import PageIds, Visit
 
-_RULES = {
-    "zero": kernels.CONSTANT,
-    "random": kernels.RANDOM_OF_TABLE,
-    "parent": kernels.PARENT_SHARE,
-    "omniscient": kernels.CONSTANT,
-}
+NEW = ("zero", "random", "parent", "omniscient")
+"""What a page without an earlier score may have."""
+
+
+@njit(cache=True, plain=True)
+def score_new(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A page without a score has 0, one drawn from the scores, or its parent's share.
+
+    `numbers`: place in `NEW`; seed of the draws; all scores.
+    """
+    keys[first:last] = 0.0
+    if numbers[0] == 1:
+        n_scores = len(numbers) - 2
+        for new in range(first, last):
+            keys[new] = numbers[2 + int(uniform(int(numbers[1]), new) * n_scores)]
+    elif numbers[0] == 2 and page >= 0 and len(targets) > 0:
+        keys[first:last] = keys[page] / len(targets)
+    return 0
 
 
 class ScoredOrdering(CompiledOrdering):
-    """An ordering whose pages have a score from elsewhere as their key, or else one by a rule."""
+    """An ordering whose pages have a score from elsewhere as their key, or else one by its rule.
+
+    A class that names a rule defines `score_of` and `first_scores`, which say the same.
+    """
 
     def score_of(self, page: int) -> float:
         """Return the score of a page, or NaN if it has none and the rule for new pages decides."""
         raise NotImplementedError
-
-    @property
-    def runs_in_loop(self) -> bool:
-        # `graph_scores` has to say the same as `score_of`: one class must define both.
-        scorer = next(cls for cls in type(self).__mro__ if "score_of" in vars(cls))
-        return "graph_scores" in vars(scorer) and not self.refines(ScoredOrdering)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         super().discover(first, last, visit)
@@ -56,12 +76,13 @@ class Omniscient(ScoredOrdering):
     2005, section 4.3. It needs the whole graph: a simulation, a replay or the demo web.
     """
 
+    rule = keep_zero
     needs_truth = True
 
     def score_of(self, page: int) -> float:
         return self.truth(page)
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         assert truth is not None
@@ -97,6 +118,8 @@ class HistoricalPageRank(ScoredOrdering):
         if a file cannot be read, holds no score, or one that is not a finite number.
     """
 
+    rule = score_new
+
     def __init__(
         self,
         scores: str | os.PathLike[str] | Mapping[str, float] | None = None,
@@ -108,16 +131,18 @@ class HistoricalPageRank(ScoredOrdering):
                 "ORDERING_OPTIONS of historical-pagerank: scores is missing; give the file of an "
                 "earlier crawl: its crawl store, a .npz or a .csv."
             )
-        if new not in _RULES:
+        if new not in NEW:
             raise ConfigError(
                 f"ORDERING_OPTIONS of historical-pagerank: new is {new!r}; give one of "
-                f"{', '.join(_RULES)}."
+                f"{', '.join(NEW)}."
             )
-        self.random_seed = checked_seed("historical-pagerank", seed)
-        self.first_key_rule = _RULES[new]
+        self._seed = checked_seed("historical-pagerank", seed)
+        self._new = NEW.index(new)
         self.needs_truth = new == "omniscient"
         self._earlier: EarlierScores = read_scores(scores)
-        self.table = self._earlier.values
+
+    def first_numbers(self) -> Keys:
+        return np.concatenate([[self._new, self._seed], self._earlier.values])
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -141,7 +166,7 @@ class HistoricalPageRank(ScoredOrdering):
             return float(scores.values[at])
         return self.truth(page) if self.needs_truth else math.nan
 
-    def graph_scores(
+    def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
     ) -> Keys:
         known = np.full(n_pages, np.nan) if truth is None or not self.needs_truth else truth.copy()

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from crawlprio.orderings.base import Ordering, checked_number, checked_weights
+from crawlprio.orderings.base import Ordering
+from crawlprio.orderings.options import checked_number, checked_weights
 from crawlprio.pages import Visit
 
 _WORD = re.compile(r"[^\W_]+")

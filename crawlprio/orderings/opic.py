@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.orderings import kernels
-from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages, checked_number
+from crawlprio.compiled import njit
+from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
+from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
+
+
+@njit(cache=True, plain=True)
+def spread_cash(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A new page has cash 1; a fetched page splits its cash evenly over its links.
+
+    `numbers`: the cash of a seed.
+    """
+    cash = numbers[0] if page < 0 else 1.0
+    for new in range(first, last):
+        keys[new] = cash
+    if again or len(targets) == 0:
+        return 0
+    share = keys[page] / len(targets)
+    keys[page] = 0.0
+    for target in targets:
+        keys[target] += share
+    return 0
 
 
 class Opic(CompiledOrdering):
@@ -38,9 +66,9 @@ class Opic(CompiledOrdering):
         (`importance`). The order is the same.
     """
 
-    evidence_rule = kernels.SPREAD_CASH
+    rule = spread_cash
+    changes_known: ClassVar[bool] = True
     initial_key = 1.0
-    new_key = 1.0
 
     def __init__(
         self,
@@ -49,7 +77,7 @@ class Opic(CompiledOrdering):
         pass_on_budget: int = 2000,
         history: bool = False,
     ) -> None:
-        self.seed_key = checked_number("opic", "seed_cash", seed_cash, least=0)
+        self._seed_cash = checked_number("opic", "seed_cash", seed_cash, least=0)
         self._threshold = (
             None if pass_on is None else checked_number("opic", "pass_on", pass_on, least=0)
         )
@@ -59,9 +87,11 @@ class Opic(CompiledOrdering):
         self._keeps_history = bool(history)
 
     @property
-    def runs_in_loop(self) -> bool:
-        """Whether the compiled rules say all that these options ask for."""
-        return self._threshold is None and not self._keeps_history and not self.refines(Opic)
+    def runs_compiled(self) -> bool:
+        return super().runs_compiled and self._threshold is None and not self._keeps_history
+
+    def first_numbers(self) -> Keys:
+        return np.array([self._seed_cash])
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -73,7 +103,6 @@ class Opic(CompiledOrdering):
         is_plain = self._threshold is None and not self._keeps_history
         if is_plain or visit.page < 0 or len(visit.targets) == 0:
             return super().observe(visit)
-        self.n_visits += 1
         if self._threshold is None:
             self._give(visit.page, visit.targets)
             return visit.targets
@@ -85,7 +114,7 @@ class Opic(CompiledOrdering):
         if self._keeps_history:
             self._spent[page] = self._spent.get(page, 0.0) + self.keys[page]
             self._total_spent += self.keys[page]
-        kernels.apply_evidence(self.evidence_rule, self.keys, page, targets, 0)
+        self._apply(page, targets, self.n_pages, self.n_pages, False)
 
     def _pass_on(self, page: int, threshold: float) -> Changed:
         """Let a page give its cash, and then every fetched page that has come to hold too much."""

@@ -12,16 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.orderings import kernels
-from crawlprio.orderings.base import (
-    ALL_PAGES,
-    Changed,
-    CompiledOrdering,
-    Keys,
-    Pages,
-    Rows,
-    checked_number,
-)
+from crawlprio.compiled import njit
+from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
+from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds, Visit
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
@@ -104,6 +97,46 @@ class SeenLinks:
         return n_pages - int(np.count_nonzero(self._fetched[:n_pages]))
 
 
+@njit(cache=True, plain=True)
+def share_values(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A page not ranked yet has the sum of value / links over the fetched pages that link to it.
+
+    `numbers`: pages ranked, those below this id; key of a seed; key of another page before.
+    """
+    keys[first:last] = numbers[1] if page < 0 else numbers[2]
+    if again or len(targets) == 0:
+        return 0
+    n_ranked = int(numbers[0])
+    share = keys[page] / len(targets)
+    for target in targets:
+        if target >= n_ranked:
+            keys[target] += share
+    return 0
+
+
+@njit(cache=True, plain=True)
+def wait_for_ranks(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+) -> int:
+    """A new page has the same key as any other until ranks are computed; `numbers` as above."""
+    keys[first:last] = numbers[1] if page < 0 else numbers[2]
+    return 0
+
+
 class PartialPageRank(CompiledOrdering):
     """PageRank every `every` visits; a page found in between has what its parents would give it.
 
@@ -132,14 +165,23 @@ class PartialPageRank(CompiledOrdering):
     """
 
     name = "partial-pagerank"
-    evidence_rule = kernels.SHARE_VALUE
+    rule = share_values
+    changes_known: ClassVar[bool] = True
 
     def __init__(self, every: int = 100_000, damping: float = 0.85) -> None:
         self.every: int | None = int(checked_number(self.name, "every", every, least=1, whole=True))
         self.damping = checked_number(self.name, "damping", damping, least=0, below=1)
 
+    @property
+    def n_ranked(self) -> int:
+        return int(self.numbers[0])
+
+    def first_numbers(self) -> Keys:
+        return np.array([0.0, 0.0, self.initial_key])
+
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
+        self.n_visits = 0
         self._seen = SeenLinks()
         self._n_seeds = 0
         self._n_ranked_waiting = 0
@@ -151,9 +193,9 @@ class PartialPageRank(CompiledOrdering):
         if visit.page < 0:
             self._n_seeds += last - first
             if first == 0 or self.n_visits > 0:
-                self.seed_key = self._key_of_seeds()
+                self.numbers[1] = self._key_of_seeds()
             if self.n_visits == 0:
-                self.n_ranked = last
+                self.numbers[0] = last
                 self._n_ranked_waiting = last
         super().discover(first, last, visit)
 
@@ -164,11 +206,12 @@ class PartialPageRank(CompiledOrdering):
                 self._visits_since.append((visit, first, self.n_pages))
             return visit.targets
         changed: Changed = visit.targets
-        if self.n_visits == 0 and self._key_of_seeds() != self.seed_key:
+        if self.n_visits == 0 and self._key_of_seeds() != self.numbers[1]:
             # Seeds that come one by one share alike too, which is only known by now.
-            self.seed_key = self._key_of_seeds()
-            self.keys[: self.n_ranked] = self.seed_key
+            self.numbers[1] = self._key_of_seeds()
+            self.keys[: self.n_ranked] = self.numbers[1]
             changed = ALL_PAGES
+        self.n_visits += 1
         super().observe(visit)
         is_first = self._seen.append(visit.page, visit.targets, self.n_pages)
         if is_first and visit.page < self.n_ranked:
@@ -189,16 +232,14 @@ class PartialPageRank(CompiledOrdering):
         """Take over ranks; pages that are not among them get the keys that follow from these."""
         n_ranked = len(result)
         self.keys[:n_ranked] = result
-        self.keys[n_ranked : self.n_pages] = self.new_key
-        self.n_ranked = n_ranked
+        self.keys[n_ranked : self.n_pages] = self.initial_key
+        self.numbers[0] = n_ranked
         self._n_ranked_waiting = self._seen.n_not_fetched(n_ranked)
         since, self._visits_since = self._visits_since or [], None
         for visit, first, last in since:
             super().discover(first, last, visit)
             if visit.page >= 0:
-                kernels.apply_evidence(
-                    self.evidence_rule, self.keys, visit.page, visit.targets, n_ranked
-                )
+                self._apply(visit.page, visit.targets, last, last, False)
         return ALL_PAGES
 
     def due_at(self, n_links: int) -> int:
@@ -206,13 +247,11 @@ class PartialPageRank(CompiledOrdering):
         assert self.every is not None
         return self._n_visits_then + self.every
 
-    @property
-    def runs_in_loop(self) -> bool:
-        return not self.refines(PartialPageRank)
-
     def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
         self._n_visits_then = n_visits
-        return crawl_ranks(rows, self.damping)
+        ranks = crawl_ranks(rows, self.damping)
+        self.numbers[0] = len(ranks)
+        return ranks
 
     def _is_due(self) -> bool:
         """Whether keys are to be computed now, after the last visit."""
@@ -250,6 +289,7 @@ class PageRank(PartialPageRank):
     """
 
     name = "pagerank"
+    rule = share_values
 
     def __init__(self, every: int | None = None, damping: float = 0.85) -> None:
         super().__init__(1 if every is None else every, damping)
@@ -285,14 +325,10 @@ class BatchPageRank(PartialPageRank):
     """
 
     name = "batch-pagerank"
+    rule = wait_for_ranks
+    changes_known: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = True
-    evidence_rule = kernels.NOTHING
     initial_key = -1.0
-    new_key = -1.0
-
-    @property
-    def runs_in_loop(self) -> bool:
-        return not self.refines(BatchPageRank)
 
     def _is_due(self) -> bool:
         if self._n_ranked_waiting == 0 and self.n_visits > self._n_visits_then:
@@ -300,4 +336,4 @@ class BatchPageRank(PartialPageRank):
         return super()._is_due()
 
     def _key_of_seeds(self) -> float:
-        return 0.0 if self.n_visits == 0 else self.new_key
+        return 0.0 if self.n_visits == 0 else self.initial_key

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
-from crawlprio.orderings.base import Changed, Keys, Ordering, Pages, checked_number
+from crawlprio.orderings.base import Changed, Keys, Ordering, Pages
+from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds, Visit
 
 Records = NDArray[np.void]

@@ -1,39 +1,14 @@
 """Schedulers and priority queues for Scrapy; the order itself is the core's."""
 
-from crawlprio.schedulers.queues import (
-    AnchorSimilarityQueue,
-    BacklinkCountQueue,
-    BatchPageRankQueue,
-    BreadthFirstQueue,
-    CombinedQueue,
-    DepthFirstQueue,
-    HistoricalPageRankQueue,
-    LargerSitesFirstQueue,
-    LocationQueue,
-    OmniscientQueue,
-    OpicQueue,
-    OrderedQueue,
-    PageRankQueue,
-    PartialPageRankQueue,
-    RandomQueue,
-)
+from typing import TYPE_CHECKING
+
+from crawlprio.schedulers.queues import QUEUES, OrderedQueue
 from crawlprio.schedulers.scheduler import Scheduler
 
-__all__ = [
-    "AnchorSimilarityQueue",
-    "BacklinkCountQueue",
-    "BatchPageRankQueue",
-    "BreadthFirstQueue",
-    "CombinedQueue",
-    "DepthFirstQueue",
-    "HistoricalPageRankQueue",
-    "LargerSitesFirstQueue",
-    "LocationQueue",
-    "OmniscientQueue",
-    "OpicQueue",
-    "OrderedQueue",
-    "PageRankQueue",
-    "PartialPageRankQueue",
-    "RandomQueue",
-    "Scheduler",
-]
+__all__ = ["OrderedQueue", "Scheduler", *(cls.__name__ for cls in QUEUES.values())]
+
+globals().update({cls.__name__: cls for cls in QUEUES.values()})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[OrderedQueue]: ...

@@ -1,10 +1,8 @@
-"""Priority queues for those who keep Scrapy's own scheduler.
-
-The order is the frontier's here too.
-"""
+"""Priority queues for those who keep Scrapy's own scheduler, one class for each ordering."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +10,7 @@ from scrapy import Request
 
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
+from crawlprio.orderings import ORDERINGS, Ordering
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -74,85 +73,20 @@ class OrderedQueue:
         return 0 if self._dispatcher is None else self._dispatcher.n_waiting
 
 
-class RandomQueue(OrderedQueue):
-    """Requests in random order."""
-
-    ordering = "random"
-
-
-class BreadthFirstQueue(OrderedQueue):
-    """Requests in the order in which they came."""
-
-    ordering = "breadth-first"
+def _queue_class(name: str, ordering: type[Ordering]) -> type[OrderedQueue]:
+    """The queue class of an ordering, with the name and the first sentence of its docstring."""
+    claim = inspect.getdoc(ordering) or ""
+    members = {"ordering": name, "__module__": __name__, "__doc__": claim.partition("\n")[0]}
+    return type(f"{ordering.__name__}Queue", (OrderedQueue,), members)
 
 
-class DepthFirstQueue(OrderedQueue):
-    """Links of the page fetched last first."""
+QUEUES: dict[str, type[OrderedQueue]] = {
+    name: _queue_class(name, ordering) for name, ordering in ORDERINGS.items()
+}
+"""The queue class of each ordering, by the ordering's name; each is a global of this module."""
 
-    ordering = "depth-first"
+globals().update({cls.__name__: cls for cls in QUEUES.values()})
 
+if TYPE_CHECKING:
 
-class BacklinkCountQueue(OrderedQueue):
-    """Pages that the most fetched pages link to first."""
-
-    ordering = "backlink-count"
-
-
-class PageRankQueue(OrderedQueue):
-    """Pages with the highest PageRank among the pages seen so far first."""
-
-    ordering = "pagerank"
-
-
-class BatchPageRankQueue(OrderedQueue):
-    """Batches of the pages with the highest PageRank when the batch was formed."""
-
-    ordering = "batch-pagerank"
-
-
-class PartialPageRankQueue(OrderedQueue):
-    """As by PageRank recomputed now and then; pages found in between enter at once."""
-
-    ordering = "partial-pagerank"
-
-
-class OpicQueue(OrderedQueue):
-    """Pages with the most cash first."""
-
-    ordering = "opic"
-
-
-class LargerSitesFirstQueue(OrderedQueue):
-    """The site with the most waiting pages first."""
-
-    ordering = "larger-sites-first"
-
-
-class HistoricalPageRankQueue(OrderedQueue):
-    """Pages with the highest PageRank in an earlier crawl first."""
-
-    ordering = "historical-pagerank"
-
-
-class OmniscientQueue(OrderedQueue):
-    """Pages with the highest true PageRank first, where the whole graph is known."""
-
-    ordering = "omniscient"
-
-
-class LocationQueue(OrderedQueue):
-    """Pages whose URL looks important first."""
-
-    ordering = "location"
-
-
-class AnchorSimilarityQueue(OrderedQueue):
-    """Pages whose anchor texts are most about the topic first."""
-
-    ordering = "anchor-similarity"
-
-
-class CombinedQueue(OrderedQueue):
-    """A weighted sum of other orderings."""
-
-    ordering = "combined"
+    def __getattr__(name: str) -> type[OrderedQueue]: ...

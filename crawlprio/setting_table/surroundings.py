@@ -29,6 +29,13 @@ OUTPUT = Section(
             "The crawl store, inside JOBDIR where that is set.",
         ),
         Setting(
+            "CRAWLPRIO_ITEMS",
+            Switch(),
+            False,
+            "Keep the items of a spider in the crawl store, each with the visit of its page, so "
+            "that a crawl that is killed and resumed has every item once.",
+        ),
+        Setting(
             "CRAWLPRIO_PLOT",
             FileName(none="no picture", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",

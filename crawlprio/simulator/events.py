@@ -184,23 +184,17 @@ class EventLoop(CompiledCrawl):
         order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)
         flight = transfers.no_fetches(self._robots, self._network.bandwidth, ended)
-        pages, graph = self._pages, self._graph
+        pages = self._pages
         n_visits, is_over = 0, False
         while not is_over:
             due = ordering.due_at(int(progress["n_links"][0]))
             is_over = run_events(
-                (
-                    graph.indptr,
-                    graph.indices,
-                    graph.site,
-                    self._scores,
-                    pages.local_of,
-                    pages.graph_of,
-                ),
-                self._rules,
-                ordering.table,
-                progress,
+                self._rule,
+                self._state,
+                self._graph_arrays,
+                self._ordering_arrays,
                 self._queue,
+                progress,
                 flight,
                 self._polite,
                 self._costs,

@@ -1,30 +1,19 @@
-"""The compiled loop of an order-only simulation: fetch, learn, next, all in arrays.
-
-It knows the rules of `crawlprio.orderings.kernels` and the queue of `crawlprio.frontier.heaps`, no
-Python objects.
-"""
+"""The compiled loop of an order-only simulation: fetch, observe, next, all in arrays."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
-from crawlprio.frontier import heaps
-from crawlprio.frontier.records import LEASED, WAITING, Entries, Records
-from crawlprio.orderings import kernels
+from crawlprio.frontier import bulk, heaps, pairing
+from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Records
+from crawlprio.orderings.rules import RuleLoop, State, VisitRule
 from crawlprio.pages import PageIds
 
-RULES = np.dtype(
-    [
-        ("first_key_rule", np.int64),
-        ("evidence_rule", np.int64),
-        ("new_key", np.float64),
-        ("random_seed", np.int64),
-    ],
-    align=True,
-)
-"""What a `CompiledOrdering` says of itself."""
+Arrays = tuple[Any, ...]
 
 PROGRESS = np.dtype(
     [
@@ -37,133 +26,146 @@ PROGRESS = np.dtype(
     align=True,
 )
 """How far a simulation is. `n_links` are those of the pages fetched. Pages with a local id below
-`n_ranked` were known when keys were last computed anew; `n_ranked_waiting` of them wait."""
+`n_ranked` were known when keys were last recomputed; `n_ranked_waiting` of them wait."""
+
+
+@njit(inline="always")
+def apply_visit(
+    rule: VisitRule,
+    state: State,
+    graph: Arrays,
+    ordering: Arrays,
+    graph_page: int,
+    page: int,
+    n_known: int,
+) -> tuple[int, int, int]:
+    """Let a rule observe the visit of a page, with its links as local ids in `targets`.
+
+    Parameters are those of `fetch_pages`. Returns how many pages are known then, how many links
+    there are, and how many pages the rule named in `changed`. The queue is still to be told.
+    """
+    indptr, indices, _, graph_sites, local_of, graph_of = graph
+    keys, scores, numbers, targets, old_keys, changes_known, known_sites, _ = ordering
+    first = n_known
+    begin = indptr[graph_page]
+    n_links = indptr[graph_page + 1] - begin
+    for k in range(n_links):
+        graph_target = indices[begin + k]
+        target = local_of[graph_target]
+        if target < 0:
+            target = n_known
+            n_known += 1
+            local_of[graph_target] = target
+            graph_of[target] = graph_target
+            if len(known_sites) > 0:
+                known_sites[target] = graph_sites[graph_target]
+        elif changes_known:
+            old_keys[k] = keys[target]
+        targets[k] = target
+    links = targets[:n_links]
+    if len(scores) == 0:
+        n_changed = rule(keys, page, links, first, n_known, False, numbers, *state)
+    else:
+        rule(keys, page, links, first, n_known, True, numbers, *state)
+        for new in range(first, n_known):
+            score = scores[graph_of[new]]
+            if not np.isnan(score):
+                keys[new] = score
+        n_changed = rule(keys, page, links, n_known, n_known, False, numbers, *state)
+    return n_known, n_links, n_changed
 
 
 @njit(cache=True)
-def take_links(
-    indptr: NDArray[np.int64],
-    indices: PageIds,
-    page_sites: PageIds,
-    scores: NDArray[np.float64],
-    local_of: PageIds,
-    graph_of: PageIds,
-    rules: Records,
-    table: NDArray[np.float64],
-    n_ranked: int,
+def push_found(
     pages: Records,
     sites: Records,
     heap: Entries,
     totals: Records,
+    first: int,
+    last: int,
+    page_sites: PageIds,
+    graph_of: PageIds,
+) -> None:
+    """Push the pages first, ..., last - 1, whose keys are in their records."""
+    for new in range(first, last):
+        site = page_sites[graph_of[new]]
+        heaps.push(pages, sites, heap, totals, new, site, 0, pages[new].key)
+
+
+@njit(inline="always")
+def visit_page(
+    rule: VisitRule,
+    state: State,
+    graph: Arrays,
+    ordering: Arrays,
+    queue: Arrays,
     graph_page: int,
     page: int,
-    n_visits: int,
     n_known: int,
 ) -> int:
-    """Learn from the visit of a leased page, number `n_visits` from 1; return the pages known then.
+    """Observe the visit of a leased page; return how many pages are known then.
 
-    New targets wait from now on; keys of targets that wait or are leased change as the rules say.
-    Parameters are those of `fetch_pages`.
+    New targets wait from now on, and waiting pages stand where their keys say. Parameters are those
+    of `fetch_pages`.
     """
-    first_key_rule = rules[0].first_key_rule
-    evidence_rule = rules[0].evidence_rule
-    new_key = rules[0].new_key
-    random_seed = rules[0].random_seed
-    first = indptr[graph_page]
-    n_links = indptr[graph_page + 1] - first
-    key = pages[page].key
-    parent_share = key / n_links if n_links > 0 else 0.0
-    share = kernels.share_of_link(evidence_rule, key, n_links)
-    for k in range(first, first + n_links):
-        graph_target = indices[k]
-        target = local_of[graph_target]
-        if target >= 0:
-            if share != 0.0 and not (evidence_rule == kernels.SHARE_VALUE and target < n_ranked):
-                state = pages[target].state
-                if state == WAITING:
-                    heaps.rekey(
-                        pages,
-                        sites,
-                        heap,
-                        totals,
-                        target,
-                        0,
-                        pages[target].key + share,
-                    )
-                elif state == LEASED:
-                    pages[target].key += share
-            continue
-        target = n_known
-        n_known += 1
-        local_of[graph_target] = target
-        graph_of[target] = graph_target
-        first_key = np.nan if len(scores) == 0 else scores[graph_target]
-        if np.isnan(first_key):
-            first_key = kernels.first_key(
-                first_key_rule, new_key, random_seed, table, target, n_visits, key, parent_share
-            )
-        heaps.push(
-            pages,
-            sites,
-            heap,
-            totals,
-            target,
-            page_sites[graph_target],
-            0,
-            first_key + share,
-        )
+    first = n_known
+    n_known, n_links, n_changed = apply_visit(
+        rule, state, graph, ordering, graph_page, page, n_known
+    )
+    page_sites, graph_of = graph[2], graph[5]
+    _, _, _, targets, old_keys, changes_known, _, changed = ordering
+    pages, sites, heap, totals = queue
+    push_found(pages, sites, heap, totals, first, n_known, page_sites, graph_of)
+    if changes_known:
+        bulk.resettle_links(pages, sites, heap, totals, first, targets[:n_links], old_keys)
+        if n_changed > 0:
+            bulk.resettle_pages(pages, sites, heap, totals, changed[:n_changed])
     return n_known
 
 
-@njit(cache=True)
-def fetch_pages(
-    indptr: NDArray[np.int64],
-    indices: PageIds,
-    page_sites: PageIds,
-    scores: NDArray[np.float64],
-    local_of: PageIds,
-    graph_of: PageIds,
-    order: PageIds,
-    rules: Records,
-    table: NDArray[np.float64],
+def _fetch_pages(
+    rule: VisitRule,
+    state: State,
+    graph: Arrays,
+    ordering: Arrays,
+    queue: Arrays,
     progress: Records,
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
+    order: PageIds,
     until: int,
     while_ranked_wait: bool,
 ) -> None:
     """Fetch page after page until `until` are fetched or none waits; call it again to go on.
 
-    One pass over the links of a page discovers, keys and queues its new targets and brings the keys
-    of waiting ones up to date. Some 0.6 microseconds for a page of ten links; a link costs a look
-    into `local_of` and, where it may change a key, into the record of its target.
+    Some 0.6 microseconds for a page of ten links. A link costs a look into `local_of` and, where it
+    may change a key, into the record of its target.
 
     Parameters
     ----------
-    indptr, indices
-        the link graph.
-    page_sites
-        int32, shape (n_pages,): the site of each page of the graph.
-    scores
-        float64, shape (n_pages,): first key of each page of the graph, NaN where the rule decides;
-        empty: the rule decides everywhere.
-    local_of, graph_of
-        ids as in `GraphPages`; the seeds have theirs and wait.
-    order
-        int32: filled with the pages of the graph in the order fetched.
-    rules, table
-        the ordering: one `RULES` row, and its values for `RANDOM_OF_TABLE`.
+    rule, state
+        the visit rule of the ordering, and what it gets besides.
+    graph
+        (indptr, indices, page_sites, graph_sites, local_of, graph_of): the link graph; int32, shape
+        (n_pages,), the site of each page, in the queue and in the graph; ids as in `GraphPages`,
+        where the seeds have theirs and wait.
+    ordering
+        (keys, scores, numbers, targets, old_keys, changes_known, known_sites, changed): the keys by
+        local id, a view of the queue's; float64, shape (n_pages,), first key of each page of the
+        graph, NaN where the rule decides, or empty; `numbers` of the rule; int32 and float64 with
+        room for the links of any page; whether keys of known pages change; `sites` and `changed` of
+        the state, or empty.
+    queue
+        (pages, sites, heap, totals) of `heaps`, pages by local id.
     progress
         one `PROGRESS` row, brought up to date.
-    pages, sites, heap, totals
-        the queue of `heaps`, pages by local id.
+    order
+        int32: filled with the pages of the graph in the order fetched.
     until
         fetches in all after which to stop.
     while_ranked_wait
         stop too as soon as no page below `n_ranked` waits.
     """
+    indptr, graph_of = graph[0], graph[5]
+    pages, sites, heap, totals = queue
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
     n_fetched = progress[0].n_fetched
@@ -179,30 +181,75 @@ def fetch_pages(
         if page < n_ranked:
             n_ranked_waiting -= 1
         n_links_seen += indptr[graph_page + 1] - indptr[graph_page]
-        n_known = take_links(
-            indptr,
-            indices,
-            page_sites,
-            scores,
-            local_of,
-            graph_of,
-            rules,
-            table,
-            n_ranked,
-            pages,
-            sites,
-            heap,
-            totals,
-            graph_page,
-            page,
-            n_fetched,
-            n_known,
-        )
+        n_known = visit_page(rule, state, graph, ordering, queue, graph_page, page, n_known)
         heaps.release(pages, sites, heap, totals, page)
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
     progress[0].n_links = n_links_seen
     progress[0].n_ranked_waiting = n_ranked_waiting
+
+
+def _fetch_best_pages(
+    rule: VisitRule,
+    state: State,
+    graph: Arrays,
+    ordering: Arrays,
+    queue: Arrays,
+    progress: Records,
+    order: PageIds,
+    until: int,
+    while_ranked_wait: bool,
+) -> None:
+    """Do as `fetch_pages` where sites do not matter: all pages wait in the heap of site 0.
+
+    Leases, counts of waiting pages and the heaps of sites are left as they are.
+    """
+    indptr, graph_of = graph[0], graph[5]
+    keys, _, _, targets, old_keys, changes_known, _, changed = ordering
+    pages, sites, _, _ = queue
+    root = sites[0].head
+    n_ranked = progress[0].n_ranked
+    n_ranked_waiting = progress[0].n_ranked_waiting
+    n_fetched = progress[0].n_fetched
+    n_known = progress[0].n_known
+    n_links_seen = progress[0].n_links
+    while n_fetched < until and root != NONE and not (while_ranked_wait and n_ranked_waiting == 0):
+        page = root
+        root = pairing.join_children(pages, page)
+        pages[page].state = DONE
+        graph_page = graph_of[page]
+        order[n_fetched] = graph_page
+        n_fetched += 1
+        if page < n_ranked:
+            n_ranked_waiting -= 1
+        n_links_seen += indptr[graph_page + 1] - indptr[graph_page]
+        first = n_known
+        n_known, n_links, n_changed = apply_visit(
+            rule, state, graph, ordering, graph_page, page, n_known
+        )
+        for new in range(first, n_known):
+            pages[new].state = WAITING
+            pairing.stand_alone(pages, new)
+            root = pairing.add(pages, root, new)
+        if changes_known:
+            for k in range(n_links):
+                target = targets[k]
+                if target < first and pages[target].state == WAITING:
+                    key = keys[target]
+                    if key != old_keys[k]:
+                        root = pairing.resettle(pages, root, target, key > old_keys[k])
+            for k in range(n_changed):
+                if pages[changed[k]].state == WAITING:
+                    root = pairing.resettle(pages, root, changed[k], False)
+    sites[0].head = root
+    progress[0].n_fetched = n_fetched
+    progress[0].n_known = n_known
+    progress[0].n_links = n_links_seen
+    progress[0].n_ranked_waiting = n_ranked_waiting
+
+
+fetch_pages = RuleLoop(_fetch_pages)
+fetch_best_pages = RuleLoop(_fetch_best_pages)
 
 
 @njit(cache=True)

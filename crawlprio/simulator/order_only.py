@@ -17,8 +17,8 @@ from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
-from crawlprio.pages import NO_PAGE, PageIds, Visit
-from crawlprio.simulator.loop import PROGRESS, RULES, fetch_pages, rows_of_fetched
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
+from crawlprio.simulator.loop import PROGRESS, fetch_best_pages, fetch_pages, rows_of_fetched
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.topic import HotQueue
 
@@ -100,7 +100,7 @@ def crawl_order(
 
 def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
     """Whether a crawl runs in the compiled loop: rules say all, and links alone are evidence."""
-    return hot_queue is None and isinstance(ordering, CompiledOrdering) and ordering.runs_in_loop
+    return hot_queue is None and isinstance(ordering, CompiledOrdering) and ordering.runs_compiled
 
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
@@ -203,6 +203,7 @@ class CompiledCrawl:
     ) -> None:
         graph = pages.graph
         self._graph, self._ordering = graph, ordering
+        self._rule = type(ordering).rule
         by_waiting = ordering.by_waiting_pages
         self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_site else 1
@@ -220,8 +221,7 @@ class CompiledCrawl:
         self._pages = pages
 
         ordering.open(pages, truth_of(pages, truth))
-        scores = ordering.graph_scores(graph.n_pages, graph.urls, truth)
-        self._scores = np.empty(0) if scores is None else scores
+        scores = ordering.first_scores(graph.n_pages, graph.urls, truth)
         found = pages.discover(seeds)
         ordering.learn(Visit(NO_PAGE, found), len(pages))
         bulk.push_new(
@@ -231,11 +231,28 @@ class CompiledCrawl:
             np.zeros(len(seeds), dtype=np.int32),
             ordering.keys,
         )
-        self._rules = np.zeros(1, dtype=RULES)
-        self._rules["first_key_rule"] = ordering.first_key_rule
-        self._rules["evidence_rule"] = ordering.evidence_rule
-        self._rules["new_key"] = ordering.new_key
-        self._rules["random_seed"] = ordering.random_seed
+        ordering.reserve(graph.n_pages, graph.n_sites)
+        most_links = int(np.diff(graph.indptr).max(initial=0))
+        self._graph_arrays = (
+            graph.indptr,
+            graph.indices,
+            self._sites_of,
+            graph.site,
+            pages.local_of,
+            pages.graph_of,
+        )
+        self._state = ordering.state(pages.all_sites)
+        *_, known_sites, changed = self._state or (NO_PAGES, NO_PAGES)
+        self._ordering_arrays = (
+            page_rows["key"],
+            np.empty(0) if scores is None else scores,
+            ordering.numbers,
+            np.empty(most_links, dtype=np.int32),
+            np.empty(most_links),
+            ordering.changes_known,
+            known_sites,
+            changed,
+        )
         self._progress = np.zeros(1, dtype=PROGRESS)
         self._progress["n_known"] = len(pages)
         self._progress["n_ranked"] = ordering.n_ranked
@@ -298,18 +315,15 @@ class _OrderLoop(CompiledCrawl):
 
     def _fetch(self, order: PageIds, until: int) -> None:
         """Run the loop until so many pages are fetched, none waits, or keys are due before."""
-        fetch_pages(
-            self._graph.indptr,
-            self._graph.indices,
-            self._sites_of,
-            self._scores,
-            self._pages.local_of,
-            self._pages.graph_of,
-            order,
-            self._rules,
-            self._ordering.table,
+        fetch = fetch_pages if self._ordering.by_waiting_pages else fetch_best_pages
+        fetch(
+            self._rule,
+            self._state,
+            self._graph_arrays,
+            self._ordering_arrays,
+            self._queue,
             self._progress,
-            *self._queue,
+            order,
             until,
             self._ordering.due_when_ranked_are_fetched,
         )

@@ -53,6 +53,11 @@ class GraphPages:
         """int32, shape (n_known,): the site of each page by local id. A view."""
         return self._sites[: self.n_known]
 
+    @property
+    def all_sites(self) -> NDArray[np.int32]:
+        """int32, shape (graph.n_pages,): `sites`, with room for the pages still to be found."""
+        return self._sites
+
     def graph_page(self, page: int) -> int:
         """Return the page of the graph that a local id means."""
         return int(self.graph_of[page])

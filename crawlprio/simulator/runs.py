@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
-from crawlprio.orderings import Ordering
+from crawlprio.orderings import CompiledOrdering, Ordering
+from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
 from crawlprio.pages import PageIds
@@ -228,15 +229,26 @@ def simulate(
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
 
 
-def compile_kernels(*, in_time: bool = False) -> None:
+def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False) -> None:
     """Compile, or load from numba's cache, all that a simulation runs, so that none is timed.
 
-    With `in_time` that includes what only a network that takes time needs.
+    Parameters
+    ----------
+    orderings
+        those that will be simulated; their rules and loops are compiled.
+    in_time
+        what only a network that takes time needs is compiled too.
     """
+    chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
+    for cls in chosen:
+        cls.compile()
     graph = LinkGraph.cleaned(np.array([0, 1, 1]), np.array([1]))
     slow = Network(robots=2, bandwidth=1.0, latency=1.0, page_bytes=1.0)
     simulation = Simulation(graph, [0], network=slow if in_time else None)
-    for ordering in (Opic(), Opic(history=True), BatchPageRank(every=1)):
+    runs: list[Ordering] = [Opic(), Opic(history=True), BatchPageRank(every=1)]
+    if any(cls.by_waiting_pages for cls in chosen):
+        runs.append(LargerSitesFirst())
+    for ordering in runs:
         simulation.run("", ordering)
 
 

@@ -1,12 +1,6 @@
-"""The compiled event loop of a simulation in time: starts, latencies, transfers, ends and delays.
-
-It knows the rules of `crawlprio.simulator.loop`, the queue of `crawlprio.frontier.heaps` and the
-flight of `crawlprio.simulator.transfers`; no Python objects.
-"""
+"""The compiled event loop of a simulation in time: starts, latencies, transfers, ends, delays."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +9,12 @@ from crawlprio.compiled import njit
 from crawlprio.frontier import heaps, site_heaps
 from crawlprio.frontier.politeness import pause_after
 from crawlprio.frontier.records import LEASED, Records
+from crawlprio.orderings.rules import RuleLoop, State, VisitRule
 from crawlprio.pages import PageIds
 from crawlprio.simulator import transfers
-from crawlprio.simulator.loop import take_links
+from crawlprio.simulator.loop import Arrays, visit_page
 
 Floats = NDArray[np.float64]
-Arrays = tuple[Any, ...]
 
 DELAYS = np.dtype(
     [
@@ -74,13 +68,13 @@ def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
             pages[page].key = keys[page]
 
 
-@njit(cache=True)
-def run_events(
+def _run_events(
+    rule: VisitRule,
+    state: State,
     graph: Arrays,
-    rules: Records,
-    table: Floats,
-    progress: Records,
+    ordering: Arrays,
     queue: Arrays,
+    progress: Records,
     flight: transfers.Flight,
     polite: Arrays,
     costs: Arrays,
@@ -99,9 +93,7 @@ def run_events(
 
     Parameters
     ----------
-    graph
-        (indptr, indices, page_sites, scores, local_of, graph_of) as for `fetch_pages`.
-    rules, table, progress, queue
+    rule, state, graph, ordering, queue, progress
         as for `fetch_pages`; `progress` counts a page as fetched when its fetch has ended.
     flight
         as `transfers.no_fetches` makes it, with room for all robots; its `times` are those at which
@@ -124,7 +116,7 @@ def run_events(
     while_ranked_wait
         return too as soon as no page below `n_ranked` is unobserved.
     """
-    indptr, indices, page_sites, scores, local_of, graph_of = graph
+    indptr, _, page_sites, _, local_of, graph_of = graph
     pages, sites, heap, totals = queue
     sizes, latencies, speeds = costs
     order, started, visits = written
@@ -149,24 +141,8 @@ def run_events(
             if page < n_ranked:
                 progress[0].n_ranked_waiting -= 1
             n_known = progress[0].n_known
-            progress[0].n_known = take_links(
-                indptr,
-                indices,
-                page_sites,
-                scores,
-                local_of,
-                graph_of,
-                rules,
-                table,
-                n_ranked,
-                pages,
-                sites,
-                heap,
-                totals,
-                graph_page,
-                page,
-                progress[0].n_fetched,
-                n_known,
+            progress[0].n_known = visit_page(
+                rule, state, graph, ordering, queue, graph_page, page, n_known
             )
             count_new_pages(page_sites, graph_of, n_pages_of, n_known, progress[0].n_known)
             heaps.release(pages, sites, heap, totals, page)
@@ -201,3 +177,6 @@ def run_events(
         if soonest == np.inf:
             return True
         clock[0].now = soonest
+
+
+run_events = RuleLoop(_run_events)

@@ -15,7 +15,10 @@ from scrapy.http import HtmlResponse, Response
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs
+from crawlprio.live import engine
+from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
+from crawlprio.live.given import ARGUMENTS, keep_given
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
+
+    from crawlprio.live.virtual import VirtualWeb
 
 logger = logging.getLogger("crawlprio")
 
@@ -49,7 +54,8 @@ class SiteSpider(Spider):
     Parameters
     ----------
     seeds
-        `URL[,URL...]` or `@FILE`, as `web.scope.read_seeds` takes them; `url` is the same.
+        `URL[,URL...]` or `@FILE`, or a list of URLs, as `web.scope.read_seeds` takes them; `url` is
+        the same.
         Without seeds the spider has `needs_demo` set, and `use_web` is to be called before `start`.
     follow
         `site` (the default), `domain` or `web` (the default after `use_web`).
@@ -76,10 +82,10 @@ class SiteSpider(Spider):
     -----
     Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
     all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper than DEPTH_LIMIT are
-    recorded as `outside` and not followed. A seed that redirects to another site brings that site
-    into the scope. Links lose the sessions in them (CRAWLPRIO_STRIP_SESSIONS). Links that are not
-    followed are counted in the stats, by reason, under `crawlprio/refused/`, and pages of which not
-    all was read under `crawlprio/cut/`.
+    `outside`: not followed, but links of the graph like any other if their target is known. A seed
+    that redirects to another site brings that site into the scope. Links lose the sessions in them
+    (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in the stats, by reason,
+    under `crawlprio/refused/`, and pages of which not all was read under `crawlprio/cut/`.
     """
 
     name = "site"
@@ -87,7 +93,7 @@ class SiteSpider(Spider):
 
     def __init__(
         self,
-        seeds: str | None = None,
+        seeds: str | list[str] | None = None,
         url: str | None = None,
         follow: str | None = None,
         allow: str | None = None,
@@ -138,10 +144,13 @@ class SiteSpider(Spider):
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = crawl.serve(recording)
+                if recording:
+                    _check_recorded(spider.seeds, web)
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
             else:
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
+            crawl.on_close(spider._check_fetched)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             crawl.refuse(refusal)
@@ -213,18 +222,18 @@ class SiteSpider(Spider):
             self._count(f"cut/{page.cut}", 1)
         if page.n_dropped:
             self._count("refused/long-url", page.n_dropped)
-        if nofollow or 0 < self._depth_limit < depth:
-            pairs.outside = [
-                (url, anchor)
-                for url, anchor in zip(page.urls, page.anchors, strict=True)
-                if url != pairs.source
-            ]
-            return
         urls, anchors = page.urls, page.anchors
         if self._strips_sessions:
             joined = "".join(urls)
             if "?" in joined or ";" in joined or "(" in joined:
                 urls = list(map(without_session, urls))
+        if nofollow or 0 < self._depth_limit < depth:
+            pairs.outside = [
+                (url, anchor)
+                for url, anchor in zip(urls, anchors, strict=True)
+                if url != pairs.source
+            ]
+            return
         refusals = self.scope.refuse_all(urls, depth)
         if self._obeys_nofollow and True in page.nofollows:
             refusals = [
@@ -248,6 +257,27 @@ class SiteSpider(Spider):
 
     def _opened(self) -> None:
         self._stats = self.crawler.stats
+        crawl = Crawl.of(self.crawler)
+        is_replay = read_setting(self.crawler.settings, "CRAWLPRIO_REPLAY") is not None
+        if crawl.is_running and crawl.recorder.store is not None and not is_replay:
+            seeds = None if crawl.web is not None else self.seeds
+            given = (seeds, self._follow, self._allow, self._deny)
+            keep_given(
+                crawl.recorder.store,
+                dict(zip(ARGUMENTS, given, strict=True)),
+                self.crawler.settings,
+            )
+
+    def _check_fetched(self, reason: str) -> None:
+        """Have the command exit with an error if none of the seeds could be fetched."""
+        figures = Crawl.of(self.crawler).recorder.figures
+        causes = dict(figures.failures)
+        if figures.n_forbidden:
+            causes[ROBOTS] = figures.n_forbidden
+        if causes and not figures.n_fetched:
+            told = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+            logger.error("No page could be fetched (%s); check the seeds.", told)
+            engine.exit_with_error(self.crawler)
 
     def _count(self, name: str, count: int) -> None:
         """Add to a figure in the stats, once the crawl has begun."""
@@ -288,6 +318,16 @@ class SiteSpider(Spider):
             hosts=hosts,
             **self._rules,
         )
+
+
+def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
+    """ConfigError for a seed that a recording does not have."""
+    for seed in seeds:
+        if not web.has(seed):
+            raise ConfigError(
+                f"seed {seed} is not in the {web.name}; give a URL that is, or none for the "
+                "recording's own."
+            )
 
 
 def _is_html(response: Response, content_type: str) -> bool:

@@ -18,6 +18,8 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import sentences
 from crawlprio.store.files import open_database
+from crawlprio.store.items import ItemRow, read_items
+from crawlprio.store.late_links import add_late_links
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.site_states import SiteState, read_site_states
@@ -208,26 +210,33 @@ class StoreReader:
     def link_rows(self) -> Iterator[tuple[int, list[int], list[str]]]:
         """Yield each visited page with its targets and their anchor texts, by its last visit.
 
-        The order is that of the last visits. Anchors are as many as targets, or none. One page at a
-        time is in memory.
+        The order is that of the last visits. Anchors are as many as targets, or none. Links that
+        were outside, and whose target became known later, come last. One page at a time is in
+        memory, and if there are links outside, the table of pages.
         """
         with sentences(self.path):
+            pages: PageTable | None = None
             rows = self._db.execute(
-                "SELECT page, targets, anchors FROM visits WHERE seq IN"
+                "SELECT page, targets, anchors, outside FROM visits WHERE seq IN"
                 " (SELECT max(seq) FROM visits WHERE page >= 0 GROUP BY page) ORDER BY seq"
             )
             if not self._writes:  # the pages as the query sees them, or more
                 self._count()
-            for page, targets, anchors in rows:
+            for page, targets, anchors, outside in rows:
                 if not (isinstance(page, int) and page < self._n_pages):
                     raise ValueError(f"a visit of page {page!r}, of {self._n_pages} pages")
                 row = target_list(targets, self._n_pages)
-                yield page, row, anchor_list(anchors, len(row))
+                texts = anchor_list(anchors, len(row))
+                if outside is not None:
+                    pages = read_pages(self._db) if pages is None else pages
+                    row, texts = add_late_links(pages, row, texts, outside, page)
+                yield page, row, texts
 
     def link_graph(self) -> LinkGraph:
         """Return the links between stored pages, in page order; unvisited pages have none.
 
-        A page visited more than once has the row of its last visit, be that a failed one. O(pages +
+        Links that were not followed come after those that were, if their target is known by now. A
+        page visited more than once has the row of its last visit, be that a failed one. O(pages +
         links) time and memory.
         """
         from crawlprio.linkgraph import LinkGraph
@@ -236,11 +245,12 @@ class StoreReader:
         with self.snapshot(), sentences(self.path):
             pages = read_pages(self._db)
             indptr = np.zeros(len(pages) + 1, dtype=np.int64)
-            for page, targets in self._db.execute(
-                "SELECT page, targets FROM (SELECT max(seq) AS last FROM visits WHERE page >= 0"
-                " GROUP BY page) CROSS JOIN visits ON seq = last ORDER BY page"
+            for page, targets, outside in self._db.execute(
+                "SELECT page, targets, outside FROM (SELECT max(seq) AS last FROM visits"
+                " WHERE page >= 0 GROUP BY page) CROSS JOIN visits ON seq = last ORDER BY page"
             ):
                 row = target_list(targets, len(pages))
+                row, _ = add_late_links(pages, row, [], outside, page)
                 flat.extend(row)
                 indptr[page + 1] = len(row)
         np.cumsum(indptr, out=indptr)
@@ -252,6 +262,11 @@ class StoreReader:
             urls=pages.urls(range(len(pages))),
             hosts=[pages.host(site) for site in range(pages.n_sites)],
         )
+
+    def kept_items(self) -> Iterator[ItemRow]:
+        """Yield page and JSON of each item that is kept, in the order of the visits."""
+        with sentences(self.path):
+            yield from read_items(self._db)
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.store.failures import printable
+from crawlprio.store.late_links import CREATE, VIEW
 
 SCHEMA_VERSION = 3
 """What `meta` says under `schema_version`."""
@@ -23,9 +24,6 @@ PICKLED_VERSION = 2
 OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "ended_at")
 """Keys of `meta` that the store writes itself."""
 
-# json_extract by position keeps SQLite's parsed copy of the anchors from one link to the next, and
-# costs nothing where a query leaves anchors out; a join of two json_each parses them per link.
-# The + keeps the index on page for queries that name a page: the rest read visits in order.
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE sites(id INTEGER PRIMARY KEY, host TEXT NOT NULL);
@@ -45,9 +43,6 @@ CREATE TABLE site_states(
     host TEXT PRIMARY KEY, crawl_delay REAL, refusals INTEGER NOT NULL, pause REAL NOT NULL,
     paused_until REAL NOT NULL);
 CREATE INDEX requests_page ON requests(page);
-CREATE VIEW links(source, target, anchor) AS
-    SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
-    FROM visits v, json_each(v.targets) t WHERE +v.page >= 0;
 CREATE VIEW link_urls(source_url, target_url, anchor) AS
     SELECT s.url, t.url, l.anchor FROM links l
     CROSS JOIN pages s ON s.id = l.source CROSS JOIN pages t ON t.id = l.target;
@@ -65,11 +60,20 @@ and every visit would rewrite one more page of the file, anywhere in it."""
 def create_schema(db: sqlite3.Connection) -> None:
     """Give an empty database the schema, in one transaction, and switch it to WAL mode."""
     db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA}")
+    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {CREATE} {VIEW}")
     own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
     db.executemany("INSERT INTO meta VALUES(?, ?)", own.items())
     db.execute("INSERT INTO meta VALUES('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))")
     db.execute("COMMIT")
+
+
+def add_late_links(cursor: sqlite3.Cursor) -> None:
+    """Give a store made before there was one the table `late_links`, inside a transaction."""
+    found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = 'links'").fetchone()
+    if found is None or found[0] != VIEW.strip().rstrip(";"):
+        cursor.execute(CREATE)
+        cursor.execute("DROP VIEW IF EXISTS links")
+        cursor.execute(VIEW)
 
 
 def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:

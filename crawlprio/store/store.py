@@ -16,6 +16,8 @@ from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import sentences
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
+from crawlprio.store.items import ItemRow, put_items
+from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.page_rows import (
     insert_pages,
@@ -27,6 +29,7 @@ from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
     OWN_FACTS,
+    add_late_links,
     check_schema,
     create_schema,
 )
@@ -47,6 +50,7 @@ class _Recorded(NamedTuple):
     pages: PageTable
     requests: Sequence[RequestRow]
     ended: int | None
+    items: Sequence[str]
 
 
 class Store(StoreReader):
@@ -178,6 +182,7 @@ class Store(StoreReader):
         requests: Sequence[RequestRow] = (),
         *,
         ended: int | None = None,
+        items: Sequence[str] = (),
         commits: bool = True,
     ) -> int:
         """Record a visit with all pages discovered since the last call, or neither.
@@ -195,6 +200,8 @@ class Store(StoreReader):
             `last_request` and those before.
         ended
             Number of the request that the visit is the end of, which is gone with it.
+        items
+            What was scraped from the page, each as JSON: on disk with the visit, or not at all.
         commits
             False leaves the visit in memory until `commit`, which costs far less for several.
 
@@ -212,7 +219,7 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
-        self._recorded.append(_Recorded(visit, pages, requests, ended))
+        self._recorded.append(_Recorded(visit, pages, requests, ended, items))
         self._leased.discard(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
@@ -229,13 +236,15 @@ class Store(StoreReader):
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            for visit, _, requests, ended in recorded:
+            for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
                     self._mark_seeds(visit.targets.tolist())
                 if requests:
                     self._add_requests(requests)
                 if ended is not None:
                     self._cursor.execute(_DELETE_REQUEST, (ended,))
+                if items:
+                    put_items(self._cursor, [(visit.page, item) for item in items])
         self._note(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
@@ -272,13 +281,21 @@ class Store(StoreReader):
         self._leased.update(pages)
         return pages
 
+    def keep_items(self, items: Sequence[ItemRow]) -> None:
+        """Write items, each with its page, or `NO_PAGE` for one of none, as JSON."""
+        with self._transaction():
+            put_items(self._cursor, items)
+
     def keep_site_state(self, state: SiteState) -> None:
         """Replace the stored state of a site."""
         with self._transaction():
             put_site_state(self._cursor, state)
 
-    def note_end(self, ended_at: float) -> None:
+    def note_end(self, ended_at: float, pages: PageTable | None = None) -> None:
         """Record that the run ended in good order, at a Unix time: nothing is handed out any more.
+
+        Given the table of the crawl, the view `links` has from then on the links that were outside
+        and whose target became known later, too. O(links outside), some 1 s for a million.
 
         The next process that opens the store for writing finds the time in the attribute
         `ended_at`; None there means that the last one was killed. Then the visits of a page are
@@ -291,6 +308,9 @@ class Store(StoreReader):
         # There may be no room for it; nothing is lost without.
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
+        if pages is not None:
+            with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
+                fill_table(self._cursor, pages)
 
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl that this store is of, its URLs left on disk.
@@ -336,6 +356,7 @@ class Store(StoreReader):
             self.ended_at = _seconds(self.get_meta("ended_at"))
             self._cursor.execute("DELETE FROM meta WHERE key = 'ended_at'")
             self._cursor.execute(DROP_INDEX)
+            add_late_links(self._cursor)
         return self
 
     def _add_pages(self, pages: PageTable) -> None:

@@ -75,7 +75,7 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
         status=status,
         title=title,
         text="" if text is None else _inflated(text).decode(),
-        outside=_pairs(outside),
+        outside=[] if outside is None else pair_list(outside),
         fetched_at=fetched_at,
         elapsed=elapsed,
         n_bytes=n_bytes,
@@ -113,6 +113,13 @@ def anchor_list(text: str | None, n_targets: int) -> list[str]:
     return anchors
 
 
+def pair_list(text: str) -> list[tuple[str, str]]:
+    """Return the links of an `outside` value; ValueError or TypeError if they are none."""
+    pairs = [(url, anchor) for url, anchor in json.loads(text)]
+    "".join([part for pair in pairs for part in pair]).encode()
+    return pairs
+
+
 def storable(text: str) -> str:
     """Return the text, with U+FFFD for NUL and lone surrogates: SQLite's is UTF-8 that NUL ends."""
     if not text.isascii():
@@ -130,15 +137,6 @@ def _inflated(deflated: bytes) -> bytes:
     if len(text) > _MAX_ENCODED or not stream.eof:
         raise ValueError(f"a text of more than {MAX_TEXT} characters, or cut off")
     return text
-
-
-def _pairs(text: str | None) -> list[tuple[str, str]]:
-    """The links outside; ValueError or TypeError if they are not pairs of texts."""
-    if text is None:
-        return []
-    pairs = [(url, anchor) for url, anchor in json.loads(text)]
-    "".join([part for pair in pairs for part in pair]).encode()
-    return pairs
 
 
 def _json_texts(texts: Sequence[str]) -> str:

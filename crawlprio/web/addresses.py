@@ -1,7 +1,4 @@
-"""Which hosts and addresses are private, and which of those a crawl may fetch from.
-
-It knows host names and IP addresses; it must not know how names are resolved or pages fetched.
-"""
+"""Which hosts and addresses are private, and which of those a crawl may fetch from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Cuts an HTML page on which a parser would need quadratic time or memory into pieces.
-
-It knows tags and sizes; it must not know links.
-"""
+"""Cuts an HTML page on which a parser would need quadratic time or memory into pieces."""
 
 from __future__ import annotations
 

@@ -228,8 +228,8 @@ def registered_domain(host: str) -> str:
     return ".".join(host.rsplit(".", 2)[-2:])  # the list's rule for what it does not name
 
 
-def read_seeds(spec: str) -> list[str]:
-    """Return the seeds that a spider argument names: `URL[,URL...]` or `@FILE`.
+def read_seeds(spec: str | list[str]) -> list[str]:
+    """Return the seeds that a spider argument names: `URL[,URL...]`, `@FILE` or a list of URLs.
 
     A file, in UTF-8, holds one URL a line; empty lines and lines that begin with `#` do not count.
     A comma inside a URL of a list is written `%2C`.
@@ -244,10 +244,10 @@ def read_seeds(spec: str) -> list[str]:
     ConfigError
         for a URL that is no absolute http(s) URL, a file that cannot be read, or no seed at all.
     """
-    spec = spec.strip()
-    if spec.startswith("@"):
-        return _read_seed_file(Path(spec[1:]))
-    seeds = [_check_seed(part, "seeds: ") for part in spec.split(",") if part.strip()]
+    parts = spec if isinstance(spec, list) else spec.strip().split(",")
+    if isinstance(spec, str) and parts[0].startswith("@"):
+        return _read_seed_file(Path(spec.strip()[1:]))
+    seeds = [_check_seed(part, "seeds: ") for part in parts if part.strip()]
     if not seeds:
         raise ConfigError("seeds is empty; give URL[,URL...] or @FILE.")
     return list(dict.fromkeys(seeds))

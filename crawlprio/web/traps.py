@@ -1,6 +1,6 @@
 """Marks in a URL of pages that are made without end, and of sessions.
 
-It judges one URL at a time; it must not know which pages a crawl has seen, nor how deep they are.
+It judges one URL at a time, without memory of the pages that a crawl has seen.
 """
 
 from __future__ import annotations

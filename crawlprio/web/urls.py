@@ -7,10 +7,14 @@ from functools import lru_cache
 from urllib.parse import quote
 
 import can_ada
+from w3lib.url import canonicalize_url
 
 MAX_URL_LENGTH = 2083
 """Characters of the longest URL that a link may have: the default of Scrapy's `URLLENGTH_LIMIT`."""
 
+_CANONICAL = re.compile(
+    r"https?://[a-z0-9.-]+(?::\d+)?/[A-Za-z0-9/._~-]*(?:\?[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]*)?"
+)
 _NOT_IN_URLS = re.compile(r"[\[\]^|\\`{}]")
 _WEB = ("https://", "http://")
 _SAFE = "!\"#$%&'()*+,/:;<=>?@~"
@@ -46,6 +50,16 @@ def without_credentials(url: str) -> str:
     return scheme + slashes + rest[:end].rpartition("@")[2] + rest[end:]
 
 
+def canonical(url: str) -> str:
+    """Return the one form of all URLs that are one page to Scrapy's own request fingerprinter.
+
+    Cost: 0.3 µs; 13 µs for a URL that is not obviously canonical.
+    """
+    if "/." not in url and _CANONICAL.fullmatch(url):
+        return url
+    return canonicalize_url(without_credentials(url))
+
+
 def host_of(url: str) -> str:
     """Return the host name of a URL that `normalise_url` wrote, without port or brackets.
 
@@ -55,6 +69,14 @@ def host_of(url: str) -> str:
     if ":" in host:
         host = host[1 : host.index("]")] if host[0] == "[" else host.partition(":")[0]
     return host
+
+
+def host_if_any(text: str) -> str:
+    """Return the host name of what may be a URL, as `host_of` does; empty without one."""
+    parts = text.split("/", 3)
+    if len(parts) < 3 or ("[" in parts[2] and "]" not in parts[2]):
+        return ""
+    return host_of(text)
 
 
 def normal_form(url: str) -> str | None:

@@ -1,11 +1,11 @@
 """Slow, obvious crawls, by which the fast orderings are judged.
 
-They must not know `crawlprio`: an oracle shares no code with what it judges.
+An oracle imports nothing of `crawlprio`: it shares no code with what it judges.
 """
 
-from .base import Ordering, splitmix
+from . import combined, fixed, link_based, siblings
+from .base import ORDERINGS, Ordering, splitmix
 from .crawler import Topic, crawl, crawling, drawn_from_a_list
-from .orderings import ORDERINGS
 from .rank import pagerank, partial_pagerank, rounded, true_pagerank
 from .text import occurrences, words
 from .web import Record, Web
@@ -16,13 +16,17 @@ __all__ = [
     "Record",
     "Topic",
     "Web",
+    "combined",
     "crawl",
     "crawling",
     "drawn_from_a_list",
+    "fixed",
+    "link_based",
     "occurrences",
     "pagerank",
     "partial_pagerank",
     "rounded",
+    "siblings",
     "splitmix",
     "true_pagerank",
     "words",

@@ -1,13 +1,18 @@
-"""What every ordering of the oracle has; it must not know how pages get into a queue."""
+"""What every ordering of the oracle has."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any, ClassVar
 
 from .web import Record
 
 Keys = dict[int, float]
 TWO_64 = 2**64
+
+ORDERINGS: dict[str, type[Ordering]] = {}
+"""The orderings of the oracle by name."""
 
 
 @cache
@@ -23,8 +28,16 @@ def splitmix(index: int, seed: int = 0) -> float:
 class Ordering:
     """A policy over a record: `observe` after each visit, `keys` of the waiting pages at any time.
 
-    Larger is sooner. `keys` may name fetched pages too.
+    Larger is sooner. `keys` may name fetched pages too. A class is found in `ORDERINGS` by the
+    `name` that its definition gives.
     """
+
+    cases: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    """Options under which an ordering is held to its oracle."""
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        if name:
+            ORDERINGS[name] = cls
 
     def __init__(self, record: Record) -> None:
         self.record = record

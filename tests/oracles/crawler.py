@@ -1,4 +1,4 @@
-"""The crawling loop of Cho, Garcia-Molina and Page (WWW7, 1998); it must not know any ordering."""
+"""The crawling loop of Cho, Garcia-Molina and Page (WWW7, 1998)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .base import Ordering
-from .orderings import ORDERINGS
+from .base import ORDERINGS, Ordering
 from .text import occurrences
 from .web import Record, Web
 

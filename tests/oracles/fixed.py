@@ -12,21 +12,21 @@ from .text import words as words_of
 from .web import Record
 
 
-class BreadthFirst(Fixed):
+class BreadthFirst(Fixed, name="breadth-first"):
     """Order of discovery: Cho et al. 1998, Fig. 2 (1), "do nothing"."""
 
     def score(self, page: int) -> float:
         return 0.0
 
 
-class DepthFirst(Fixed):
+class DepthFirst(Fixed, name="depth-first"):
     """Pages found last come first, those of one page in page order."""
 
     def score(self, page: int) -> float:
         return float(self.record.found_after[page])
 
 
-class Random(Fixed):
+class Random(Fixed, name="random"):
     """Exponential clocks from SplitMix64 by order of discovery: exactly the keys of `random`.
 
     Whether they make a random crawler is judged by `drawn_from_a_list`, which has none.
@@ -42,7 +42,7 @@ class Random(Fixed):
         return started + math.log(1.0 - u)
 
 
-class Omniscient(Fixed):
+class Omniscient(Fixed, name="omniscient"):
     """True PageRank: Castillo et al. 2004, section V, *Optimal*; Baeza-Yates et al., 4.3."""
 
     def __init__(self, record: Record) -> None:
@@ -53,7 +53,7 @@ class Omniscient(Fixed):
         return self.truth[page]
 
 
-class HistoricalPageRank(Fixed):
+class HistoricalPageRank(Fixed, name="historical-pagerank"):
     """PageRank of an earlier crawl: Baeza-Yates et al. 2005, section 4.2, with its four ways."""
 
     def __init__(
@@ -93,7 +93,7 @@ class HistoricalPageRank(Fixed):
         return self.settled[parent] / self.record.web.out_degree(parent)
 
 
-class Location(Fixed):
+class Location(Fixed, name="location"):
     """A function of the URL alone: Cho et al. 1998, section 2, item 6, IL(P)."""
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from .text import occurrences
 from .web import Record
 
 
-class BacklinkCount(Ordering):
+class BacklinkCount(Ordering, name="backlink-count"):
     """Number of terms (-, u) in links: Cho et al. 1998, Fig. 2 (2), IB'(P)."""
 
     def keys(self) -> Keys:
@@ -19,7 +20,7 @@ class BacklinkCount(Ordering):
         return {u: float(len(set(backlinks[u]))) for u in self.record.waiting()}
 
 
-class Opic(Ordering):
+class Opic(Ordering, name="opic"):
     """A fetched page splits its cash among its links: Baeza-Yates et al. 2005, section 4.1."""
 
     def __init__(
@@ -68,7 +69,50 @@ class Opic(Ordering):
         return self.cash
 
 
-class LargerSitesFirst(Ordering):
+class RankMass(Ordering, name="rankmass"):
+    """Mass flows from the seeds alone, damped, each page passing it on once: Cho & Schonfeld."""
+
+    cases = ({}, {"damping": 0.5}, {"damping": 0.0})
+
+    def __init__(self, record: Record, damping: float = 0.85) -> None:
+        super().__init__(record)
+        self.damping = damping
+        self.mass: Keys = dict.fromkeys(record.seeds, 1.0)
+
+    def observe(self, page: int) -> None:
+        links = self.record.web.links_of(page)
+        for v in links:
+            self.mass[v] = self.mass.get(v, 0.0) + self.damping * self.mass[page] / len(links)
+
+    def keys(self) -> Keys:
+        return {u: self.mass[u] for u in self.record.waiting()}
+
+
+class Fica(Ordering, name="fica"):
+    """Nearest first; a link is as long as the logarithm of its page's links: Zareh Bidoki et al."""
+
+    cases = ({}, {"discount": 0.5}, {"discount": 0.0, "link": 0.1}, {"discount": 0.99, "link": 2.0})
+
+    def __init__(self, record: Record, discount: float = 0.9, link: float = 0.0) -> None:
+        super().__init__(record)
+        self.discount = discount
+        self.link = link
+        self.distance: Keys = dict.fromkeys(record.seeds, 0.0)
+        self.fetched: set[int] = set()
+
+    def observe(self, page: int) -> None:
+        self.fetched.add(page)
+        links = self.record.web.links_of(page)
+        for v in links:
+            far = self.discount * self.distance[page] + math.log(len(links)) + self.link
+            if v not in self.fetched:
+                self.distance[v] = min(far, self.distance.get(v, math.inf))
+
+    def keys(self) -> Keys:
+        return {u: -self.distance[u] for u in self.record.waiting()}
+
+
+class LargerSitesFirst(Ordering, name="larger-sites-first"):
     """Site with most waiting pages first: Castillo et al. 2004, section V, *Length*."""
 
     def keys(self) -> Keys:
@@ -85,7 +129,7 @@ class LargerSitesFirst(Ordering):
         return sorted(queue, key=lambda u: -n_waiting[site.get(u, 0)])
 
 
-class PartialPageRank(Ordering):
+class PartialPageRank(Ordering, name="partial-pagerank"):
     """PageRank every K visits, the parents' shares in between: Castillo et al. 2004, *Partial*."""
 
     def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
@@ -109,14 +153,14 @@ class PartialPageRank(Ordering):
         return self.value
 
 
-class PageRank(PartialPageRank):
+class PageRank(PartialPageRank, name="pagerank"):
     """PageRank of all seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
 
     def __init__(self, record: Record, every: int = 1, damping: float = 0.85) -> None:
         super().__init__(record, every, damping)
 
 
-class BatchPageRank(Ordering):
+class BatchPageRank(Ordering, name="batch-pagerank"):
     """Batches of the K best by PageRank: Castillo et al. 2004, *Batch*; Baeza-Yates et al., 4.1."""
 
     def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
@@ -137,7 +181,7 @@ class BatchPageRank(Ordering):
         return {u: self.value.get(u, -1.0) for u in self.record.waiting()}
 
 
-class AnchorSimilarity(Ordering):
+class AnchorSimilarity(Ordering, name="anchor-similarity"):
     """Best anchor text among the links seen so far: Cho et al. 1998, section 4, IS(A)."""
 
     def __init__(self, record: Record, words: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The ordering by mass and siblings, from its definition; it does not know how pages are queued."""
+"""The ordering by mass and siblings, from its definition."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from .base import Keys, Ordering
 from .web import Record
 
 
-class SiblingSampling(Ordering):
+class SiblingSampling(Ordering, name="sibling-sampling"):
     """Mass, scaled up for siblings not fetched, and more on new sites."""
+
+    cases = (
+        {},
+        {"novelty": 0.0, "n_passes": 0},
+        {"novelty": 1.0, "n_passes": 5, "seed_mass": 1.0},
+        {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
+    )
 
     def __init__(
         self,

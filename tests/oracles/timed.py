@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .base import ORDERINGS
 from .crawler import Topic, belongs_in_hot_queue
-from .orderings import ORDERINGS
 from .web import Record, Web
 
 

@@ -1,26 +1,15 @@
-"""All orderings of the oracle by name, and the one made of others."""
+"""The ordering of the oracle that is made of others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .base import Keys, Ordering
-from .fixed import BreadthFirst, DepthFirst, HistoricalPageRank, Location, Omniscient, Random
-from .link_based import (
-    AnchorSimilarity,
-    BacklinkCount,
-    BatchPageRank,
-    LargerSitesFirst,
-    Opic,
-    PageRank,
-    PartialPageRank,
-)
-from .siblings import SiblingSampling
+from .base import ORDERINGS, Keys, Ordering
 from .web import Record
 
 
-class Combined(Ordering):
+class Combined(Ordering, name="combined"):
     """A weighted sum of other orderings' keys: Cho et al. 1998, section 2 (combined metrics)."""
 
     def __init__(
@@ -47,22 +36,3 @@ class Combined(Ordering):
             for u in total:
                 total[u] += weight * keys[u]
         return total
-
-
-ORDERINGS: dict[str, type[Ordering]] = {
-    "random": Random,
-    "breadth-first": BreadthFirst,
-    "depth-first": DepthFirst,
-    "backlink-count": BacklinkCount,
-    "opic": Opic,
-    "larger-sites-first": LargerSitesFirst,
-    "omniscient": Omniscient,
-    "pagerank": PageRank,
-    "partial-pagerank": PartialPageRank,
-    "batch-pagerank": BatchPageRank,
-    "historical-pagerank": HistoricalPageRank,
-    "anchor-similarity": AnchorSimilarity,
-    "location": Location,
-    "combined": Combined,
-    "sibling-sampling": SiblingSampling,
-}

@@ -1,0 +1,99 @@
+"""The program `crawlprio`: its commands, from any folder, with the bundled settings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrapy.commands import ScrapyCommand
+    from scrapy.settings import Settings
+
+COMMANDS = ("crawl", "resume", "score", "simulate", "links", "items", "replay", "compile")
+"""Modules of `crawlprio.commands`, by the name of their command, in the order of the overview."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command; exit with its status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        sys.exit(0 if words else 2)
+    if words[0] in ("-V", "--version", "version"):
+        print(f"crawlprio {version('crawlprio')}")
+        sys.exit(0)
+    name = words[0]
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        print(f"crawlprio has no command {name}; known commands: {known}.", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(_run(name, words[1:]))
+
+
+def _overview() -> str:
+    lines = ["usage: crawlprio COMMAND [options] [arguments]", ""]
+    lines += [f"  {name:<10}{_command(name).short_desc()}" for name in COMMANDS]
+    return "\n".join([*lines, "", "crawlprio COMMAND --help says more of a command."])
+
+
+def _command(name: str) -> ScrapyCommand:
+    command: ScrapyCommand = import_module(f"crawlprio.commands.{name}").Command()
+    return command
+
+
+def _run(name: str, words: list[str]) -> int:
+    """Run one command as `scrapy` would; return its status."""
+    from scrapy.commands import ScrapyHelpFormatter
+    from scrapy.exceptions import UsageError
+
+    command = _command(name)
+    settings = _settings()
+    settings.setdict(command.default_settings, priority="command")
+    command.settings = settings
+    parser = argparse.ArgumentParser(
+        prog=f"crawlprio {name}",
+        usage=f"crawlprio {name} {command.syntax()}",
+        formatter_class=ScrapyHelpFormatter,
+        conflict_handler="resolve",
+        description=command.long_desc(),
+    )
+    command.add_options(parser)
+    options, arguments = parser.parse_known_args(words)
+    try:
+        command.process_options(arguments, options)
+        if command.requires_crawler_process:
+            from scrapy.crawler import AsyncCrawlerProcess
+
+            command.crawler_process = AsyncCrawlerProcess(settings)
+        command.run(arguments, options)
+    except UsageError as error:
+        print(f"crawlprio {name}: {error}; see crawlprio {name} --help.", file=sys.stderr)
+        return 2
+    return command.exitcode
+
+
+def _settings() -> Settings:
+    """Scrapy's defaults under those of the bundled project, whatever project is around.
+
+    Orderings of a project around can be named by import path, as `scrapy` there has it.
+    """
+    from scrapy.settings import Settings
+    from scrapy.utils.conf import closest_scrapy_cfg
+
+    around = closest_scrapy_cfg()
+    if around:
+        sys.path.append(os.path.dirname(around))
+    settings = Settings()
+    settings.setmodule("crawlprio.settings", priority="project")
+    # The report says it all; -L INFO brings Scrapy's own log.
+    settings.set("LOG_LEVEL", "WARNING", priority="project")
+    return settings
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What fails is told apart from what is fetched: in table, stats, store, log and exit status."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Site, page, run_spider, scrapy
+
+from crawlprio.importance import open_repository
+from crawlprio.spiders.site import SiteSpider
+
+QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.logformatter.QuietLogFormatter"}
+
+
+def errors(store: Path) -> dict[str, tuple[int, str]]:
+    """Status and cause of each visit, by path."""
+    with closing(sqlite3.connect(store)) as db:
+        rows = db.execute("SELECT url, status, error FROM visits JOIN pages ON pages.id = page")
+        return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
+
+
+def test_a_page_is_fetched_if_an_answer_came(tmp_path: Path) -> None:
+    links = ["/no/1", "/no/2", "/gone", "/gone2", "/broken", "/slow", "/cut", "/fine"]
+    pages = {
+        "/": page(*links),
+        "/fine": page(),
+        "/broken": Answer("", 500),
+        "/slow": Answer(seconds=9.0),
+        "/cut": Answer("", 0),
+        "/robots.txt": Answer("User-agent: *\nDisallow: /no"),
+    }
+    store = tmp_path / "crawl.sqlite"
+    settings = {
+        **QUIET,
+        "ROBOTSTXT_OBEY": True,
+        "DOWNLOAD_TIMEOUT": 1.0,
+        "CRAWLPRIO_STORE": str(store),
+        "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None},
+    }
+    with Site(pages) as site:
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert errors(store) == {
+        "/": (200, ""),
+        "/fine": (200, ""),
+        "/gone": (404, ""),
+        "/gone2": (404, ""),
+        "/broken": (500, ""),
+        "/slow": (0, "timed out"),
+        "/cut": (0, "connection failed"),
+        "/no/1": (0, "forbidden by robots.txt"),
+        "/no/2": (0, "forbidden by robots.txt"),
+    }
+    figures = {
+        name.removeprefix("crawlprio/"): value
+        for name, value in run.stats.items()
+        if name.startswith("crawlprio/")
+    }
+    assert figures["pages_fetched"] == 5
+    assert figures["failed"] == 5
+    told = set(figures["failed_because"].split(", "))
+    assert told == {"HTTP 404: 2", "HTTP 500: 1", "timed out: 1", "connection failed: 1"}
+    assert figures["forbidden_by_robots.txt"] == 2
+    crawl: Any = open_repository(store)
+    assert (len(crawl.order), crawl.n_failed, crawl.n_unanswered) == (5, 3, 4)
+
+
+def test_a_failure_is_one_line_of_log_and_no_traceback() -> None:
+    """Thirty hosts that refuse connections, each page and robots.txt tried three times."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        settings = {
+            **QUIET,
+            "ROBOTSTXT_OBEY": True,
+            "RETRY_ENABLED": True,
+            "RETRY_GIVE_UP_LOG_LEVEL": "DEBUG",
+        }
+        seeds = ",".join(f"http://127.0.0.{n}:{port}/" for n in range(1, 31))
+        run = run_spider(SiteSpider, settings, seeds=seeds)
+    assert run.stats["crawlprio/failed_because"] == "connection refused: 30"
+    assert [record for record in run.log if record.exc_info] == []
+    lines = [text for text in run.messages(logging.WARNING) if "127.0.0.7:" in text]
+    assert lines == [
+        f"http://127.0.0.7:{port}/robots.txt could not be read: connection refused.",
+        f"http://127.0.0.7:{port}/: connection refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "told"),
+    [
+        (Answer("", 0), 1, "No page could be fetched (connection failed: 2); check the seeds."),
+        (Answer("", 404), 0, ""),
+        (page(), 0, ""),
+    ],
+)
+def test_a_crawl_none_of_whose_seeds_answers_exits_with_an_error(
+    answer: Answer, status: int, told: str, tmp_path: Path
+) -> None:
+    with Site({}, lambda host, path: answer) as site:
+        seeds = f"http://{site.address}/a,http://{site.address}/b"
+        line = ["-s", "RETRY_ENABLED=False", "-s", "DOWNLOAD_DELAY=0", "-s", "ROBOTSTXT_OBEY=False"]
+        done = scrapy(["crawl", "site", "-a", f"seeds={seeds}", *line], tmp_path)
+    assert done.returncode == status
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_crawl_that_robots_txt_forbids_as_a_whole_exits_with_an_error() -> None:
+    with Site({"/robots.txt": Answer("User-agent: *\nDisallow: /")}) as site:
+        settings = {**QUIET, "ROBOTSTXT_OBEY": True}
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert run.crawler.spider is None
+    (told,) = run.messages(logging.ERROR)
+    assert told == "No page could be fetched (forbidden by robots.txt: 1); check the seeds."

@@ -1,0 +1,232 @@
+"""CRAWLPRIO_ITEMS: each item is in the store with the visit of its page, once, after any kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from crawls import ADDON, Site, page, run_spider
+from scrapy import Request, Spider
+from scrapy.http import Response
+
+from crawlprio import LinkPairs
+from crawlprio.commands.cli import main
+from crawlprio.store import Store
+
+N_KILLS = int(os.environ.get("CRAWLPRIO_ITEM_KILLS", "20"))
+SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
+N_PAGES = 400
+
+WEB = {"/": page("/1")}
+for number in range(1, N_PAGES + 1):
+    WEB[f"/{number}"] = page(*(f"/{n}" for n in (2 * number, 2 * number + 1) if n <= N_PAGES))
+KEEPS = {**ADDON, "CRAWLPRIO_ITEMS": True, "CRAWLPRIO_STORE": "crawl.sqlite"}
+
+
+def kept(store: Path) -> list[dict[str, Any]]:
+    with Store.open(store, readonly=True) as opened:
+        return [json.loads(item) for _, item in opened.kept_items()]
+
+
+@dataclass
+class Product:
+    name: str
+    price: float
+
+
+class Mixed(Spider):
+    """Items of several kinds, before, between and after its requests."""
+
+    name = "mixed"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield {"from": "start"}
+        yield Request("http://a.test/")
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield {"url": response.url, "n": 0}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+        await asyncio.sleep(0.001)
+        yield Product("été \ud800", 1.5)
+        if response.url.endswith("/3"):
+            raise ValueError("after two items")
+
+
+def test_items_are_kept_with_the_page_that_they_are_from(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.sqlite"
+    web = {"/": page("/2", "/3"), "/2": page(), "/3": page()}
+    with Site(web) as site:
+        run = run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
+    assert run.stats["crawlprio/items_kept"] == len(run.items) == 7
+    with closing(sqlite3.connect(path)) as db:
+        rows = db.execute(
+            "SELECT url, json_extract(item, '$.n'), json_extract(item, '$.name')"
+            " FROM items JOIN pages ON pages.id = page"
+        )
+        found = sorted(rows, key=str)
+        starts = db.execute("SELECT item FROM items WHERE page = -1").fetchall()
+    names = [f"http://a.test/{path}" for path in ("", "2", "3")]
+    products = [(name, None, "été \ufffd") for name in names]
+    assert found == sorted([*products, *((name, 0, None) for name in names)], key=str)
+    assert [json.loads(item) for (item,) in starts] == [{"from": "start"}]
+
+
+def test_what_json_cannot_hold_is_told_once_and_counted(tmp_path: Path) -> None:
+    class Odd(Spider):
+        name = "odd"
+        start_urls = ("http://a.test/1", "http://a.test/2")
+
+        def parse(self, response: Response) -> Any:
+            yield {"url": response.url, "odd": object()}
+            yield {"url": response.url}
+
+    settings = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite")}
+    with Site({"/1": page(), "/2": page()}) as site:
+        run = run_spider(Odd, settings, site=site)
+    assert run.stats["crawlprio/items_not_kept"] == 2
+    assert len([text for text in run.messages() if "cannot be kept as JSON" in text]) == 1
+    assert len(kept(tmp_path / "crawl.sqlite")) == 2
+
+
+def test_items_beside_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -> None:
+    """A page is not done when its links are known: items that come later belong to it too."""
+    path = tmp_path / "crawl.sqlite"
+    at_visit: list[tuple[int, int]] = []
+
+    class Pairs(Spider):
+        name = "pairs"
+        start_urls = ("http://a.test/",)
+
+        async def parse(self, response: Response) -> AsyncIterator[Any]:
+            links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
+            yield LinkPairs(response.url, links)
+            await asyncio.sleep(0.01)
+            yield {"url": response.url}
+
+        def closed(self, reason: str) -> None:
+            with closing(sqlite3.connect(path)) as db:
+                (n,) = db.execute("SELECT count(*) FROM items").fetchone()
+                at_visit.append((n, len(db.execute("SELECT 1 FROM visits").fetchall())))
+
+    with Site({"/": page("/2", "/3"), "/2": page(), "/3": page()}) as site:
+        run_spider(Pairs, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
+    assert len(kept(path)) == 3
+    assert {item["url"] for item in kept(path)} == {f"http://a.test/{n}" for n in ("", "2", "3")}
+    with Store.open(path, readonly=True) as store:
+        assert store.link_graph().n_links == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None"),
+        ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER is not crawlprio's"),
+    ],
+)
+def test_what_cannot_keep_its_promise_is_refused(
+    settings: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    every = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), **settings}
+    with Site(WEB) as site:
+        run = run_spider(Mixed, every, site=site)
+    assert any(told in text for text in run.messages())
+    assert site.paths() == []
+
+
+def test_export_writes_each_item_on_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "crawl.sqlite"
+    with Site({"/": page()}) as site:
+        run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
+    with pytest.raises(SystemExit) as ended:
+        main(["items", "export", str(path), str(tmp_path / "items.jsonl")])
+    assert ended.value.code == 0
+    lines = (tmp_path / "items.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == kept(path)
+    assert f"{len(lines)} items" in capsys.readouterr().out
+
+
+KILLED = """
+import asyncio, sys
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerProcess
+
+class Killed(Spider):
+    name = "killed"
+
+    async def start(self):
+        from scrapy import Request
+        yield Request("http://a.test/")
+
+    async def parse(self, response):
+        yield {"url": response.url, "n": 0}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+        await asyncio.sleep(0.003)
+        yield {"url": response.url, "n": 1}
+
+handler = "crawlprio.demo.handler.LoopbackHandler"
+process = AsyncCrawlerProcess({
+    "ADDONS": {"crawlprio.Addon": 500}, "JOBDIR": "job", "CRAWLPRIO_ITEMS": True,
+    "DOWNLOAD_HANDLERS": {"http": handler, "https": handler}, "CRAWLPRIO_LOOPBACK": sys.argv[1],
+    "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS": 16,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_DELAY": 0,
+})
+process.crawl(Killed)
+process.start()
+"""
+
+
+def test_a_crawl_that_is_killed_twenty_times_has_every_item_once(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(textwrap.dedent(KILLED))
+    store = tmp_path / "job" / "crawl.sqlite"
+    choose = random.Random(SEED)
+    print("seed", SEED)
+
+    def n_visits() -> int:
+        with suppress(sqlite3.Error):
+            uri = f"{store.as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=30)) as db:
+                return int(db.execute("SELECT max(seq) FROM visits").fetchone()[0] or 0)
+        return 0
+
+    with Site(WEB) as site:
+        line = [sys.executable, str(script), site.address]
+        n_kills = 0
+        while n_kills < N_KILLS:
+            before = n_visits()
+            assert before < len(WEB), "the crawl ended before it could be killed"
+            process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE)
+            deadline = monotonic() + 60
+            while n_visits() < before + choose.randint(1, 12) and process.poll() is None:
+                assert monotonic() < deadline
+                sleep(0.001)
+            sleep(choose.uniform(0.0, 0.01))
+            assert process.poll() is None, "the crawl ended before it could be killed"
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            n_kills += 1
+        ended = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    found = Counter((item["url"], item["n"]) for item in kept(store))
+    expected = {(f"http://a.test{path}", n) for path in WEB for n in (0, 1)}
+    assert set(found) == expected
+    assert set(found.values()) == {1}

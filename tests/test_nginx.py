@@ -1,0 +1,246 @@
+"""Real documentation behind a real server: what its log and lxml say of a crawl.
+
+Debian's nginx serves packages of documentation, each as a site with a robots.txt. `.ci/run`
+installs both. The crawl runs three times, two of them resumed, as a user would run it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import lxml.html
+import pytest
+from protego import Protego
+
+from crawlprio.importance import open_repository
+from crawlprio.simulator.sources import Source
+from crawlprio.web.extensions import SKIP_EXTENSIONS
+
+DOCS = Path("/usr/share/doc")
+SITES = {
+    "127.0.0.21": ("python-attr-doc/html", ["/_modules/", "/genindex"]),
+    "127.0.0.22": ("python-click-doc/html", ["/a", "/py-modindex", "/search"]),
+    "127.0.0.23": ("python-jinja2-doc/html", ["/_sources/", "/extensions", "/py"]),
+    "127.0.0.24": ("python-requests-doc/html", ["/_modules/requests/", "/community/"]),
+}
+"""Addresses: what is served there, and what its robots.txt forbids."""
+
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+MISSING = [name for name, _ in SITES.values() if not (DOCS / name / "index.html").is_file()]
+
+pytestmark = [
+    pytest.mark.skipif(
+        NGINX is None, reason="nginx is not installed (apt-get install nginx-light)"
+    ),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+
+
+@dataclass
+class Server:
+    """nginx on one port of several loopback addresses."""
+
+    port: int
+    log: Path
+
+    def url(self, host: str, path: str) -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    @property
+    def seeds(self) -> list[str]:
+        return [self.url(host, "/index.html") for host in SITES]
+
+    def requests(self) -> list[tuple[str, str, int]]:
+        """Host, path and status of each request so far."""
+        found = []
+        for line in self.log.read_text().splitlines():
+            host, uri, status = line.split(" ")
+            found.append((host, uri, int(status)))
+        return found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    assert NGINX is not None
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    sites = []
+    for host, (name, forbidden) in SITES.items():
+        rules = "".join(f"Disallow: {path}\\n" for path in forbidden)
+        sites.append(
+            f"server {{ listen {host}:{port}; root {DOCS / name}; "
+            f'location = /robots.txt {{ return 200 "User-agent: *\\n{rules}"; }} }}'
+        )
+    temporary = "".join(
+        f"{kind}_temp_path {folder / kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = "user root;" if os.getuid() == 0 else ""
+    (folder / "nginx.conf").write_text(
+        f"{user} daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;"
+        "events { worker_connections 512; }"
+        f"http {{ include /etc/nginx/mime.types; default_type application/octet-stream; {temporary}"
+        "gzip on; gzip_types text/plain text/css application/javascript; charset utf-8;"
+        "log_format short '$server_addr $request_uri $status';"
+        f"access_log {folder}/access.log short; {' '.join(sites)} }}"
+    )
+    line = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", f"{folder}/error.log"]
+    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    try:
+        deadline = monotonic() + 20
+        while True:
+            assert process.poll() is None, (folder / "error.log").read_text()
+            assert monotonic() < deadline
+            try:
+                socket.create_connection(("127.0.0.21", port), 1).close()
+                break
+            except OSError:
+                sleep(0.02)
+        yield Server(port, folder / "access.log")
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def links_of(file: Path, url: str) -> dict[str, bool]:
+    """The links of a page as lxml has them, by URL, and whether they are followed."""
+    tree = lxml.html.fromstring(file.read_bytes())
+    found: dict[str, bool] = {}
+    for element in tree.xpath("//a[@href]|//area[@href]"):
+        target = urldefrag(urljoin(url, element.get("href").strip())).url
+        nofollow = "nofollow" in (element.get("rel") or "").lower().split()
+        if target.startswith("http"):
+            found[target] = found.get(target, False) or not nofollow
+    return found
+
+
+@dataclass
+class Truth:
+    """What a crawl has to find, from the files alone."""
+
+    known: set[str]
+    fetched: set[str]
+    links: dict[str, set[str]]
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """Links between known pages."""
+        return {
+            (source, target)
+            for source, targets in self.links.items()
+            for target in targets
+            if target in self.known and target != source
+        }
+
+
+def truth(server: Server, depth_limit: int) -> Truth:
+    """Breadth-first through the files, by the rules that the README states."""
+    robots = {
+        host: Protego.parse("User-agent: *\n" + "".join(f"Disallow: {p}\n" for p in forbidden))
+        for host, (_, forbidden) in SITES.items()
+    }
+    depths = dict.fromkeys(server.seeds, 0)
+    fetched: set[str] = set()
+    links: dict[str, set[str]] = {}
+    waiting = deque(server.seeds)
+    while waiting:
+        url = waiting.popleft()
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if not robots[host].can_fetch(url, "crawlprio"):
+            continue
+        fetched.add(url)
+        file = DOCS / SITES[host][0] / unquote(parts.path).lstrip("/")
+        if file.is_dir() and parts.path.endswith("/"):
+            file /= "index.html"
+        if file.is_dir() or not file.is_file() or file.suffix not in (".html", ".htm"):
+            assert not file.is_dir(), f"{url} redirects, which this test knows nothing of"
+            continue
+        found = links_of(file, url)
+        links[url] = set(found)
+        for target, is_followed in found.items():
+            ending = urlsplit(target).path.rpartition("/")[2].rpartition(".")[2].lower()
+            if (
+                is_followed
+                and urlsplit(target).netloc in {f"{host}:{server.port}" for host in SITES}
+                and ending not in SKIP_EXTENSIONS
+                and target not in depths
+                and not (depth_limit and depths[url] >= depth_limit)
+            ):
+                depths[target] = depths[url] + 1
+                waiting.append(target)
+    return Truth(set(depths), fetched, links)
+
+
+def crawlprio(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "crawlprio.commands.cli", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("at_once", "depth_limit"), [(1, 0), (4, 2), (16, 0), (16, 1)])
+def test_every_allowed_page_once_no_other_and_the_links_that_lxml_sees(
+    server: Server, at_once: int, depth_limit: int, tmp_path: Path
+) -> None:
+    expected = truth(server, depth_limit)
+    assert len(expected.fetched) > 20
+    assert len(expected.known) > len(expected.fetched)
+    first = len(expected.fetched) // 3
+    settings = {
+        "DOWNLOAD_DELAY": 0,
+        "CONCURRENT_REQUESTS": 64,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
+        "DEPTH_LIMIT": depth_limit,
+        "ORDERING": "breadth-first",  # so that depths are those of the shortest way
+    }
+    line = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    begun = crawlprio(
+        tmp_path, "crawl", *server.seeds, "--folder", "job", "--pages", str(first), *line
+    )
+    assert begun.returncode == 0, begun.stderr
+    again = crawlprio(tmp_path, "resume", "job", "--pages", str(first))
+    assert again.returncode == 0, again.stderr
+    assert crawlprio(tmp_path, "resume", "job").returncode == 0
+
+    asked = Counter(
+        server.url(host, path) for host, path, _ in server.requests() if path != "/robots.txt"
+    )
+    assert set(asked) - expected.fetched == set()
+    assert expected.fetched - set(asked) == set()
+    assert set(asked.values()) == {1}
+    store = tmp_path / "job" / "crawl.sqlite"
+    with closing(sqlite3.connect(store)) as db:
+        recorded = set(db.execute("SELECT source_url, target_url FROM link_urls"))
+        assert {url for (url,) in db.execute("SELECT url FROM pages")} == expected.known
+    assert recorded - expected.pairs() == set()
+    assert expected.pairs() - recorded == set()
+    crawl: Any = open_repository(store)
+    assert crawl.graph.n_links == Source.open(store).graph.n_links == len(expected.pairs())
+    assert {crawl.graph.urls[page] for page in crawl.order} == expected.fetched
+    scored = crawlprio(tmp_path, "score", str(store), "--json", "score.json")
+    assert scored.returncode == 0, scored.stderr
+    figures = json.loads((tmp_path / "score.json").read_text())
+    assert figures["links"] == len(expected.pairs())
+    assert figures["fetched"] == len(expected.fetched)
+    assert figures["not_fetched"] == len(expected.known - expected.fetched)

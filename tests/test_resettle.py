@@ -1,0 +1,64 @@
+"""Keys that are written in place, all before any of their pages is put where it belongs."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+
+import numpy as np
+
+from crawlprio.frontier import bulk, heaps, records, site_heaps
+
+SEED = int(os.environ.get("CRAWLPRIO_STRESS_SEED", "20261122"))
+N_PAGES, N_SITES = 60, 4
+
+
+class Queue:
+    """The compiled queue on its records, and what the records say should leave next."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        sites = np.zeros(N_SITES, dtype=records.SITE)
+        sites["head"], sites["position"] = records.NONE, records.NOWHERE
+        sites["limit"], sites["ready_at"] = N_PAGES, -math.inf
+        totals = np.zeros(1, dtype=records.TOTALS)
+        self.pages = np.zeros(N_PAGES, dtype=records.PAGE)
+        self.arrays = (self.pages, sites, site_heaps.no_entries(N_SITES), totals)
+        for page in range(N_PAGES):
+            heaps.push(*self.arrays, page, draw.randrange(N_SITES), 0, draw.choice([0.0, 1.0, 2.0]))
+
+    def first(self) -> int:
+        waiting = np.flatnonzero(self.pages["state"] == records.WAITING)
+        return int(waiting[np.lexsort((waiting, -self.pages["key"][waiting]))[0]])
+
+    def check_sites(self) -> None:
+        """Each site stands by the key of its own best page, which is its head."""
+        for site, row in enumerate(self.arrays[1]):
+            waiting = (self.pages["state"] == records.WAITING) & (self.pages["site"] == site)
+            if waiting.any():
+                best = self.pages["key"][waiting].max()
+                assert row["key"] == best
+                assert row["head"] == np.flatnonzero(waiting & (self.pages["key"] == best))[0]
+
+    def write_keys(self, n: int) -> None:
+        """Write n keys at once, then resettle their pages, as targets or as others."""
+        changed = np.array(self.draw.sample(range(N_PAGES), n), dtype=np.int32)
+        before = self.pages["key"][changed]
+        self.pages["key"][changed] = [self.draw.choice([0.0, 1.0, 2.0, 3.0]) for _ in range(n)]
+        if self.draw.random() < 0.5:
+            bulk.resettle_pages(*self.arrays, changed)
+        else:
+            bulk.resettle_links(*self.arrays, N_PAGES, changed, before)
+
+
+def test_pages_leave_by_their_keys_however_many_were_written_at_once() -> None:
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+    for _ in range(100):
+        queue = Queue(draw)
+        for _ in range(N_PAGES):
+            queue.write_keys(draw.randrange(20))
+            queue.check_sites()
+            expected = queue.first()
+            assert heaps.pop(*queue.arrays, 0.0) == expected

@@ -1,0 +1,157 @@
+"""No page of a site is asked for before its robots.txt has been read, whoever leads there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+
+from crawlprio.middlewares import RobotsMiddleware
+from crawlprio.spiders.site import SiteSpider
+
+ROBOTS = Answer("User-agent: *\nDisallow: /no\n", seconds=0.2)
+OPEN = [f"/yes{n}" for n in range(8)]
+CLOSED = [f"/no{n}" for n in range(8)]
+MANY = {**ADDON, "ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 64}
+
+
+def both() -> list[str]:
+    """Allowed and forbidden paths in turn."""
+    return [path for pair in zip(CLOSED, OPEN, strict=True) for path in pair]
+
+
+def forbidden(site: Site) -> list[str]:
+    return [f"{fetch.host}{fetch.path}" for fetch in site.fetches if fetch.path.startswith("/no")]
+
+
+def is_after_robots(fetches: list[Fetch]) -> bool:
+    """Whether every fetch started after the robots.txt of its host had been answered."""
+    read = {}
+    for fetch in fetches:
+        if fetch.path == "/robots.txt":
+            read.setdefault(fetch.host, fetch.end)
+    return all(fetch.start >= read[fetch.host] for fetch in fetches if fetch.path != "/robots.txt")
+
+
+def crawl(site: Site, n_at_once: int, seeds: list[str], **settings: Any) -> Run:
+    every = {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": n_at_once, **settings}
+    return run_spider(SiteSpider, every, site=site, seeds=",".join(seeds), follow="web")
+
+
+@pytest.mark.parametrize("n_at_once", [1, 3, 16])
+def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once: int) -> None:
+    pages = {path: page() for path in both()}
+    with Site({**pages, "/robots.txt": ROBOTS}) as site:
+        run = crawl(site, n_at_once, [f"http://a.test{path}" for path in both()])
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(OPEN)
+    assert is_after_robots(site.fetches)
+    assert run.stats["robotstxt/forbidden"] == len(CLOSED)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 4, 16])
+def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
+    pages = {path: page() for path in both()}
+    home = page(*(f"http://b.test{path}" for path in both()))
+    with Site({**pages, "a.test/": home, "/robots.txt": ROBOTS}) as site:
+        crawl(site, n_at_once, ["http://a.test/"])
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(["/", *OPEN])
+    assert is_after_robots(site.fetches)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
+    def answer(host: str, path: str) -> Answer | None:
+        if host == "a.test" and path in both():
+            return Answer("", 302, {"Location": f"http://b.test{path}"})
+        return page() if path in both() else None
+
+    home = page(*both())
+    with Site({"a.test/": home, "b.test/robots.txt": ROBOTS}, answer) as site:
+        crawl(site, n_at_once, ["http://a.test/"])
+    there = [fetch.path for fetch in site.fetches if fetch.host == "b.test"]
+    assert sorted(there) == sorted(["/robots.txt", *OPEN])
+    assert is_after_robots(site.fetches)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_retries_wait_for_robots_txt(n_at_once: int) -> None:
+    """Every page fails once, and robots.txt too."""
+
+    class Failing(Site):
+        def answer_to(self, fetch: Fetch) -> Answer:
+            asked = [before for before in self.fetches if before.path == fetch.path]
+            return super().answer_to(fetch) if asked else Answer("", 500)
+
+    pages = {path: page() for path in both()}
+    with Failing({**pages, "/robots.txt": ROBOTS}) as site:
+        crawl(
+            site,
+            n_at_once,
+            [f"http://a.test{path}" for path in both()],
+            RETRY_ENABLED=True,
+            CRAWLPRIO_MAX_BACK_OFF=0,
+        )
+    assert forbidden(site) == []
+    assert sorted(site.paths()) == sorted(OPEN * 2)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) -> None:
+    pages = {path: page() for path in both()}
+    home = page(*both())
+    with Site({**pages, "/": home, "/robots.txt": ROBOTS}) as site:
+        for _ in range(5):
+            before = len(site.fetches)
+            crawl(
+                site,
+                n_at_once,
+                ["http://a.test/"],
+                JOBDIR=str(tmp_path),
+                CRAWLPRIO_STORE="crawl.sqlite",
+                CLOSESPIDER_PAGECOUNT=3,
+                CLOSESPIDER_TIMEOUT=20,
+            )
+            assert is_after_robots(site.fetches[before:])
+    assert forbidden(site) == []
+
+
+def test_a_guest_whose_robots_txt_fails_gets_all_pages_and_one_line() -> None:
+    class Pages(Spider):
+        name = "pages"
+
+        async def start(self) -> Any:
+            for path in OPEN:
+                yield Request(f"http://a.test{path}")
+
+        def parse(self, response: Any) -> None:
+            pass
+
+    pages = {path: page() for path in OPEN}
+    with Site({**pages, "/robots.txt": Answer("", 0)}) as site:
+        run = run_spider(Pages, {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, site=site)
+    assert sorted(site.paths()) == sorted(OPEN)
+    told = [record for record in run.log if "robots.txt" in record.getMessage()]
+    assert [record.exc_info for record in told] == [None]
+    assert "http://a.test/robots.txt" in told[0].getMessage()
+
+
+def test_a_middleware_of_the_projects_own_stays() -> None:
+    class Own(RobotsTxtMiddleware):
+        pass
+
+    class Empty(Spider):
+        name = "empty"
+        start_urls = ()
+
+    own = {**MANY, "DOWNLOADER_MIDDLEWARES": {Own: 100, RobotsTxtMiddleware: None}}
+    used = run_spider(Empty, own).crawler.get_downloader_middleware
+    assert used(Own) is not None
+    assert used(RobotsMiddleware) is None
+    stock = run_spider(Empty, MANY).crawler.get_downloader_middleware
+    assert type(stock(RobotsTxtMiddleware)) is RobotsMiddleware

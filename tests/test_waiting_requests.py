@@ -1,0 +1,180 @@
+"""The requests of a crawl with a job directory: each leaves the frontier once, whatever happens.
+
+The model is a list of requests by page. What a turn of the event loop observes is committed at its
+end, so that every step may come before or after that.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
+
+from crawlprio.config import CrawlConfig
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.live.identity import Identities
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.recorder import Recorder
+from crawlprio.live.request_json import to_json
+
+URLS = [f"http://{site}.test/{number}" for site in "ab" for number in range(2)]
+
+
+class Job:
+    """A frontier with a job directory, and when its turns of the event loop end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._spider = Spider(name="waiting")
+        self._due: list[Callable[[], object]] = []
+        self._n_requests = 0
+        self.open()
+
+    def open(self) -> None:
+        """Start a run."""
+        crawler = get_crawler(
+            settings_dict={
+                "ORDERING": "breadth-first",
+                "JOBDIR": str(self._folder),
+                "CRAWLPRIO_STORE": "crawl.sqlite",
+                "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+                "DOWNLOAD_DELAY": 0,
+            }
+        )
+        config = CrawlConfig.from_settings(crawler.settings)
+        self._recorder = Recorder(config, Identities(crawler))
+        self.frontier = LocalFrontier(config, self._recorder, call_soon=self._due.append)
+        self._recorder.open()
+
+    def close(self) -> None:
+        """End a run in good order."""
+        self.frontier.close()
+        self._recorder.close()
+        self._due.clear()
+
+    def end_turn(self) -> None:
+        """Do what was put off to the end of this turn of the event loop."""
+        due, self._due[:] = list(self._due), []
+        for call in due:
+            call()
+
+    def request(self, url: str, priority: int) -> tuple[int, bytes]:
+        """Return a request that is like no other, and its number."""
+        self._n_requests += 1
+        request = Request(url, priority=priority, cb_kwargs={"number": self._n_requests})
+        return self._n_requests, to_json(request, self._spider)
+
+    def add(self, url: str, priority: int = 0) -> int:
+        """Have one more request of a page wait; return its number."""
+        number, request = self.request(url, priority)
+        site = url.split("/")[2]
+        assert self.frontier.add(
+            Entry(url, url, site, priority=priority, request=request, repeats=True)
+        )
+        return number
+
+    def lease(self) -> Handout | None:
+        return self.frontier.next_page(0.0)
+
+
+def number_of(handout: Handout) -> int:
+    """Return the number of the request that was handed out."""
+    assert isinstance(handout.request, bytes)
+    number = json.loads(handout.request)["cb_kwargs"]["number"]
+    assert isinstance(number, int)
+    return number
+
+
+def no_links() -> PageVisit:
+    return PageVisit(LinkPairs("", []), links_are_entries=True)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    made = Job(tmp_path / "job")
+    yield made
+    made.close()
+
+
+def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job: Job) -> None:
+    """The first is neither among those to record nor on disk yet; it was lost here once."""
+    job.add(URLS[0])
+    job.end_turn()
+    handout = job.lease()
+    assert handout is not None
+    first = job.add(URLS[1])
+    job.frontier.observe(handout.lease, no_links())  # takes the first along; no commit before ...
+    second = job.add(URLS[1])  # ... the second comes
+    job.end_turn()
+    left = [job.lease(), job.lease()]
+    assert [number_of(handout) for handout in left if handout] == [first, second]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
+    print("seed", seed)
+    choose = random.Random(seed)
+    waiting: dict[str, dict[int, int]] = defaultdict(dict)
+    leased: dict[int, tuple[Handout, str, int]] = {}
+
+    def lease() -> Handout | None:
+        handout = job.lease()
+        if handout is not None:
+            number, url = number_of(handout), handout.url
+            priority = waiting[url].pop(number)
+            assert priority >= max(waiting[url].values(), default=priority)
+            leased[number] = handout, url, priority
+        return handout
+
+    for _ in range(300):
+        action = choose.choice(
+            ("add", "add", "add", "next", "next", "next", "observe", "observe", "let go")
+            + ("give back", "retry", "end turn")
+            + ("resume",) * (choose.random() < 0.1)
+        )
+        if action == "add":
+            url, priority = choose.choice(URLS), choose.choice((0, 0, 0, 2, -1))
+            waiting[url][job.add(url, priority)] = priority
+        elif action == "next":
+            lease()
+        elif action == "end turn":
+            job.end_turn()
+        elif action == "resume":
+            job.close()
+            for number, (_, url, priority) in leased.items():
+                waiting[url][number] = priority
+            leased.clear()
+            job.open()
+        elif leased:
+            number = choose.choice(list(leased))
+            handout, url, priority = leased[number]
+            if action == "let go":
+                job.frontier.let_go(handout.lease)
+                continue
+            del leased[number]
+            if action == "observe":
+                job.frontier.observe(handout.lease, no_links())
+            elif action == "give back":
+                job.frontier.put_back(handout.lease)
+                waiting[url][number] = priority
+            else:
+                priority = choose.choice((0, 2, -1))
+                again, request = job.request(url, priority)
+                job.frontier.put_back(handout.lease, request, priority)
+                waiting[url][again] = priority
+        assert len(job.frontier) == sum(map(len, waiting.values()))
+    job.end_turn()
+    while any(waiting.values()) or leased:
+        while lease() is not None:
+            pass
+        assert leased
+        for handout, _, _ in leased.values():
+            job.frontier.observe(handout.lease, no_links())
+        leased.clear()
