@@ -118,7 +118,7 @@ def check(client: Any, prefix: str) -> None:
 
 def _lease(packed: bytes) -> tuple[int, int, bool]:
     """Page, site and whether it holds its site, of a lease as msgpack."""
-    assert packed[0] == 0x95, "five values"
+    assert packed[0] == 0x96, "six values"
     page, at = _whole(packed, 1)
     site, at = _whole(packed, at)
     assert packed[at] in (0xC2, 0xC3)

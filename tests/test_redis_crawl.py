@@ -21,6 +21,8 @@ SHARED_ORDERINGS: dict[str, dict[str, object]] = {
     "backlink-count": {},
     "opic": {},
     "larger-sites-first": {},
+    "rankmass": {},
+    "fica": {"link": 0.1},
     "location": {},
     "anchor-similarity": {"words": "learning, web"},
 }

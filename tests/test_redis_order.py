@@ -22,6 +22,8 @@ ORDERINGS: dict[str, dict[str, object]] = {
     "backlink-count": {},
     "opic": {"seed_cash": 2},
     "larger-sites-first": {},
+    "rankmass": {},
+    "fica": {"link": 0.1},
     "location": {"words": {"b": 0.5}},
     "anchor-similarity": {"words": "one, two"},
 }
@@ -45,15 +47,16 @@ def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
             if handout is not None:
                 held.append((handout.lease, handout.url))
         elif action == "entry":
-            url = rng.choice(some)
+            url, priority = rng.choice(some), rng.choice([0, 0, 0, 1, -2])
+            body = f'{{"url":"{rng.choice("xy")}","priority":{priority}}}'.encode()
             frontier.add(
                 Entry(
                     url,
                     url,
                     url.split("/")[2],
                     depth=rng.randrange(3),
-                    priority=rng.choice([0, 0, 0, 1, -2]),
-                    request=rng.choice([None, b'{"url":"x"}', b'{"url":"y"}']),
+                    priority=priority,
+                    request=rng.choice([None, body, body]),
                     repeats=rng.random() < 0.3,
                     is_seed=rng.random() < 0.2,
                 )
@@ -73,7 +76,8 @@ def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
                 else:
                     targets = rng.sample(some, rng.randrange(6))
                     anchors = [rng.choice(WORDS) for _ in targets]
-                    pairs = LinkPairs(url, targets, anchors)
+                    outside = [(target, rng.choice(WORDS)) for target in rng.sample(some, 2)]
+                    pairs = LinkPairs(url, targets, anchors, outside)
                     frontier.observe(lease, PageVisit(pairs, rng.random() < 0.2, 1.0, 0.1))
         seen.append(f"{action} {len(frontier)} {frontier.n_links} {frontier.ready_at() < math.inf}")
     return seen

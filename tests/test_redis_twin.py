@@ -52,10 +52,11 @@ class Pair:
                 held[handout.lease] = (expected.lease, handout.url)
         elif action == "entry":
             url = rng.choice(URLS)
+            priority = rng.choice([0, 0, 1, -1])
             said: dict[str, Any] = {
                 "depth": rng.randrange(3),
-                "priority": rng.choice([0, 0, 1, -1]),
-                "request": rng.choice([None, b'{"url":"x"}']),
+                "priority": priority,
+                "request": rng.choice([None, f'{{"priority":{priority}}}'.encode()]),
                 "repeats": rng.random() < 0.3,
                 "is_seed": rng.random() < 0.3,
             }

@@ -47,10 +47,6 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
 
 def prefix_of(crawl: str, shard: int = 0) -> str:
     """Return the prefix of the keys of a crawl; its hash tag keeps a shard on one node."""
-    if not crawl or any(char in "{}" or not char.isprintable() for char in crawl):
-        raise ConfigError(
-            f"CRAWLPRIO_REDIS_CRAWL is {crawl!r}; give a name without braces, such as 'news'."
-        )
     return f"crawlprio:{{{crawl}:{shard}}}"
 
 
@@ -141,6 +137,8 @@ def _values(
         "new_key": rules.new_key,
         "seed_key": rules.seed_key,
         "random_seed": rules.random_seed,
+        "factor": rules.factor,
+        "link": rules.link,
         "by_waiting_pages": rules.by_waiting_pages,
         "limit": config.limit,
         "pages_per_visit": config.pages_per_visit,

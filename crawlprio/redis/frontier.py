@@ -201,7 +201,7 @@ class RedisFrontier:
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         identities = list(map(self._identity_of, urls))
-        self._call("seeds", *self._links(urls, identities, ()), answered=self._count_refused)
+        self._call("seeds", *self._links(urls, identities), answered=self._count_refused)
 
     def _added(self, answer: Answer) -> None:
         (outcome,) = answer.result
@@ -246,17 +246,20 @@ class RedisFrontier:
         ended = self._end(lease)
         pairs = visit.pairs
         targets = pairs.targets
-        if visit.links_are_entries:
-            urls, identities = [""] * len(targets), targets
-        else:
-            urls, identities = targets, list(map(self._identity_of, targets))
+        identities = list(targets)
+        if not visit.links_are_entries:
+            identities = list(map(self._identity_of, targets))
+        # Scope says which links are followed, not which are links of the graph.
+        outside = [(self._identity_of(url), anchor) for url, anchor in pairs.outside]
         self._count(ended.url, visit)
         self._call(
             "observe",
             lease,
             int(visit.links_are_entries),
             _record(visit) if self._records else b"",
-            *self._links(urls, identities, pairs.anchors),
+            *self._links(
+                [] if visit.links_are_entries else targets, identities, pairs.anchors, outside
+            ),
             answered=self._observed,
             ends=lease,
         )
@@ -387,24 +390,39 @@ class RedisFrontier:
     # Links on the wire
 
     def _links(
-        self, urls: Sequence[str], identities: Sequence[str], anchors: Sequence[str]
+        self,
+        urls: Sequence[str],
+        identities: Sequence[str],
+        anchors: Sequence[str] = (),
+        outside: Sequence[tuple[str, str]] = (),
     ) -> Iterator[Argument]:
-        """Links as `read_links` in `learning.lua` reads them."""
+        """Links as `read_links` in `learning.lua` reads them.
+
+        Parameters
+        ----------
+        urls, identities, anchors
+            of the links that are followed; without URLs, they are evidence alone.
+        outside
+            identity and anchor text of those that are not.
+        """
         hosts: dict[str, int] = {}
-        at_host = [hosts.setdefault(host_of(url) if url else "", len(hosts) + 1) for url in urls]
+        at_host = [hosts.setdefault(host_of(url), len(hosts) + 1) for url in urls]
         number_of, pattern = self._rules.number_of, self._pattern
         yield len(hosts)
         for host in hosts:
             yield host
             yield self._domain(host)
-        yield len(urls)
-        for at, (url, identity) in enumerate(zip(urls, identities, strict=True)):
+        yield len(identities) + len(outside)
+        for at, identity in enumerate(identities):
             yield _hash(identity)
+            url = urls[at] if urls else ""
             yield url
-            yield identity if identity != url else ""
-            yield at_host[at]
-            yield pattern(url)
-            yield repr(number_of(url, anchors[at] if anchors else ""))
+            yield identity if urls and identity != url else ""
+            yield at_host[at] if urls else ""
+            yield pattern(url) if urls else ""
+            yield repr(number_of(url or identity, anchors[at] if anchors else ""))
+        for identity, anchor in outside:
+            yield from (_hash(identity), "", "", "", "", repr(number_of(identity, anchor)))
 
     def _domain(self, host: str) -> str:
         return _domain_of(host) if self._counts_domains else ""
@@ -441,6 +459,7 @@ def _record(visit: PageVisit) -> str:
             pairs.anchors,
             pairs.outside,
             pairs.text,
+            visit.items,
         ],
         separators=(",", ":"),
     )

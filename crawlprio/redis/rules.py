@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.base import CompiledOrdering, Ordering
-from crawlprio.orderings.kernels import (
-    CONSTANT,
-    COUNT_BACKLINKS,
-    NOTHING,
-    PARENT_SHARE,
-    RANDOM,
-    SPREAD_CASH,
-    STEP,
-)
+from crawlprio.orderings.backlink_count import BacklinkCount
+from crawlprio.orderings.base import Ordering
+from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
+from crawlprio.orderings.fica import Fica
 from crawlprio.orderings.location import Location
+from crawlprio.orderings.opic import Opic
+from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.topical import AnchorSimilarity
 
-GIVEN = 4
-"""A rule of the scripts alone: the caller gives the first key of each new page."""
+CONSTANT, RANDOM, STEP, DISTANCE, GIVEN = 0, 1, 2, 3, 4
+"""Rules for the key of a new page, as `learning.lua` has them."""
 
-RAISE = 3
-"""A rule of the scripts alone: a target's key is at least the number that the caller gives."""
-
-_FIRST_RULES = (CONSTANT, RANDOM, STEP, PARENT_SHARE)
-_EVIDENCE_RULES = (NOTHING, COUNT_BACKLINKS, SPREAD_CASH)
+NOTHING, COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 0, 1, 2, 3, 4, 5
+"""Rules for what links do to the keys of their targets."""
 
 
 def _no_number(url: str, anchor: str) -> float:
@@ -42,14 +35,12 @@ class Rules(NamedTuple):
         key of a new page, and what a link does to its target's; `learning.lua` lists them.
     initial_key, new_key, seed_key
         key of a page that no visit has shown yet, of one that a visit shows, of a seed.
-    random_seed
-        of the rule `RANDOM`.
+    random_seed, factor, link
+        numbers that single rules ask for.
     by_waiting_pages
         whether sites rank by their number of waiting pages.
     number_of
         what a link says by its URL and anchor text alone, where a rule asks for it.
-    needs_anchors
-        whether `number_of` reads the anchor text.
     """
 
     first_rule: int = CONSTANT
@@ -57,51 +48,72 @@ class Rules(NamedTuple):
     initial_key: float = 0.0
     new_key: float = 0.0
     seed_key: float = 0.0
-    random_seed: int = 0
+    random_seed: float = 0.0
+    factor: float = 0.0
+    link: float = 0.0
     by_waiting_pages: bool = False
     number_of: Callable[[str, str], float] = _no_number
-    needs_anchors: bool = False
 
 
 def rules_of(ordering: Ordering, name: str) -> Rules:
     """Return the rules that make up an ordering.
+
+    They are written for each class by hand, so that a subclass, which may do anything, has none.
 
     Raises
     ------
     ConfigError
         if they cannot: the ordering computes its keys from all links, or is a class of the user's.
     """
-    if type(ordering) is Location:
-        score = ordering.score
-        return Rules(GIVEN, number_of=lambda url, anchor: score(url))
-    if type(ordering) is AnchorSimilarity:
-        count = ordering.topic.count
-        return Rules(
-            CONSTANT,
-            RAISE,
-            number_of=lambda url, anchor: float(count(anchor)),
-            needs_anchors=True,
+    make = _RULES.get(type(ordering))
+    if make is None or (isinstance(ordering, Opic) and not ordering.runs_compiled):
+        raise ConfigError(
+            f"ORDERING is {name!r} with these options, which a frontier in Redis cannot keep; "
+            "choose one whose keys grow link by link: anchor-similarity, backlink-count, "
+            "breadth-first, depth-first, fica, larger-sites-first, location, opic without pass_on "
+            "and history, random or rankmass."
         )
-    if (
-        isinstance(ordering, CompiledOrdering)
-        and ordering.runs_in_loop
-        and not ordering.needs_truth
-        and type(ordering).compute_keys is CompiledOrdering.compute_keys
-        and type(ordering).graph_scores is CompiledOrdering.graph_scores
-        and ordering.first_key_rule in _FIRST_RULES
-        and ordering.evidence_rule in _EVIDENCE_RULES
-    ):
-        return Rules(
-            ordering.first_key_rule,
-            ordering.evidence_rule,
-            ordering.initial_key,
-            ordering.new_key,
-            ordering.seed_key,
-            ordering.random_seed,
-            ordering.by_waiting_pages,
-        )
-    raise ConfigError(
-        f"ORDERING is {name!r}, which a frontier in Redis cannot keep; choose one whose keys are "
-        "sums of what links bring: breadth-first, depth-first, random, backlink-count, opic, "
-        "larger-sites-first, location or anchor-similarity."
-    )
+    return make(ordering)
+
+
+def _location(ordering: Any) -> Rules:
+    return Rules(GIVEN, number_of=lambda url, anchor: float(ordering.score(url)))
+
+
+def _anchor_similarity(ordering: Any) -> Rules:
+    count = ordering.topic.count
+    return Rules(evidence_rule=RAISE, number_of=lambda url, anchor: float(count(anchor)))
+
+
+def _random(ordering: Any) -> Rules:
+    seed, _ = ordering.first_numbers()
+    return Rules(RANDOM, initial_key=ordering.initial_key, random_seed=seed)
+
+
+def _opic(ordering: Any) -> Rules:
+    (seed_cash,) = ordering.first_numbers()
+    return Rules(evidence_rule=SPREAD, initial_key=1.0, new_key=1.0, seed_key=seed_cash)
+
+
+def _rankmass(ordering: Any) -> Rules:
+    (damping,) = ordering.first_numbers()
+    return Rules(evidence_rule=PASS, seed_key=1.0, factor=damping)
+
+
+def _fica(ordering: Any) -> Rules:
+    discount, link = ordering.first_numbers()
+    return Rules(DISTANCE, SHORTEN, factor=discount, link=link)
+
+
+_RULES: dict[type[Ordering], Callable[[Any], Rules]] = {
+    Random: _random,
+    BreadthFirst: lambda ordering: Rules(),
+    DepthFirst: lambda ordering: Rules(STEP),
+    BacklinkCount: lambda ordering: Rules(evidence_rule=COUNT_BACKLINKS),
+    Opic: _opic,
+    LargerSitesFirst: lambda ordering: Rules(by_waiting_pages=True),
+    Location: _location,
+    AnchorSimilarity: _anchor_similarity,
+    RankMass: _rankmass,
+    Fica: _fica,
+}

@@ -24,7 +24,7 @@ SHARING = Section(
         ),
         Setting(
             "CRAWLPRIO_REDIS_CRAWL",
-            Anything("a name without braces", none="the name of the spider"),
+            KeyName(none="the name of the spider"),
             None,
             "The name of the crawl in Redis; workers that give the same one share it.",
         ),

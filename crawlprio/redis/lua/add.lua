@@ -60,7 +60,8 @@ if not (repeats or is_link or page.state == UNKNOWN) then
 end
 -- Several leases may need its URL from now on.
 set_flag(page, REPEATED, true)
-if request ~= '' or not (is_link or page.state == UNKNOWN) then
+local is_alone = (is_link or page.state == UNKNOWN) and #requests_of(id) == 0
+if request ~= '' or not is_alone then
   add_request(id, priority, request)
 end
 if page.state ~= WAITING then

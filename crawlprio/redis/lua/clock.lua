@@ -90,7 +90,7 @@ elseif told == 'hold' then
     site.leased = site.leased + 1
     counts.leased = counts.leased + 1
     call('HSET', P .. ':leases:' .. worker, exact(seq * 1000),
-      lease_record(-1, site.id, true, '', now))
+      lease_record(-1, site.id, true, '', 0, now))
     if limit_of(site) > 1 then
       site.ready_at = max(site.ready_at, now + delay_of(site, 0))
     end

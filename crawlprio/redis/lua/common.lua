@@ -31,7 +31,8 @@
 --   :delayed         zset    sites inside their delay, by the time at which they are ready
 --   :workers         zset    workers, by the time at which they are taken for dead
 --   :worker:<worker> hash    seq: number of the last call done; name; since: Unix time
---   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, since}
+--   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, its
+--                            priority, since}
 --   :attempts        hash    page -> how often a worker died with it
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
@@ -70,7 +71,7 @@ end
 
 -- pages: known; keyed: those that have a key; visits: observed once each; waiting: requests that
 -- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
--- have none yet; parent: page visited last; number: requests numbered; rest_until: no page leaves
+-- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
 -- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
@@ -374,16 +375,17 @@ local function first_request(requests)
   return first
 end
 
+-- Take the first request of a page, and its priority; '' where there is none.
 local function pop_request(id)
   local requests = requests_of(id)
   local at = first_request(requests)
   if at == nil then
-    return ''
+    return '', 0
   end
   local request = table.remove(requests, at)
   counts.waiting = counts.waiting - (#requests > 0 and 1 or 0)
   keep_requests(id, requests)
-  return request[3]
+  return request[3], request[1]
 end
 
 -- Queue a page again if more requests wait for it.
@@ -419,8 +421,8 @@ end
 
 -- Leases
 
-local function lease_record(page, site, holds, request, since)
-  return cmsgpack.pack({ page, site, holds, request, since })
+local function lease_record(page, site, holds, request, priority, since)
+  return cmsgpack.pack({ page, site, holds, request, priority, since })
 end
 
 local function find_lease(of_worker, lease)
@@ -444,8 +446,11 @@ local function release(id, page)
   touch(site)
 end
 
--- Let the page of a lease that has ended wait again; request '': a plain GET.
-local function wait_again(id, page, holds, request, priority)
+-- Let the page of a lease that has ended wait again.
+--   request   '' is a plain GET
+--   with      priority of the request among those of its page
+--   priority  at which the page waits if that is higher; nil: as before
+local function wait_again(id, page, holds, request, with, priority)
   if holds then
     release(id, page)
   end
@@ -453,7 +458,7 @@ local function wait_again(id, page, holds, request, priority)
     push(id, page, page.tier, key_to_wait(id, page))
   end
   if request ~= '' then
-    add_request(id, priority or 0, request)
+    add_request(id, with, request)
   end
   if priority then
     queue(id, page, priority)
@@ -490,7 +495,7 @@ local function take_over(of_worker, leases, blames)
             release(id, page)
           end
         else
-          wait_again(id, page, record[3], record[4], nil)
+          wait_again(id, page, record[3], record[4], record[5], nil)
         end
       end
     end

@@ -19,7 +19,7 @@ local page = page_of(id)
 if ARGV[4] == 'let_go' then
   if holds then
     call('HSET', P .. ':leases:' .. worker, ARGV[3],
-      lease_record(id, page.site, false, request, lease[5]))
+      lease_record(id, page.site, false, request, lease[5], lease[6]))
     release(id, page)
     wait_for_rest(id, page)
   end
@@ -33,7 +33,10 @@ if ARGV[4] == 'bury' then
   end
   wait_for_rest(id, page)
 else
-  local asked = ARGV[5] ~= '' and ARGV[5] or request
-  wait_again(id, page, holds, asked, tonumber(ARGV[6]))
+  local priority, with = tonumber(ARGV[6]), lease[5]
+  if ARGV[5] ~= '' then
+    request, with = ARGV[5], 0
+  end
+  wait_again(id, page, holds, request, priority or with, priority)
 end
 return finish()

@@ -3,13 +3,16 @@
 --
 -- Numbers of `config` that it reads
 --   first_rule     key of a new page: 0 `new_key`; 1 drawn at random; 2 number of the visit that
---                  shows it; 3 its parent's key over its number of links; 4 given by the caller
+--                  shows it; 3 by its distance from the seeds; 4 given by the caller
 --   evidence_rule  0 links say nothing; 1 each adds 1 to its target's key; 2 a page's key is split
---                  over its links and gone; 3 a target's key is at least the number that is given
+--                  over its links and gone; 3 a target's key is at least the number that is given;
+--                  4 a page passes `factor` times its key on, in equal shares, and keeps it; 5 a
+--                  target's key is at least minus its distance by this link
+--   factor, link   of rule 4; how much of a page's distance its links inherit, and their length
 --   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: pages known at most (0: any)
 
-local CONSTANT, RANDOM, STEP, PARENT_SHARE, GIVEN = 0, 1, 2, 3, 4
-local COUNT_BACKLINKS, SPREAD, RAISE = 1, 2, 3
+local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN = 0, 1, 2, 3, 4
+local COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 1, 2, 3, 4, 5
 local NO_PAGE = -1
 
 -- 64-bit numbers are four limbs of 16 bits, least first.
@@ -103,7 +106,8 @@ end
 
 -- Links as a caller gives them from ARGV[at] on: the number of hosts, each host and its registered
 -- domain; the number of links, and of each: hash of its identity, URL, identity where that is not
--- the URL, number of its host from 1, pattern, and the number that the rules ask for.
+-- the URL, number of its host from 1, pattern, and the number that the rules ask for. A link without
+-- a host is not followed: it is evidence where its target is known.
 local function read_links(at)
   local hosts, links = {}, {}
   local n_hosts = tonumber(ARGV[at])
@@ -128,7 +132,7 @@ local function find_or_add(links, depth)
   local refused = {}
   for _, link in ipairs(links) do
     link.id = find_page(link.hash)
-    if link.id == nil then
+    if link.id == nil and link.host then
       local site = site_of_host(link.host.name)
       local reason = refusal(site, link.host.domain, link.pattern)
       if reason then
@@ -156,11 +160,14 @@ local function learn(visited, targets)
     before = config.initial_key
   end
   local changed = {}
+
+  -- Minus the distance of the links of a page with this key.
+  local function distant(key)
+    return -(config.factor * -key + math.log(max(#targets, 1)) + config.link)
+  end
+
   if counts.keyed < counts.pages then
-    local parent_key = before
-    if is_seed and rule == RANDOM and counts.parent > 0 then
-      parent_key = page_of(counts.parent - 1).key
-    end
+    local parent_key = is_seed and counts.parent or before
     for id = counts.keyed, counts.pages - 1 do
       local new = page_of(id)
       if rule == CONSTANT then
@@ -169,8 +176,8 @@ local function learn(visited, targets)
         new.first_key = parent_key + math.log(1 - uniform(config.random_seed, id))
       elseif rule == STEP then
         new.first_key = is_seed and 0 or counts.visits + 1
-      elseif rule == PARENT_SHARE then
-        new.first_key = (is_seed or #targets == 0) and 0 or before / #targets
+      elseif rule == DISTANCE then
+        new.first_key = is_seed and 0 or distant(before)
       else
         new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
         if not new.given then
@@ -183,12 +190,14 @@ local function learn(visited, targets)
   if page and not again then
     set_flag(page, OBSERVED, true)
     counts.visits = counts.visits + 1
-    counts.parent = visited + 1
     local evidence, share = config.evidence_rule, 0
+    local own_key = changed[visited] or page.key
     if evidence == COUNT_BACKLINKS then
       share = 1
     elseif evidence == SPREAD and #targets > 0 then
-      share = (changed[visited] or page.key) / #targets
+      share = own_key / #targets
+    elseif evidence == PASS and #targets > 0 then
+      share = config.factor * own_key / #targets
     end
     if share ~= 0 then
       if evidence == SPREAD then
@@ -203,14 +212,15 @@ local function learn(visited, targets)
         local id = target.id
         changed[id] = (changed[id] or page_of(id).key) + share
       end
-    elseif evidence == RAISE then
+    elseif evidence == RAISE or evidence == SHORTEN then
+      local key = evidence == SHORTEN and distant(own_key)
       for _, target in ipairs(targets) do
         local id = target.id
-        changed[id] = max(changed[id] or page_of(id).key, target.number)
+        changed[id] = max(changed[id] or page_of(id).key, key or target.number)
       end
     end
     if rule == RANDOM then
-      counts.initial = (changed[visited] or page.key) - 1
+      counts.parent, counts.initial = own_key, own_key - 1
     end
   end
   counts.keyed = counts.pages

@@ -95,11 +95,11 @@ for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
   if limit_of(site) > 1 then
     site.ready_at = max(site.ready_at, now + delay_of(site, 0))
   end
-  local request = pop_request(id)
+  local request, priority = pop_request(id)
   wait_for_rest(id, page)
   place(site)
   local lease = exact(seq * 1000 + place_of_lease)
-  call('HSET', leases, lease, lease_record(id, site.id, true, request, now))
+  call('HSET', leases, lease, lease_record(id, site.id, true, request, priority, now))
   hand_out(lease, id, request)
 end
 return finish(unpack(result))

@@ -2,7 +2,7 @@
 --
 --   ARGV[3]     lease. One that the worker does not have (any more) makes the visit void: its page
 --               waits, or is another's, and will be fetched again.
---   ARGV[4]     1: the links were added as entries, and unknown ones do not wait
+--   ARGV[4]     1: the links were added as entries before, 0: new ones wait from now on
 --   ARGV[5]     what the stream is to say of the visit, as JSON
 --   ARGV[6]...  links, as `read_links` has them
 --   result      1, or 0 for a void visit; pairs: the name of a budget, how many links it refused
@@ -23,14 +23,7 @@ forget_lease(worker, ARGV[3])
 local page = page_of(visited)
 local links = read_links(6)
 local depth, n_pages = page.depth + 1, counts.pages
-local refused = {}
-if ARGV[4] == '1' then
-  for _, link in ipairs(links) do
-    link.id = find_page(link.hash)
-  end
-else
-  refused = find_or_add(links, depth)
-end
+local refused = find_or_add(links, depth)
 local targets, is_target = {}, {}
 for _, link in ipairs(links) do
   local id = link.id
