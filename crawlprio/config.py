@@ -54,12 +54,17 @@ class CrawlConfig:
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
     max_waiting
         pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
+    stop_at_coverage
+        the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
+        is not computed.
     private_addresses
         "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
         DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
     store_path
         where the crawl store goes; None: nothing is recorded.
+    max_store_bytes
+        size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
@@ -78,11 +83,13 @@ class CrawlConfig:
     max_pages_per_domain: int | None
     max_pages_per_pattern: int | None
     max_waiting: int | None
+    stop_at_coverage: float | None
     private_addresses: str
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
     keeps_items: bool
+    max_store_bytes: int | None
 
     @classmethod
     def from_settings(
@@ -130,6 +137,7 @@ class CrawlConfig:
             max_pages_per_domain=values["CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
             max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
             max_waiting=values["CRAWLPRIO_MAX_WAITING"],
+            stop_at_coverage=values["CRAWLPRIO_STOP_AT_COVERAGE"],
             private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(
@@ -137,6 +145,7 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
+            max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 
     def hot_queue(self) -> HotQueue | None:

@@ -39,6 +39,9 @@ TOPIC_OPTIONS: dict[str, object] = {}
 # Fetch nothing that the robots.txt of a site forbids.
 ROBOTSTXT_OBEY = True
 
+# What a site allows whose robots.txt is answered with a status of 5xx, or not at all.
+CRAWLPRIO_ROBOTS_UNREACHABLE = "forbid"
+
 # The least pause on a site, from the end of a fetch to the next start; from start to start where a
 # site may have several fetches at once. In seconds.
 DOWNLOAD_DELAY = 1
@@ -92,9 +95,16 @@ CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
 CRAWLPRIO_MAX_WAITING = None
 
-# Which private addresses and local names may be fetched from: those where the seeds are, all of
-# them (allow), or none (refuse).
+# Stop once the pages fetched are known to have at least this share of all importance, as of a
+# surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it. None: no computation.
+CRAWLPRIO_STOP_AT_COVERAGE = None
+
+# Which private addresses and local names a page may lead to: those where the seeds are, all of them
+# (allow), or none (refuse).
 CRAWLPRIO_PRIVATE_ADDRESSES = "seeds"
+
+# Networks, addresses and local names that pages may lead to besides. None: no others.
+CRAWLPRIO_PRIVATE_NETWORKS = None
 
 # What the spider site follows
 
@@ -142,6 +152,14 @@ CRAWLPRIO_STORE = "crawl.sqlite"
 # Keep the items of a spider in the crawl store, each with the visit of its page, so that a crawl
 # that is killed and resumed has every item once.
 CRAWLPRIO_ITEMS = False
+
+# The size of the store at which the crawl closes as on a full disk; it resumes with a larger one.
+# In bytes. None: no limit.
+CRAWLPRIO_MAX_STORE_BYTES = 100_000_000_000
+
+# What a packed graph file may unpack to. In bytes. None: fifty times the size of the file, or 256
+# MB.
+CRAWLPRIO_MAX_UNPACKED_BYTES = None
 
 # The picture of the curves, drawn where the whole web is known (demo web, replay). None: no
 # picture.

@@ -377,3 +377,16 @@ def test_the_handler_refuses_any_address_but_loopback(address: str) -> None:
         in logged
     )
     assert said["connected"] == []
+
+
+def test_a_name_that_a_browser_was_told_is_this_server_gets_nothing(
+    connection: http.client.HTTPConnection, web: DemoWeb
+) -> None:
+    """DNS rebinding: a page's own name, with this machine's address."""
+    statuses = {}
+    for host in ("evil.test", f"evil.test:{connection.port}", "127.0.0.1", web.hosts[0]):
+        connection.request("GET", "/", headers={"Host": host})
+        response = connection.getresponse()
+        response.read()
+        statuses[host] = response.status
+    assert list(statuses.values()) == [421, 421, 404, 200]

@@ -487,6 +487,8 @@ URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[
 @example(rest="/?", host="h.example")
 @example(rest="/a?b?c?", host="h.example")
 @example(rest="@x:y/", host="u")
+@example(rest="//.[/./", host="h.example")
+@example(rest="]\\\n://./.", host="h.example")
 def test_the_normal_form_is_stable_and_survives_a_scrapy_request(rest: str, host: str) -> None:
     url = normalise_url(f"http://{host}/{rest}")
     assert url is not None

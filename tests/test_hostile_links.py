@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from crawls import Answer, Site, page
 from hostile import crawl, html, refused, urls_in
 
 from crawlprio.store import Store
-from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
+from crawlprio.web.html import (
+    MAX_ANCHOR_LENGTH,
+    MAX_LINK_CHARACTERS,
+    MAX_LINKS,
+    parse_page,
+)
 from crawlprio.web.urls import MAX_URL_LENGTH
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
@@ -236,3 +242,58 @@ def test_the_longest_url_that_is_a_link_has_the_length_that_is_stated() -> None:
     fits, too_long = ("x" * (MAX_URL_LENGTH - len(base) + more) for more in (0, 1))
     found = parse_page(f"<a href=/{fits}>1</a><a href=/{too_long}>2</a>".encode(), base)
     assert ([len(link.url) for link in found.links], found.n_dropped) == ([MAX_URL_LENGTH], 1)
+
+
+def test_a_long_base_makes_no_more_of_short_links_than_a_page_may_link_to(tmp_path: Path) -> None:
+    """26 kB on the wire became 20.8 MB in the store, out of scope and so in no budget."""
+    base = f"http://b.test/{'x' * 2_000}/"
+    links = "".join(f"<a href={n}>{n}" for n in range(MAX_LINKS))
+    body = f"<base href='{base}'>{links}"
+    parsed = parse_page(body.encode(), "http://a.test/")
+    assert sum(map(len, parsed.urls)) <= MAX_LINK_CHARACTERS < sum(map(len, parsed.urls)) + 2_083
+    assert parsed.cut == "links"
+    assert parsed.urls == [f"{base}{n}" for n in range(len(parsed.urls))]
+    assert len(parsed.anchors) == len(parsed.nofollows) == len(parsed.urls)
+    path = tmp_path / "crawl.sqlite"
+    with Site({"/": html(body)}) as site:
+        run = crawl(site, {"CRAWLPRIO_STORE": str(path)})
+    assert refused(run)["cut/links"] == 1
+    assert path.stat().st_size < 2_000_000
+
+
+def test_the_anchor_texts_of_a_page_are_bounded_together() -> None:
+    links = "".join(f"<a href=/{n}>{'a' * 600}</a>" for n in range(3_000))
+    parsed = parse_page(links.encode(), "http://a.test/")
+    assert len(parsed.urls) == 3_000
+    lengths = list(map(len, parsed.anchors))
+    assert lengths == [MAX_ANCHOR_LENGTH] * 1_000 + [0] * 2_000
+
+
+def test_a_store_that_may_grow_no_further_closes_the_crawl_which_can_be_resumed(
+    tmp_path: Path,
+) -> None:
+    def many(host: str, path: str) -> Answer:
+        return page(*(f"http://b.test/{path[1:]}{n}{'x' * 1_000}" for n in range(300)), f"{path}x")
+
+    settings = {
+        "CRAWLPRIO_HEURISTICS": False,
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+        "JOBDIR": str(tmp_path),
+        "CLOSESPIDER_PAGECOUNT": 30,
+    }
+    with Site({}, many) as site:
+        full = crawl(site, {**settings, "CRAWLPRIO_MAX_STORE_BYTES": 2_000_000})
+        n_full = len(site.paths())
+        path = tmp_path / "crawl.sqlite"
+        n_bytes = path.stat().st_size
+        more = crawl(site, {**settings, "CRAWLPRIO_MAX_STORE_BYTES": None})
+    assert full.reason == "crawlprio_failed"
+    assert full.messages(logging.ERROR) == [
+        f"{path}: as large as CRAWLPRIO_MAX_STORE_BYTES allows; raise it, then resume the crawl."
+    ]
+    assert n_bytes <= 2_000_000
+    assert more.reason == "closespider_pagecount"
+    paths = site.paths()
+    assert 0 < n_full < len(paths)
+    # Only the visits that found no room are made again.
+    assert len(paths) - len(set(paths)) <= 16

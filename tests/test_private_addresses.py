@@ -51,10 +51,14 @@ def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
 
 
 def test_only_addresses_that_are_globally_reachable_are_public() -> None:
-    for text in ("8.8.8.8", "2606:4700::1", "64:ff9b::808:808"):
-        assert not is_private(ipaddress.ip_address(text))
-    for text in ("239.1.1.1", "2002:7f00:1::", "::ffff:192.168.0.1", "2001:0:1::"):
-        assert is_private(ipaddress.ip_address(text))
+    for text in ("8.8.8.8", "2606:4700::1", "64:ff9b::808:808", "2a00::1"):
+        assert not is_private(ipaddress.ip_address(text)), text
+    for text in (
+        *("239.1.1.1", "2002:7f00:1::", "::ffff:192.168.0.1", "2001:0:1::", "fec0::1"),
+        *("::127.0.0.1", "::8.8.8.8", "64:ff9b:1::808:808", "::ffff:0:10.0.0.1"),
+        *("100::1", "4000::1", "5f00::1", "64:ff9b::10.0.0.1", "255.255.255.255", "0.0.0.0"),
+    ):
+        assert is_private(ipaddress.ip_address(text)), text
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,7 @@ def test_only_addresses_that_are_globally_reachable_are_public() -> None:
         ("10.0.0.5", ["10.9.9.9", "192.168.0.1", "[fd00::1]"], ["127.0.0.1", "169.254.169.254"]),
         ("169.254.1.1", ["169.254.1.1"], ["169.254.169.254", "10.0.0.1"]),
         ("wiki.local", ["wiki.local", "git.local"], ["localhost", "10.0.0.1", "x.internal"]),
+        ("localhost", ["localhost", "127.0.0.1", "[::1]"], ["10.0.0.1", "x.local"]),
         ("a.test", [], LITERALS + NAMES),
         ("8.8.8.8", [], LITERALS + NAMES),
     ],
@@ -86,9 +91,33 @@ def test_a_seed_is_private_only_if_its_first_resolution_says_so() -> None:
     assert private.allowed_of("outside.test", ["10.0.0.1"]) == []
     assert private.allowed_of("link.test", ["10.0.0.1"]) == []
     assert private.allowed_of("INSIDE.test", ["10.0.0.1"]) == ["10.0.0.1"]
-    assert private.allowed_of("link.test", ["10.0.0.2", "fe80::1%eth0", "127.0.0.1"]) == [
-        "10.0.0.2"
-    ]
+
+
+def test_a_seeds_name_opens_the_answered_addresses_alone_and_never_a_link_local_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its DNS answer opened the whole of 10/8, all of loopback, or the metadata service."""
+    caplog.set_level(logging.INFO, "crawlprio")
+    private = PrivateAddresses()
+    private.add_seed("inside.test")
+    answer = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "fe80::1%eth0"]
+    assert private.allowed_of("inside.test", answer) == ["10.0.0.1", "127.0.0.1"]
+    others = ["10.0.0.1", "10.0.0.2", "192.168.0.1", "127.0.0.2", "169.254.169.254"]
+    assert private.allowed_of("link.test", others) == ["10.0.0.1"]
+    assert [host for host in others if private.allows_host(host)] == ["10.0.0.1"]
+    assert caplog.messages[0] == (
+        "Seed inside.test has the private address 10.0.0.1, which this crawl may fetch from; to "
+        "open its network, name that in CRAWLPRIO_PRIVATE_NETWORKS."
+    )
+
+
+@pytest.mark.parametrize("mode", ["seeds", "refuse"])
+def test_networks_addresses_and_names_can_be_granted(mode: str) -> None:
+    private = PrivateAddresses(mode, ["10.0.0.0/8", "::1", "git.local", "api.test"])
+    hosts = ["10.9.9.9", "[::1]", "git.local", "192.168.0.1", "x.local", "127.0.0.1"]
+    assert [host for host in hosts if private.allows_host(host)] == hosts[:3]
+    assert private.allowed_of("api.test", ["127.0.0.1"]) == ["127.0.0.1"]
+    assert private.allowed_of("b.test", ["127.0.0.1", "10.1.1.1"]) == ["10.1.1.1"]
 
 
 def test_all_or_none_can_be_asked_for() -> None:
@@ -212,6 +241,7 @@ def test_a_spider_of_another_project_is_kept_from_them_too(scheduler: str) -> No
         '{"next": "http://1\\u0030.0.0.9/"}',
         "<a href='http://1&#48;.0.0.9/'>x</a>",
         "<a href='http://1%30.0.0.9/'>x</a>",
+        "<a href=http://167772169/>x</a>",
         "nothing of the kind",
     ],
 )
@@ -326,3 +356,127 @@ def test_a_seed_may_be_a_name_with_a_private_address() -> None:
     assert (hosts, refusals) == (["b.test"], {})
     hosts, refusals, _ = crawl_by_name("refuse", ["127.0.0.1"], is_seed=True)
     assert (hosts, refusals) == ([], {"refused/private-address": 1})
+
+
+TRICKS = [
+    *("http://{} #a", "http://{}\t", "http://{}\x0c", "http://{}#@b.test/", "http://b.test@{}/"),
+    *(
+        "http://b.test\\@{}/",
+        "http://{}\\@b.test/",
+        "http://b.test#@{}/",
+        "//{}",
+        "///{}/",
+        "/\\{}/",
+    ),
+    *("http:{}/", "http:/{}/", "http:///{}/", "http://{}.", "http://{}%20/", "http://{}%00/"),
+    *("http://{}%2f@b.test/", "http://{}?@b.test", "http://b.test:80@{}/", "http://[{}]/"),
+    *("http://%00{}/", "http://{}:80:80/", "http://{};b.test/", "http://{}\xad/", "hTTp://{}/"),
+    *("\x01http://{}/", " http://{} ", "http://{}:/", "http://b.test;@{}/", "http://@{}/"),
+]
+
+
+class Sockets:
+    """Notes where connections go, and lets none but to a proxy on loopback through."""
+
+    def __init__(self, *through: int) -> None:
+        self._through = through
+        self.connected: list[str] = []
+
+    def __enter__(self) -> Sockets:
+        def install() -> None:
+            from twisted.internet import reactor
+
+            running: Any = reactor
+            self._before = running.connectTCP
+
+            def connect(host: str, port: int, factory: Any, *rest: Any, **named: Any) -> Any:
+                if port not in self._through:
+                    self.connected.append(host)
+                    host, port = "127.0.0.1", 9
+                return self._before(host, port, factory, *rest, **named)
+
+            running.connectTCP = connect
+
+        _in_loop(_called(install), 10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        def restore() -> None:
+            from twisted.internet import reactor
+
+            running: Any = reactor
+            running.connectTCP = self._before
+
+        _in_loop(_called(restore), 10)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "inside.test"])
+def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host: str) -> None:
+    """The host that was judged was not the one that was connected to."""
+
+    def answer(name: str, path: str) -> Answer:
+        if path == "/":
+            return page(*(f"/to/{n}" for n in range(len(TRICKS))))
+        location = TRICKS[int(path[4:])].format(host)
+        return Answer(status=302, headers={"Location": location})
+
+    with Site({}, answer) as site, Names({"inside.test": ["10.0.0.2"], "b.test": ["8.8.8.8"]}):
+        proxy, port = f"http://{site.address}", int(site.address.rpartition(":")[2])
+
+        class ByProxy(Follower):
+            first = ("http://a.test/", {"proxy": proxy})
+
+            def parse(self, response: Response) -> Iterator[Any]:
+                for n in range(len(TRICKS)):
+                    yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
+
+        class WithoutProxy:
+            """A downloader middleware that takes the proxy off what a redirect led to."""
+
+            def process_request(self, request: Request) -> None:
+                if "redirect_urls" in request.meta:
+                    request.meta.pop("proxy", None)
+
+        settings = {
+            **ADDON,
+            "RETRY_ENABLED": False,
+            "DOWNLOAD_TIMEOUT": 3,
+            "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984},
+        }
+        with Sockets(port) as sockets:
+            run = run_spider(ByProxy, settings)
+    assert run.reason == "finished"
+    assert len(site.paths()) >= 1 + len(TRICKS)
+    assert set(sockets.connected) <= {"8.8.8.8"}
+    assert refused(run)["refused/private-address"] >= 5
+
+
+def test_a_page_gains_nothing_by_a_connection_that_the_project_itself_opened() -> None:
+    """A name that the project's own code asks is on a private address; a page links to it."""
+    with Site({}, lambda host, path: page()) as site, Names({"api.test": ["127.0.0.1"]}):
+        port = site.address.rpartition(":")[2]
+        url = f"http://api.test:{port}/"
+
+        class Asking(Follower):
+            first = ("http://a.test/", {"proxy": f"http://{site.address}"})
+
+            async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+                if "a.test" in response.url:
+                    request = Request(f"{url}own", callback=NO_CALLBACK)
+                    answer = await self.crawler.engine.download_async(request)
+                    assert answer.status == 200
+                    yield Request(f"{url}linked")
+
+        run = run_spider(Asking, {**ADDON, "RETRY_ENABLED": False})
+    assert site.paths() == ["/", "/own"]
+    assert refused(run) == {"refused/private-address": 1}
+
+
+def test_networks_that_are_none_are_one_sentence() -> None:
+    with Site({}) as site:
+        run = crawl(site, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
+    assert run.messages(logging.ERROR) == [
+        "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is no "
+        "network, address or name; give a list of networks, addresses or names, with commas "
+        "between on the command line, or None for no others."
+    ]

@@ -94,7 +94,8 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
         "ORDERING": ordering,
         "ORDERING_OPTIONS": ORDERINGS[ordering],
         "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
-        "CRAWLPRIO_MAX_PAGES_PER_SITE": 12,
+        # Claims of other sites on a budget are not kept in Redis.
+        "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
         "DOWNLOAD_DELAY": 0,
     }
     for seed in range(N_SEEDS):
@@ -103,3 +104,45 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
         seen = drive(there, seed)
         there.close()
         assert seen == drive(local_frontier(settings), seed)
+
+
+def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    workers = [
+        SettledRedis(
+            redis_server.client(),
+            "budgets",
+            ORDERING="breadth-first",
+            DOWNLOAD_DELAY=0,
+            CRAWLPRIO_MAX_PAGES_PER_SITE=5,
+            CRAWLPRIO_MAX_PAGES_PER_DOMAIN=7,
+            CRAWLPRIO_MAX_PAGES_PER_PATTERN=3,
+        )
+        for _ in range(2)
+    ]
+    refused: list[str] = []
+    for worker in workers:
+        worker._refused = refused.append
+    links = [
+        *(f"http://a.example.com/{letter}" for letter in "abcd"),
+        *(f"http://b.example.com/page{n}" for n in range(5)),
+        *(f"http://c.example.com/{letter}" for letter in "ab"),
+        *(f"http://other.org/{letter}" for letter in "abcdef"),
+    ]
+    workers[0].add_seeds(["http://a.example.com/"])
+    handout = workers[0].next_page(0.0)
+    assert handout is not None
+    workers[0].observe(handout.lease, PageVisit(LinkPairs("", links[:9])))
+    # Five of a.example.com, two of b.example.com: the domain is full before the pattern is.
+    assert refused == ["domain-budget"] * 3
+    handout = workers[1].next_page(0.0)
+    assert handout is not None
+    workers[1].observe(handout.lease, PageVisit(LinkPairs("", links[9:])))
+    assert sorted(refused[3:]) == ["domain-budget"] * 2 + ["site-budget"]
+    workers[1].add(Entry("http://d.net/1", "http://d.net/1", "d.net"))
+    for n in range(2, 6):
+        workers[1].add(Entry(f"http://d.net/{n}", f"http://d.net/{n}", "d.net"))
+    assert refused[6:] == ["pattern-budget"] * 2
+    for worker in workers:
+        worker.close()

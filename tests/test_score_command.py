@@ -521,3 +521,29 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> 
     assert by_name["term-count"]["distribution"]["total"] == counts.sum() > 0
     assert by_name["pagerank"]["known"] == figures["pages"] > figures["fetched"]
     assert (tmp_path / "pagerank.png").stat().st_size > 10_000
+
+
+def test_what_a_file_says_does_nothing_to_the_terminal(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    graph = read_graph("bare.npz")
+    urls = [f"http://a.example/\x1b]0;evil\x07\x9b2J\u202e{page}" for page in range(N_PAGES)]
+    write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "evil\x1b[2J.npz")
+    assert score("evil\x1b[2J.npz") == 0
+    printed = capfd.readouterr()
+    assert "evil" in printed.out
+    for text in printed:
+        assert text.replace("\n", "").isprintable()
+    assert score("no\x1b[2J.npz") == 2
+    sentence = "no?[2J.npz: there is no such file; give a graph or a crawl store.\n"
+    assert capfd.readouterr().err == sentence
+
+
+def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -> None:
+    graph = read_graph("bare.npz")
+    urls = [f"{'=+-@h'[page % 5]}SUM({page})" for page in range(N_PAGES)]
+    write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "sums.npz")
+    for option, mark in (("", ""), ("--spreadsheet", "'")):
+        assert score("sums.npz", "--csv", "a.csv", *option.split()) == 0
+        cells = [row[0] for row in rows_in("a.csv")][1:]
+        assert cells == [url if url[0] == "h" else f"{mark}{url}" for url in urls]

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
     from crawlprio.config import CrawlConfig
 
+SPREADSHEET = (
+    "put an apostrophe before cells of a .csv that a spreadsheet would take for a formula: those "
+    "that begin with =, +, -, @, a tab or a line break"
+)
+"""Help of the option --spreadsheet."""
+
 GRAPH_FORMS = (
     "a crawl store, an .npz, an edge list .txt or .txt.gz, a table .csv, .jsonl or .parquet, a "
     ".graphml, or a WebGraph .graph"
@@ -137,3 +143,12 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
     topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
     return CrawlConfig.from_settings(topic)
+
+
+def most_unpacked(settings: Settings | None) -> int | None:
+    """CRAWLPRIO_MAX_UNPACKED_BYTES."""
+    from crawlprio.config import read_setting
+
+    assert settings is not None
+    most: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
+    return most

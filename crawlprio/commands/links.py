@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawlprio.commands import OneLineCommand, program
+from crawlprio.commands.arguments import SPREADSHEET
 from crawlprio.errors import CrawlprioError
 
 if TYPE_CHECKING:
     from crawlprio.store import Store
     from crawlprio.store.export import Exported, Row, Track
 
-SYNTAX = "export [--json FILE] STORE FILE"
+SYNTAX = "export [--json FILE] [--spreadsheet] STORE FILE"
 
 
 class Command(OneLineCommand):
@@ -42,6 +43,7 @@ class Command(OneLineCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", metavar="FILE", help="write the counts to FILE as JSON")
+        parser.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` when the links cannot be written."""
@@ -52,7 +54,9 @@ class Command(OneLineCommand):
         from crawlprio.store.export import export_links
 
         with Store.open(args[1], readonly=True) as store:
-            written = export_links(store, args[2], _progress(store))
+            written = export_links(
+                store, args[2], _progress(store), for_spreadsheets=opts.spreadsheet
+            )
         _report(written, opts.json)
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import (
     GRAPH_FORMS,
+    SPREADSHEET,
     check_outputs,
     json_object,
     lines_of,
+    most_unpacked,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -95,6 +97,7 @@ class Command(OneLineCommand):
             help="write URL and score of each page, which the ordering historical-pagerank reads; "
             "with several importances, %%s in FILE stands for the name",
         )
+        group.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -123,7 +126,7 @@ class Command(OneLineCommand):
         )
         from crawlprio.importance.scores import score
 
-        repository = open_repository(path)
+        repository = open_repository(path, most_unpacked(self.settings))
         urls = repository.graph.urls
         if tables and urls is None:
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
@@ -159,7 +162,9 @@ class Command(OneLineCommand):
         if urls is not None:
             for scored in scores:
                 if scored.importance in tables:
-                    write_csv(tables[scored.importance], scored, urls)
+                    write_csv(
+                        tables[scored.importance], scored, urls, for_spreadsheets=opts.spreadsheet
+                    )
         if opts.json:
             all_figures = _figures(repository, scores, options, opts.order, figures)
             write_text("--json", opts.json, json.dumps(all_figures) + "\n")

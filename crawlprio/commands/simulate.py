@@ -18,6 +18,7 @@ from crawlprio.commands.arguments import (
     check_outputs,
     json_object,
     lines_of,
+    most_unpacked,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -151,7 +152,7 @@ class Command(OneLineCommand):
             map(type, orderings.values()),
             in_time=network.takes_time or bool(_recorded_options(opts)),
         )
-        source = Source.open(graph_path)
+        source = Source.open(graph_path, most_unpacked(self.settings))
         seeds = _seeds(source, opts.seeds)
         network = _as_recorded(network, source, opts)
         simulation = Simulation(

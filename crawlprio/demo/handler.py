@@ -51,12 +51,12 @@ class LoopbackHandler(HTTP11DownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         """Return what the loopback server answers for the request's URL."""
-        url = request.url
-        if url.startswith("https:"):
-            return await self._download_secure(request)
         wanted = request.meta.get("proxy")
+        # On the request itself, where whoever judges its connection sees it.
         request.meta["proxy"] = self._proxy
         try:
+            if request.url.startswith("https:"):
+                return await self._download_secure(request)
             return await super().download_request(request)
         finally:
             if wanted is None:
@@ -67,7 +67,6 @@ class LoopbackHandler(HTTP11DownloadHandler):
     async def _download_secure(self, request: Request) -> Response:
         """Fetch an https URL as an http one, and give the response its own URL back."""
         plain = request.replace(url=f"http:{request.url[6:]}")
-        plain.meta["proxy"] = self._proxy
         plain.headers["X-Forwarded-Proto"] = "https"
         response = await super().download_request(plain)
         if "download_latency" in plain.meta:

@@ -17,6 +17,8 @@ from urllib.parse import urljoin
 
 from w3lib.url import canonicalize_url
 from warcio.archiveiterator import ArchiveIterator
+from warcio.bufferedreaders import DecompressingBufferedReader
+from warcio.utils import BUFF_SIZE
 
 from crawlprio.demo.answers import Answer, html_answer
 from crawlprio.errors import StoreError
@@ -35,6 +37,16 @@ _OF_THE_CONNECTION = {
     *("connection", "content-encoding", "content-length", "keep-alive", "proxy-authenticate"),
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
 }
+
+
+MAX_BODY = 2**26
+"""Bytes of a recorded body, unpacked, that are served."""
+
+MAX_LINE = 2**16
+"""Bytes of one line of the headers of a record."""
+
+MAX_HEADERS = 2**20
+"""Bytes of all lines of the headers of a record."""
 
 
 def page_key(url: str) -> str | None:
@@ -109,6 +121,8 @@ class WarcWeb(_Pages):
 
     Notes
     -----
+    Of a response the first `MAX_BODY` bytes are served, unpacked; a header line of more than
+    `MAX_LINE` bytes, or more of them than `MAX_HEADERS`, count as damage.
     Indexing reads the file once: some 20,000 records a second. An answer reads one record.
     """
 
@@ -148,18 +162,18 @@ class WarcWeb(_Pages):
     def response(self, page: int) -> Answer:
         """Return the recorded response of a page. Cost: some 0.2 ms."""
         self._file.seek(self._offsets[page])
-        record = next(iter(ArchiveIterator(self._file)))
+        record = next(iter(_records(self._file)))
         headers = {
             name: text
             for name, text in record.http_headers.headers
             if name.lower() not in _OF_THE_CONNECTION
         }
-        return Answer(_status(record), headers, record.content_stream().read())
+        return Answer(_status(record), headers, _read(record.content_stream()))
 
     def _index(self) -> None:
         """Note where each page's record starts, up to where the file breaks off."""
         n_records = end = 0
-        records = ArchiveIterator(self._file)
+        records = _records(self._file)
         try:
             for record in records:
                 taken = self._take(record)
@@ -296,6 +310,39 @@ def open_web(path: str | Path) -> WarcWeb | StoreWeb:
     if head.startswith((b"WARC/", b"\x1f\x8b")):
         return WarcWeb(path)
     raise StoreError(f"{path} is neither a WARC file nor a crawl store; give one of these.")
+
+
+class _BoundedReader(DecompressingBufferedReader):
+    """Unpacks a WARC file, and no line further than a header may be long."""
+
+    n_read = 0
+
+    def readline(self, length: int | None = None) -> bytes:
+        """Return a line, as warcio asks for it when it reads headers."""
+        line: bytes = super().readline(length or MAX_LINE)
+        if not line.strip():
+            self.n_read = 0
+        self.n_read += len(line)
+        if self.n_read > MAX_HEADERS or (len(line) >= MAX_LINE and not line.endswith(b"\n")):
+            raise ValueError("a header is too long")
+        return line
+
+
+def _records(file: BinaryIO) -> ArchiveIterator:
+    """Return the records of a WARC file from where it stands."""
+    records = ArchiveIterator(file)
+    records.reader = _BoundedReader(file, block_size=BUFF_SIZE)
+    return records
+
+
+def _read(stream: Any) -> bytes:
+    """Return the first `MAX_BODY` bytes of a body."""
+    parts = []
+    room = MAX_BODY
+    while room > 0 and (part := stream.read(min(room, 2**20))):
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)
 
 
 def _status(record: Any) -> int:

@@ -38,6 +38,10 @@ class _ProxyRequest(http.Request):
             return
         url = self._absolute_url()
         host = url.split("/", 3)[2].partition(":")[0].lower()
+        if not self._is_proxied() and host not in factory.hosts:
+            # A page in somebody's browser may point a name of its own at this server.
+            self._reply(text_answer(421, f"This server has nothing of {host}.\n"))
+            return
         if host == CONTROL_HOST:
             self._reply(factory.control(url))
             return
@@ -50,10 +54,14 @@ class _ProxyRequest(http.Request):
         else:
             self._reply_to_fetch(answer)
 
+    def _is_proxied(self) -> bool:
+        """Whether it was asked as a proxy is, which no browser does by itself."""
+        return b"://" in self.uri.partition(b"?")[0]
+
     def _absolute_url(self) -> str:
         """The URL asked for, with the scheme that the client says it stands for."""
         url: str = self.uri.decode("latin-1")
-        if "://" not in url.partition("?")[0]:
+        if not self._is_proxied():
             host = self.requestHeaders.getRawHeaders(b"host", [b"localhost"])[0]
             url = f"http://{host.decode('latin-1')}/{url.removeprefix('/')}"
         if self.requestHeaders.getRawHeaders(b"x-forwarded-proto") == [b"https"]:
@@ -98,6 +106,7 @@ class LoopbackFactory(http.HTTPFactory):
         self.timeOut = None
         self.web = web
         self.fetches = fetches
+        self.hosts = frozenset((*web.hosts, CONTROL_HOST, "127.0.0.1", "localhost"))
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
         channel: Any = super().buildProtocol(addr)

@@ -98,7 +98,13 @@ def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float 
     -------
     float64, shape (n_pages,), rounded to 8 significant digits, so that equal ranks tie.
     """
-    ranks, seen = _rank_and_seen(graph, np.asarray(fetched, dtype=np.int64), damping)
+    pages = np.asarray(fetched, dtype=np.int64)
+    strangers = pages[(pages < 0) | (pages >= graph.n_pages)]
+    if len(strangers):
+        raise GraphError(
+            f"fetched names page {strangers[0]}; page ids must be 0 to {graph.n_pages - 1}."
+        )
+    ranks, seen = _rank_and_seen(graph, pages, damping)
     return np.where(seen, ranks, np.nan)
 
 

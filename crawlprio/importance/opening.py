@@ -65,8 +65,13 @@ class StoreTexts:
                     yield PageText(page, visit.title, visit.text)
 
 
-def open_repository(path: str | Path) -> Repository:
+def open_repository(path: str | Path, most_bytes: int | None = None) -> Repository:
     """Read a link graph, or a crawl store as it is at this moment, also beside a running crawl.
+
+    Parameters
+    ----------
+    path, most_bytes
+        As for `read_graph`.
 
     Returns
     -------
@@ -82,7 +87,10 @@ def open_repository(path: str | Path) -> Repository:
     O(pages + links), and for a crawl store one pass over its visits; texts are read when asked for.
     """
     path = Path(path)
-    repository = _read_crawl(path) if _is_store(path) else Repository(read_graph(path), str(path))
+    if _is_store(path):
+        repository: Repository = _read_crawl(path)
+    else:
+        repository = Repository(read_graph(path, most_bytes), str(path))
     if repository.graph.n_pages == 0:
         raise GraphError(f"{path} has no pages; there is nothing to score.")
     return repository

@@ -15,11 +15,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, printable
 from crawlprio.evaluation.plots import plot_cumulative
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
+from crawlprio.linkgraph.tables import as_text
 from crawlprio.orderings import ORDERINGS
 from crawlprio.ranking.pagerank import round_significant
 
@@ -61,7 +62,7 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
             first = figures is scored.order
             table.add_row(
                 scored.importance if first else "",
-                name,
+                printable(name),
                 f"{scored.fetched:,}" if first else "",
                 *map(_share, (figures.average, *figures.gathered_at)),
                 _share(scored.kendall_tau) if first else "",
@@ -85,7 +86,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
         is_number = all(_is_number(row[k]) for row in rows)
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console.print(table)
     _say(console, caption)
 
@@ -126,11 +127,13 @@ def plot_score(
     )
 
 
-def write_csv(path: str | Path, scored: Score, urls: Sequence[str]) -> None:
+def write_csv(
+    path: str | Path, scored: Score, urls: Sequence[str], *, for_spreadsheets: bool = False
+) -> None:
     """Write URL and score of each page that counts, in page order, below a line `url,score`.
 
     Scores have 8 significant digits, so that pages that are equal in theory are in the file too.
-    The ordering `historical-pagerank` reads it.
+    The ordering `historical-pagerank` reads it. `for_spreadsheets` is as for `export_links`.
 
     Raises
     ------
@@ -143,7 +146,8 @@ def write_csv(path: str | Path, scored: Score, urls: Sequence[str]) -> None:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(("url", "score"))
             rows.writerows(
-                (urls[page], values[page]) for page in scored.known.nonzero()[0].tolist()
+                (as_text(urls[page]) if for_spreadsheets else urls[page], values[page])
+                for page in scored.known.nonzero()[0].tolist()
             )
     except OSError as error:
         raise ConfigError(f"--csv {path}: writing it failed ({error.strerror}).") from None
@@ -177,7 +181,9 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
     table.add_column("page", overflow="fold")
     for rank, page in enumerate(scored.top(), 1):
         table.add_row(
-            str(rank), f"{scored.values[page]:.6g}", str(page) if urls is None else urls[page]
+            str(rank),
+            f"{scored.values[page]:.6g}",
+            str(page) if urls is None else printable(urls[page]),
         )
     console.print(table)
     spread = scored.distribution()
@@ -199,7 +205,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True)
+    console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
 
 
 def _share(value: float) -> str:

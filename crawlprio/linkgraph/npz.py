@@ -5,7 +5,6 @@ Nothing here knows other formats.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import re
 import zipfile
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.linkgraph.unpacking import BROKEN_GZIP, check_arrays, unpack_gzip
 from crawlprio.linkgraph.urls import Urls
 
 BROKEN_FILE = (
@@ -39,15 +39,21 @@ DEFLATED_BELOW = 64 * 2**20
 CHUNK = 2**20
 
 
-def read_npz(path: Path) -> LinkGraph:
+def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     """Read `indptr`, `indices` and, where there is one, `site`; and the URLs, where there are any.
 
     Rows keep their order; self-links and duplicates are left out and counted in `n_dropped`.
 
+    Parameters
+    ----------
+    most
+        bytes that the file, and that of the URLs, may unpack to; by default `most_bytes`.
+
     Raises
     ------
     GraphError
-        When the file is cut short, lacks an array, or its arrays are not a graph.
+        When the file is cut short, lacks an array, its arrays are not a graph, or it unpacks to
+        more.
     """
     arrays: dict[str, NDArray[Any]] = {}
     try:
@@ -55,6 +61,7 @@ def read_npz(path: Path) -> LinkGraph:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise GraphError(f"{path} is one array; an .npz with indptr and indices is needed.")
             found = archive.files
+            check_arrays(path, archive, ("indptr", "indices", "site"), most)
             for name in ("indptr", "indices", "site"):
                 if name in found:
                     arrays[name] = archive[name]
@@ -64,7 +71,7 @@ def read_npz(path: Path) -> LinkGraph:
         if name not in arrays:
             listed = ", ".join(sorted(found)) or "nothing"
             raise GraphError(f"{path} holds {listed}; it must hold indptr and indices.")
-    urls = read_urls(urls_path(path))
+    urls = read_urls(urls_path(path), most)
     try:
         return LinkGraph.cleaned(
             arrays["indptr"], arrays["indices"], site=arrays.get("site"), urls=urls, in_place=True
@@ -118,19 +125,16 @@ def urls_path(path: Path) -> Path:
     return path.with_name(path.stem + ".urls.gz")
 
 
-def read_urls(path: Path) -> Urls | None:
-    """Return the URLs of such a file, one a line, or None when there is no file."""
+def read_urls(path: Path, most: int | None = None) -> Urls | None:
+    """Return the URLs of such a file, one a line, or None when there is no file.
+
+    `most` is how many bytes it may unpack to.
+    """
     if not path.exists():
         return None
-    text = bytearray()
-    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        with gzip.open(path) as file:
-            while chunk := file.read(CHUNK):
-                decoder.decode(chunk)
-                text += chunk
-        decoder.decode(b"", final=True)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        text = unpack_gzip(path, most, is_text=True)
+    except (*BROKEN_GZIP, UnicodeDecodeError) as error:
         raise GraphError(
             f"{path} cannot be read as gzipped UTF-8 text ({error}); write it again or remove it."
         ) from error

@@ -26,8 +26,10 @@ READERS = {
 }
 """By the ending of a name, the module of this package that reads the file, and its function."""
 
+_PACKED = (".npz", ".txt", ".txt.gz", ".graph")
 
-def read_graph(path: str | Path) -> LinkGraph:
+
+def read_graph(path: str | Path, most_bytes: int | None = None) -> LinkGraph:
     """Read a link graph from a crawl store or a file of any form that `scrapy links export` writes.
 
     The ending of the name is the form: `.npz`; `.txt` or `.txt.gz`, an edge list of ids; `.csv`,
@@ -44,12 +46,14 @@ def read_graph(path: str | Path) -> LinkGraph:
     path
         The file; for `NAME.npz` and `NAME.graph`, URLs are taken from `NAME.urls.gz` beside it, if
         there is one; `NAME.graph` needs `NAME.properties` beside it.
+    most_bytes
+        Bytes that a packed file may unpack to; by default 256 MB, or 50 times its size.
 
     Raises
     ------
     GraphError
-        When there is no such file, its form is not known, it is broken, or for `.parquet` pyarrow
-        is not installed.
+        When there is no such file, its form is not known, it is broken, it unpacks to more, or for
+        `.parquet` pyarrow is not installed.
     StoreError
         When it is a crawl store that cannot be read.
     """
@@ -67,8 +71,8 @@ def read_graph(path: str | Path) -> LinkGraph:
         if path.name.lower().endswith(suffix):
             # Imported where needed: most programs read one form.
             found = import_module(f"crawlprio.linkgraph.{module}")
-            read: Callable[[Path], LinkGraph] = getattr(found, function)
-            return read(path)
+            read: Callable[..., LinkGraph] = getattr(found, function)
+            return read(path, most_bytes) if suffix in _PACKED else read(path)
     raise GraphError(
         f"{path} is not a graph of a known form; known are a crawl store (SQLite), .npz, "
         ".txt or .txt.gz (edge list), .csv, .jsonl, .parquet, .graphml and .graph (WebGraph)."

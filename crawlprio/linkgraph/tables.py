@@ -18,6 +18,14 @@ COLUMNS = (("source_url", "target_url"), ("source", "target"))
 """Names of the two columns that are read, the first pair that is there."""
 
 
+def as_text(cell: str) -> str:
+    """Return a cell that a spreadsheet takes for text: with an apostrophe where it would compute.
+
+    A page chooses its anchor texts and, in part, its URL; `=HYPERLINK(...)` is both.
+    """
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
+
+
 def read_csv(path: Path) -> LinkGraph:
     """Read the links of a table of comma-separated values (RFC 4180, UTF-8) with a header.
 

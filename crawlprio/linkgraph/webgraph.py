@@ -36,10 +36,13 @@ COMPONENTS = {
 }
 """Parts of a successor list and the code of each when the properties name none."""
 
+LINKS_PER_BIT = 100
+"""Links that one bit of a stream may stand for; real webs have one for 1 to 4 bits."""
+
 OUTDEGREES, REFERENCES, BLOCK_COUNT, BLOCKS, INTERVALS, RESIDUALS = range(6)
 
 
-def read_webgraph(path: Path) -> LinkGraph:
+def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
     """Read a graph of class BVGraph; rows are in ascending order of target, as in the format.
 
     Needs `NAME.properties` beside `NAME.graph`, and no `.offsets`. URLs are taken from
@@ -62,7 +65,7 @@ def read_webgraph(path: Path) -> LinkGraph:
     n_links = _number(properties_path, properties, "arcs", None, n_pages * n_pages)
     window_size = _number(properties_path, properties, "windowsize", 7, MAX_PAGES)
     least_interval = _number(properties_path, properties, "minintervallength", 4, MAX_PAGES)
-    zeta_k = _number(properties_path, properties, "zetak", 3, 30)
+    zeta_k = _number(properties_path, properties, "zetak", 3, 30, least=1)
     codes = _codes(properties_path, properties.get("compressionflags", ""))
     try:
         stream = path.read_bytes()
@@ -71,6 +74,11 @@ def read_webgraph(path: Path) -> LinkGraph:
     if 8 * len(stream) < n_pages:
         raise GraphError(
             f"{path} has {len(stream)} bytes, too few for {n_pages} pages; it was cut short."
+        )
+    if n_links > LINKS_PER_BIT * 8 * len(stream):
+        raise GraphError(
+            f"{path} has {len(stream)} bytes, too few for the {n_links} links that "
+            f"{properties_path.name} says; it was cut short."
         )
     indptr, indices, broken_page = _decode(
         as_words(stream), 8 * len(stream), n_pages, n_links, window_size, least_interval, codes,
@@ -83,7 +91,7 @@ def read_webgraph(path: Path) -> LinkGraph:
         )
     if indptr[-1] != n_links:
         raise GraphError(f"{path} holds {indptr[-1]} links; {properties_path.name} says {n_links}.")
-    return LinkGraph.cleaned(indptr, indices, urls=read_urls(urls_path(path)), in_place=True)
+    return LinkGraph.cleaned(indptr, indices, urls=read_urls(urls_path(path), most), in_place=True)
 
 
 def _read_properties(path: Path) -> dict[str, str]:
@@ -111,12 +119,16 @@ def _read_properties(path: Path) -> dict[str, str]:
 
 
 def _number(
-    path: Path, properties: dict[str, str], key: str, default: int | None, most: int
+    path: Path, properties: dict[str, str], key: str, default: int | None, most: int, least: int = 0
 ) -> int:
-    """Return a property that is a number from 0 to `most`."""
+    """Return a property that is a number from `least` to `most`."""
     text = properties.get(key, "" if default is None else str(default))
-    if not text.isascii() or not text.isdigit() or int(text) > most:
-        raise GraphError(f"{path}: {key} is {text!r}; it must be a whole number from 0 to {most}.")
+    # A text of many digits takes quadratic time, and Python refuses it.
+    is_number = text.isascii() and text.isdigit() and len(text) < 30
+    if not is_number or not least <= int(text) <= most:
+        raise GraphError(
+            f"{path}: {key} is {text[:40]!r}; it must be a whole number from {least} to {most}."
+        )
     return int(text)
 
 
@@ -290,10 +302,10 @@ def _signed(number: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _merge(one: PageIds, other: PageIds, merged: PageIds) -> None:
-    """Merge two ascending arrays into a third."""
+    """Merge two ascending arrays into a third, which has room for both."""
     i = 0
     j = 0
-    for k in range(len(merged)):
+    for k in range(min(len(merged), len(one) + len(other))):
         if j == len(other) or (i < len(one) and one[i] <= other[j]):
             merged[k] = one[i]
             i += 1

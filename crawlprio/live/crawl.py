@@ -68,6 +68,7 @@ class Crawl:
         self._is_recorded_elsewhere = False
         self._is_told = False
         self._is_closed = False
+        self._is_covered = False
         self.web: VirtualWeb | None = None
         self.failure: CrawlprioError | None = None
         self.frontier: Frontier | None = None
@@ -104,8 +105,10 @@ class Crawl:
         """
         is_free = self.web is not None or engine.is_inspection()
         # Not from `config`: a spider asks before all settings are final.
-        mode = read_setting(self._crawler.settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
-        return PrivateAddresses("allow" if is_free else mode)
+        settings = self._crawler.settings
+        mode = read_setting(settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        granted = read_setting(settings, "CRAWLPRIO_PRIVATE_NETWORKS")
+        return PrivateAddresses("allow" if is_free else mode, granted or ())
 
     @cached_property
     def identities(self) -> Identities:
@@ -276,8 +279,15 @@ class Crawl:
             # A web that is wholly known has no traps, and is judged as a whole.
             bounds_patterns=self.web is None,
             refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            covered=self._stop_covered,
         )
         return self._recorder
+
+    def _stop_covered(self) -> None:
+        """End the crawl, as enough of all importance is fetched."""
+        if not self._is_covered:
+            self._is_covered = True
+            engine.close_spider(self._crawler, "coverage_reached")
 
     def _spider_opened(self) -> None:
         if self.failure is None and self._recorder is None:
@@ -302,6 +312,8 @@ class Crawl:
         if self.failure is not None:
             self._tell()
             raise engine.refusal()
+        if self.recorder.is_covered:
+            self._stop_covered()
 
     @property
     def reads_visits(self) -> bool:

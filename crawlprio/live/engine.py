@@ -184,9 +184,9 @@ def refusal() -> CloseSpider:
     return CloseSpider("crawlprio_refused")
 
 
-def close_spider(crawler: Crawler) -> None:
-    """Close the spider of a crawl that cannot go on."""
-    deferred_from_coro(crawler.engine.close_spider_async(reason="crawlprio_failed"))
+def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
+    """Close the spider once what is being fetched has been, for a reason that Scrapy reports."""
+    deferred_from_coro(crawler.engine.close_spider_async(reason=reason))
 
 
 def exit_with_error(crawler: Crawler) -> None:

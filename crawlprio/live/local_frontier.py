@@ -298,7 +298,7 @@ class LocalFrontier:
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
-        recorder.restore_counts()
+        recorder.restore_seeds()
         n_known = 0
         texts = queue.hot_queue is not None
         for visit in recorder.store.visits(
@@ -312,11 +312,12 @@ class LocalFrontier:
                     n_known += 1
                 self._replay_entries(range(n_before, n_known))
             n_known = n_pages
+            recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
-                recorder.figures.count(visit)
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)
         self._replay_entries(range(n_known, len(recorder.pages)))
+        recorder.restore_counts()
         recorder.figures.n_before = recorder.figures.n_fetched
         for saved in recorder.store.requests():
             self._restore_request(SavedRequest(*saved))

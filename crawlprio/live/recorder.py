@@ -14,6 +14,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import (
     SiteState,
     Store,
@@ -24,7 +25,7 @@ from crawlprio.store import (
     make_private_folder,
 )
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.web.budgets import Budgets
+from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
@@ -52,6 +53,8 @@ class Recorder:
         whether the budget by pattern of URLs holds; not in a web that is wholly known.
     refused
         is called with the reason when a budget has no room for a page.
+    covered
+        is called after each visit from which on CRAWLPRIO_STOP_AT_COVERAGE is reached.
 
     Attributes
     ----------
@@ -63,6 +66,8 @@ class Recorder:
         whether this crawl continues one that the store held already.
     figures
         what was fetched so far.
+    coverage
+        the share of all importance that is fetched, at least; None if it is not asked for.
     seeds
         the pages that the crawl started from, in order.
     remark
@@ -80,15 +85,18 @@ class Recorder:
         *,
         bounds_patterns: bool = True,
         refused: Callable[[str], object] = lambda reason: None,
+        covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
         self._identities = identities
         self._refused = refused
+        self._covered = covered
         self.store = self._existing_store()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
+        self.coverage = None if config.stop_at_coverage is None else Coverage()
         self.seeds: dict[int, None] = {}
         self._budgets = Budgets(
             registered_domain,
@@ -107,6 +115,8 @@ class Recorder:
         if self.store is None:
             self.store = self._new_store()
         if self.store is not None:
+            if self._config.max_store_bytes is not None:
+                self.store.limit_size(self._config.max_store_bytes)
             topic = self._config.topic
             self.store.set_meta("ordering", self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
@@ -140,8 +150,8 @@ class Recorder:
             self._refused(refusal)
         return not refusal
 
-    def find_or_add(self, urls: Iterable[str], depth: int) -> list[int]:
-        """Return the pages that plain links mean, new ones with the next ids.
+    def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
+        """Return the pages that plain links of a page mean, new ones with the next ids.
 
         A link for which a budget has no room is `NO_PAGE`.
         """
@@ -152,6 +162,7 @@ class Recorder:
             return found
         identity_of, site_of = self._identities.of_url, pages.site
         take, add = self._budgets.take, pages.add
+        source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
         added: dict[str, int] = {}
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE:
@@ -163,7 +174,7 @@ class Recorder:
             if page == NO_PAGE:
                 host = host_of(url)
                 site = site_of(host)
-                refusal = take(site, host, url)
+                refusal = take(site, host, url, len(pages), source_site)
                 if refusal:
                     self._refused(refusal)
                 else:
@@ -195,7 +206,7 @@ class Recorder:
             found = self.pages.find_all(pairs.targets)
         else:
             depth = 0 if page == NO_PAGE else int(self.pages.depths[page]) + 1
-            found = self.find_or_add(pairs.targets, depth)
+            found = self.find_or_add(pairs.targets, depth, page)
         targets = found
         if len(set(found)) != len(found) or page in found or NO_PAGE in found:
             first_at: dict[int, int] = {}
@@ -264,7 +275,24 @@ class Recorder:
             self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
+        page = visit.page
+        if self._budgets.is_claim(page) and 200 <= visit.status < 300:
+            site = int(self.pages.sites[page])
+            self._budgets.fetched(page, site, self.pages.host(site), self.pages.url(page))
+        self._count(visit)
+        if self.is_covered:
+            self._covered()
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether as much of all importance is fetched as CRAWLPRIO_STOP_AT_COVERAGE asks for."""
+        share = self._config.stop_at_coverage
+        return share is not None and self.coverage is not None and self.coverage.bound >= share
+
+    def _count(self, visit: Visit) -> None:
         self.figures.count(visit)
+        if self.coverage is not None:
+            self.coverage.observe(visit.page, visit.targets)
 
     def keep_item(self, item: str) -> None:
         """Record an item that belongs to no page, at once."""
@@ -275,6 +303,8 @@ class Recorder:
         """Record pages as seeds; return those that were none before, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
+        if self.coverage is not None:
+            self.coverage.add_seeds(new)
         if self.store is not None:
             self.store.record_pages(self.pages, new, self._take_unsaved())
         return new
@@ -345,10 +375,31 @@ class Recorder:
                 SiteState(self.pages.host(site), crawl_delay, n_refusals, pause, time() + pause)
             )
 
-    def restore_counts(self) -> None:
-        """Count the pages of the resumed crawl in the budgets; its seeds are those of this one."""
+    def restore_seeds(self) -> None:
+        """Take the seeds of the resumed crawl for those of this one."""
         assert self.store is not None
         self.seeds = dict.fromkeys(self.store.seeds())
+        if self.coverage is not None:
+            self.coverage.add_seeds(list(self.seeds))
+
+    def replay(self, visit: Visit, first_new: int) -> None:
+        """Take in a visit of the resumed crawl; pages from `first_new` on are new in it."""
+        if visit.page == NO_PAGE:
+            return
+        pages = self.pages
+        sites, host = pages.sites, pages.host
+        source = int(sites[visit.page])
+        new = visit.targets[visit.targets >= first_new].tolist()
+        if new:
+            rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
+            self._budgets.replay(source, host(source), rows)
+        if 200 <= visit.status < 300:
+            self._budgets.replay_fetched(visit.page)
+        self._count(visit)
+
+    def restore_counts(self) -> None:
+        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed."""
+        assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(
             (site, host(site), url) for site, url in zip(sites, self.store.page_urls(), strict=True)

@@ -158,6 +158,9 @@ class CrawlReport:
             figures["failed because"] = counts.causes()
         if counts.n_forbidden:
             figures["forbidden by robots.txt"] = counts.n_forbidden
+        if crawl.recorder.coverage is not None:
+            crawl.recorder.coverage.settle()
+            figures["coverage at least"] = round(crawl.recorder.coverage.bound, 4)
         if crawl.recorder.resumes:
             figures["pages fetched in earlier runs"] = counts.n_before
         queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None

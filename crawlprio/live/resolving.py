@@ -1,14 +1,16 @@
 """The check of the addresses that names resolve to, where Twisted's connections take them from.
 
-It knows names and addresses; it must not know requests.
+It knows names and addresses, and of a request only whether it goes through a proxy.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
+from scrapy import Request
 from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
@@ -20,12 +22,44 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from crawlprio.web.addresses import PrivateAddresses, normal_host
 
 
+class Asker:
+    """A fetch on whose behalf names are resolved, until it is over.
+
+    Parameters
+    ----------
+    private
+        what its crawl may fetch from.
+    request
+        what is fetched; its proxy, which a handler may set late, is not judged.
+    host
+        that it is fetched from.
+    is_own
+        whether the project's own code asks for it, so that no address is left out.
+    """
+
+    __slots__ = ("host", "is_over", "is_own", "private", "request")
+
+    def __init__(
+        self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
+    ) -> None:
+        self.private = private
+        self.request = request
+        self.host = host
+        self.is_own = is_own
+        self.is_over = False
+
+
+_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+
+
 @implementer(IHostnameResolver)
 class CheckingResolver:
-    """The reactor's resolver of names, which for hosts that crawls fetch leaves out private ones.
+    """The reactor's resolver of names, which for pages that crawls fetch leaves out private ones.
 
-    One stands before the reactor's own while a crawl needs it. Names that no crawl is fetching from
-    at that moment (a database's, a mail server's) are resolved as ever.
+    One stands before the reactor's own while a crawl needs it. A download handler asks for a name
+    in the context of the fetch, so that whatever name it connects to is judged by the rules of that
+    fetch, however the URL was written. Where it asks in another context, the name is judged if a
+    crawl is fetching from it. Others (a database's, a mail server's) are resolved as ever.
     """
 
     def __init__(self, reactor: Any) -> None:
@@ -34,6 +68,7 @@ class CheckingResolver:
         self._inner = reactor.nameResolver
         self._checks: dict[str, Counter[PrivateAddresses]] = {}
         self._refused: dict[PrivateAddresses, set[str]] = {}
+        self._own: dict[PrivateAddresses, set[str]] = {}
 
     @classmethod
     def installed(cls, known: CheckingResolver | None = None) -> CheckingResolver:
@@ -59,25 +94,45 @@ class CheckingResolver:
         if self.n_users == 0 and self.is_installed:
             self._reactor.installNameResolver(self._inner)
 
-    def check(self, private: PrivateAddresses, host: str, n_fetches: int = 1) -> None:
-        """Check a host while fetches from it are under way."""
-        host = normal_host(host)
-        checks = self._checks.get(host)
-        if checks is None:
-            checks = self._checks[host] = Counter()
-        checks[private] += n_fetches
-        if checks[private] <= 0:
-            del checks[private]
-            if not checks:
-                del self._checks[host]
+    def begin(
+        self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
+    ) -> Asker:
+        """Note that a fetch begins, in the context in which its handler is called."""
+        asker = Asker(private, request, normal_host(host), is_own=is_own)
+        _asker.set(asker)
+        if not is_own:
+            checks = self._checks.get(asker.host)
+            if checks is None:
+                checks = self._checks[asker.host] = Counter()
+            checks[private] += 1
+        return asker
+
+    def end(self, asker: Asker) -> None:
+        """Note that a fetch is over."""
+        asker.is_over = True
+        checks = self._checks.get(asker.host)
+        if not asker.is_own and checks is not None:
+            checks[asker.private] -= 1
+            if checks[asker.private] <= 0:
+                del checks[asker.private]
+                if not checks:
+                    del self._checks[asker.host]
 
     def has_refused(self, private: PrivateAddresses, host: str) -> bool:
         """Return whether a host has been resolved to private addresses alone, the last time."""
         return normal_host(host) in self._refused.get(private, ())
 
+    def is_own(self, private: PrivateAddresses, host: str) -> bool:
+        """Return whether a project's own fetch has connected a host to a private address.
+
+        A connection to it may be open still, on which a page's fetch would go unjudged.
+        """
+        return private in self._own and normal_host(host) in self._own[private]
+
     def forget(self, private: PrivateAddresses) -> None:
         """Forget a crawl that has ended."""
         self._refused.pop(private, None)
+        self._own.pop(private, None)
         for host in [host for host, checks in self._checks.items() if private in checks]:
             del self._checks[host][private]
 
@@ -91,14 +146,21 @@ class CheckingResolver:
     ) -> IHostResolution:
         """Resolve a name, as Twisted asks for it."""
         host = normal_host(hostName)
-        crawls = self._checks.get(host)
         receiver = resolutionReceiver
-        if crawls:
-            receiver = _Checked(self, receiver, host, list(crawls))
+        asker = _asker.get()
+        if asker is not None and not asker.is_over:
+            if not asker.request.meta.get("proxy"):
+                receiver = _Checked(self, receiver, host, [asker.private], asker)
+        elif host in self._checks:
+            receiver = _Checked(self, receiver, host, list(self._checks[host]))
         resolution: IHostResolution = self._inner.resolveHostName(
             receiver, hostName, portNumber, addressTypes, transportSemantics
         )
         return resolution
+
+    def note_own(self, private: PrivateAddresses, host: str) -> None:
+        """Note that a project's own fetch connects a host to a private address."""
+        self._own.setdefault(private, set()).add(host)
 
     def note(self, private: PrivateAddresses, host: str, is_refused: bool) -> None:
         """Note whether a resolution left anything to connect to."""
@@ -114,12 +176,18 @@ class _Checked:
     """Passes on the addresses of one resolution that every crawl concerned may connect to."""
 
     def __init__(
-        self, resolver: CheckingResolver, receiver: Any, host: str, crawls: list[PrivateAddresses]
+        self,
+        resolver: CheckingResolver,
+        receiver: Any,
+        host: str,
+        crawls: list[PrivateAddresses],
+        asker: Asker | None = None,
     ) -> None:
         self._resolver = resolver
         self._receiver = receiver
         self._host = host
         self._crawls = crawls
+        self._asker = asker
         self._addresses: list[Any] = []
 
     def resolutionBegan(self, resolution: IHostResolution) -> None:  # noqa: N802
@@ -131,9 +199,16 @@ class _Checked:
     def resolutionComplete(self) -> None:  # noqa: N802
         allowed = found = [address.host for address in self._addresses]
         for private in self._crawls:
-            its_own = private.allowed_of(self._host, found)
-            self._resolver.note(private, self._host, bool(found) and not its_own)
-            allowed = [host for host in allowed if host in its_own]
+            public = private.allowed_of(self._host, found)
+            if self._asker is not None and self._asker.is_own:
+                if len(public) < len(found):
+                    self._resolver.note_own(private, self._host)
+                continue
+            is_refused = bool(found) and not public
+            self._resolver.note(private, self._host, is_refused)
+            if self._asker is not None and self._asker.host != self._host:
+                self._resolver.note(private, self._asker.host, is_refused)
+            allowed = [host for host in allowed if host in public]
         for address in self._addresses:
             if address.host in allowed:
                 self._receiver.addressResolved(address)

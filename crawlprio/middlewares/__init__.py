@@ -3,11 +3,8 @@
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
 from crawlprio.middlewares.referer import RedirectReferer
-from crawlprio.middlewares.refusals import (
-    BoundedCompression,
-    BoundedRobotParser,
-    RefusalMiddleware,
-)
+from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
+from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.middlewares.robots import RobotsMiddleware
 
 __all__ = [

@@ -20,8 +20,10 @@ from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.dispatch import site_of
+from crawlprio.middlewares.refusals import connected_host
 from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
+from crawlprio.web.addresses import normal_host
 from crawlprio.web.anchors import read_anchors, read_title
 from crawlprio.web.urls import without_credentials
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
+_HOST_LIKE = re.compile(r"//([^\s/?#\\\"'<>]{1,100})")
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
@@ -131,15 +134,24 @@ class LinksMiddleware:
     def _mark_own(self, request: Request, response: Response) -> None:
         """Mark a request to a private address that is the project's own, not the page's.
 
-        It is the page's if the page names the host, however it is written there.
+        It is the page's if the page names the host, however it is written there, or if the host
+        can be read in several ways.
         """
-        host = urlparse_cached(request).hostname or ""
-        if self._crawl.addresses.allows_host(host):
+        if self._crawl.addresses.is_open:
+            return
+        host = connected_host(request)
+        if not host or self._crawl.addresses.allows_host(host):
             return
         body = response.body.decode("latin-1")
         written = (body, unescape(body), unquote(body), _JSON_ESCAPE.sub(_unescaped, body))
-        if not any(host in text.lower() for text in written):
-            request.meta[OWN_REQUEST] = True
+        as_asked = urlparse_cached(request).hostname or host
+        for text in written:
+            lowered = text.lower()
+            if host in lowered or as_asked in lowered:
+                return
+            if any(normal_host(name) == host for name in set(_HOST_LIKE.findall(lowered))):
+                return
+        request.meta[OWN_REQUEST] = True
 
     def _passes_on(self) -> bool:
         """Whether anything takes the items of the spider."""

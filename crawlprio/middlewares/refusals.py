@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag
 from weakref import WeakSet
 
 from scrapy import Request, signals
@@ -12,29 +14,30 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import to_bytes
+from twisted.web.client import URI
 
 from crawlprio.config import download_handler, read_setting
 from crawlprio.live import engine
 from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
-from crawlprio.live.resolving import CheckingResolver
-from crawlprio.web.addresses import PrivateAddresses
+from crawlprio.live.resolving import Asker, CheckingResolver
+from crawlprio.web.addresses import PrivateAddresses, normal_host
+from crawlprio.web.urls import parse_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
 
-MAX_ROBOTS_BYTES = 512 * 1024
-"""Bytes of a robots.txt that are read; RFC 9309, section 2.5, has 500 KiB as the least."""
-
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
 
 _PRIVATE = "private-address"
+# All who read such a URL read it alike.
+_PLAIN_URL = re.compile(r"https?://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?/").match
 
 
 class RefusalMiddleware(FetchObserver):
@@ -49,6 +52,7 @@ class RefusalMiddleware(FetchObserver):
     What a project's own code asks for, and no page led to, is the project's business: a rendering
     service on this machine, an API that a pipeline asks.
 
+    A URL whose host Scrapy, Twisted and the URL standard do not read alike is refused (`host`).
     Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Counted too
     are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
     (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
@@ -64,7 +68,7 @@ class RefusalMiddleware(FetchObserver):
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
-        self._checked: set[Request] = set()
+        self._askers: dict[Request, Asker] = {}
         self._media: WeakSet[Request] = WeakSet()
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
@@ -76,12 +80,17 @@ class RefusalMiddleware(FetchObserver):
 
     def process_request(self, request: Request) -> None:
         """Refuse a fetch whose host is a private address, or a local name."""
-        host = urlparse_cached(request).hostname or ""
-        if not self._private.allows_host(host) and not self._is_own(request):
-            self._refuse(_PRIVATE)
-            raise IgnoreRequest(
-                f"{host} is private, and a page led there (CRAWLPRIO_PRIVATE_ADDRESSES)"
-            )
+        if not self._private.is_open:
+            host = connected_host(request)
+            if not (host and self._may_fetch(host)) and not self._is_own(request):
+                self._refuse(_PRIVATE if host else "host")
+                # One sentence for all hosts: it is a cause of failure, which are counted by text.
+                raise IgnoreRequest(
+                    "a page led to a private address, of a network that is not in "
+                    "CRAWLPRIO_PRIVATE_NETWORKS"
+                    if host
+                    else "the host can be read in several ways"
+                )
         if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
             request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
 
@@ -100,11 +109,14 @@ class RefusalMiddleware(FetchObserver):
         """Turn the end of a fetch whose host resolved to private addresses into a refusal."""
         if isinstance(exception, DownloadCancelledError):
             self._refuse("too-large")
-        host = urlparse_cached(request).hostname or ""
-        if self._resolver is not None and self._resolver.has_refused(self._private, host):
+        if self._resolver is None:
+            return
+        host = connected_host(request)
+        if host and self._resolver.has_refused(self._private, host) and not self._is_own(request):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
-                f"{host} has a private address (CRAWLPRIO_PRIVATE_ADDRESSES)"
+                "the host has a private address, of a network that is not in "
+                "CRAWLPRIO_PRIVATE_NETWORKS"
             ) from exception
 
     def _refuse(self, reason: str) -> None:
@@ -136,17 +148,24 @@ class RefusalMiddleware(FetchObserver):
             self._resolver.uninstall_if_unused()
 
     def fetch_started(self, request: Request) -> None:
-        if self._resolver is None or request.meta.get("proxy") or self._is_own(request):
+        if self._resolver is None:
             return
         if not self._resolver.is_installed:
             self._resolver = CheckingResolver.installed(self._resolver)
-        self._checked.add(request)
-        self._resolver.check(self._private, urlparse_cached(request).hostname or "")
+        self._askers[request] = self._resolver.begin(
+            self._private, request, connected_host(request), is_own=self._is_own(request)
+        )
 
     def fetch_ended(self, request: Request) -> None:
-        if self._resolver is not None and request in self._checked:
-            self._checked.discard(request)
-            self._resolver.check(self._private, urlparse_cached(request).hostname or "", -1)
+        asker = self._askers.pop(request, None)
+        if self._resolver is not None and asker is not None:
+            self._resolver.end(asker)
+
+    def _may_fetch(self, host: str) -> bool:
+        """Whether a page may lead to a host, as far as is known before its name is resolved."""
+        return self._private.allows_host(host) and not (
+            self._resolver is not None and self._resolver.is_own(self._private, host)
+        )
 
     def _is_own(self, request: Request) -> bool:
         """Whether a project's own code asks for this, and no page led there.
@@ -162,6 +181,28 @@ class RefusalMiddleware(FetchObserver):
         is_robots = request.callback is NO_CALLBACK and request.url.endswith("/robots.txt")
         is_crawled = dispatcher is None or dispatcher.lease_of(request) is not None
         return not (is_crawled or is_robots or request in self._media)
+
+
+def connected_host(request: Request) -> str:
+    """Return the host that a fetch connects to; empty if its URL can be read in several ways.
+
+    A page may write a host that the URL standard, Scrapy and Twisted read as three: what one of
+    them judges, another connects to. Only for http(s); of other schemes it is what Scrapy reads.
+    """
+    url = request.url
+    plain = _PLAIN_URL(url)
+    if plain is not None:
+        return plain[1]
+    scraped = urlparse_cached(request).hostname or ""
+    if not url[:5].lower().startswith("http"):
+        return scraped or "-"
+    parsed = parse_url(url)
+    if parsed is None:
+        return ""
+    used: Any = URI
+    sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host.rpartition(b"@")[2].decode("latin-1")
+    standard = normal_host(parsed.hostname)
+    return standard if normal_host(scraped) == standard == normal_host(sent) else ""
 
 
 def _resolves_with_reactor(handler: Any) -> bool:
@@ -188,16 +229,3 @@ class BoundedCompression(HttpCompressionMiddleware):
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
             raise
-
-
-class BoundedRobotParser(ProtegoRobotParser):
-    """Scrapy's parser of robots.txt, which reads the first `MAX_ROBOTS_BYTES` of it.
-
-    It is used unless the project has a ROBOTSTXT_PARSER of its own.
-    """
-
-    def __init__(self, robotstxt_body: bytes, spider: Any) -> None:
-        if len(robotstxt_body) > MAX_ROBOTS_BYTES:
-            end = robotstxt_body.rfind(b"\n", 0, MAX_ROBOTS_BYTES)
-            robotstxt_body = robotstxt_body[: end if end > 0 else MAX_ROBOTS_BYTES]
-        super().__init__(robotstxt_body, spider)

@@ -120,7 +120,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     except csv.Error as error:
         raise GraphError(f"{path}:{rows.line_num}: {error}; expected URL,score.") from None
     except UnicodeDecodeError:
-        raise GraphError(f"{path}: this is no UTF-8 text; write it anew.") from None
+        raise GraphError(f"{path}: this is no UTF-8 text; write it again.") from None
     except OSError as error:
         raise GraphError(f"{path}: {error.strerror or error}; check the file.") from None
 
@@ -135,11 +135,15 @@ def _is_number(text: str) -> bool:
 
 def _read_npz(path: Path) -> EarlierScores:
     """Read `scores` and, where there are any, `urls`."""
+    from crawlprio.linkgraph.unpacking import check_arrays
+
     try:
         with np.load(path, allow_pickle=False) as archive:
+            if hasattr(archive, "zip"):
+                check_arrays(path, archive, ("scores", "urls"))
             arrays = {name: archive[name] for name in ("scores", "urls") if name in archive.files}
     except (*_BROKEN_NPZ, AttributeError) as error:
-        raise GraphError(f"{path} cannot be read as .npz ({error}); write it anew.") from None
+        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from None
     if "scores" not in arrays:
         raise GraphError(f"{path} holds no array scores; write one, and urls beside it.")
     scores = arrays["scores"]

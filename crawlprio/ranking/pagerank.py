@@ -77,6 +77,7 @@ def pagerank(
     of ordinary webs.
     """
     _check_options(damping, tolerance, max_iterations)
+    indptr, indices = _integers("indptr", indptr), _integers("indices", indices)
     n_pages = len(indptr) - 1
     if n_pages < 0 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise GraphError(
@@ -88,6 +89,14 @@ def pagerank(
             f"links lead to pages {indices.min()} to {indices.max()}; "
             f"page ids must be 0 to {n_pages - 1}."
         )
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if len(falls):
+        raise GraphError(
+            f"indptr falls from {indptr[falls[0]]} to {indptr[falls[0] + 1]} at page {falls[0]}; "
+            "it must never fall."
+        )
+    if n_pages and int(np.diff(indptr).max()) >= 2**31:
+        raise GraphError("a page has 2^31 links or more; give at most 2^31 - 1 for a page.")
     row_start = np.ascontiguousarray(indptr[:-1], dtype=np.int64)
     row_length = np.diff(indptr).astype(np.int32)
     return partial_pagerank(
@@ -126,8 +135,8 @@ def partial_pagerank(
     row_length
         int32, shape (n_pages,): its number of targets; 0 for pages not fetched.
     indices
-        Integers, at least as long as the last row's end: targets, each 0 <= target < n_pages, which
-        is not checked.
+        Integers, at least as long as the last row's end: targets; those in rows are each
+        0 <= target < n_pages.
     damping, tolerance, max_iterations
         As for `pagerank`.
     relative_tolerance
@@ -150,7 +159,12 @@ def partial_pagerank(
     Method and cost as `pagerank`, and some 10 passes more for the tighter bound.
     """
     _check_options(damping, tolerance, max_iterations)
+    row_start = np.ascontiguousarray(_integers("row_start", row_start), dtype=np.int64)
+    row_length = np.ascontiguousarray(_integers("row_length", row_length), dtype=np.int32)
+    indices = _integers("indices", indices)
     n = len(row_start)
+    if len(row_length) != n:
+        raise GraphError(f"row_length has {len(row_length)} elements for {n} rows; give one each.")
     if n == 0 or damping == 0.0:
         return np.full(n, 1.0 / max(n, 1), dtype=np.float64)
     if start is None:
@@ -159,17 +173,29 @@ def partial_pagerank(
         raise GraphError(
             f"start has {len(start)} ranks for {n} pages; give at most one rank for each page."
         )
+    start = np.ascontiguousarray(start, dtype=np.float64)
+    if start.ndim != 1 or not (start >= 0.0).all():
+        raise GraphError("start has a rank that is below 0 or no number; ranks are 0 or more.")
+    if indices.dtype.itemsize > 4 and len(indices) and not _fits(indices):
+        raise GraphError(f"links lead to pages up to {indices.max()}; page ids are below {n}.")
     targets = np.ascontiguousarray(indices, dtype=np.int32)
+    page = int(_first_bad_row(row_start, row_length, targets))
+    if page >= 0:
+        raise GraphError(
+            f"the row of page {page} begins at {row_start[page]} and has {row_length[page]} "
+            f"links, of {len(targets)} in all; rows must lie within, and lead to pages 0 to "
+            f"{n - 1}."
+        )
     bound = relative_tolerance if relative_tolerance > 0.0 else math.inf
     ranks, sweeps = solve_pagerank(
-        np.ascontiguousarray(row_start, dtype=np.int64),
-        np.ascontiguousarray(row_length, dtype=np.int32),
+        row_start,
+        row_length,
         targets,
         float(damping),
         float(tolerance),
         float(bound),
         int(max_iterations),
-        np.ascontiguousarray(start, dtype=np.float64),
+        start,
     )
     if sweeps > max_iterations:
         raise GraphError(
@@ -177,6 +203,36 @@ def partial_pagerank(
             "allow more or loosen the tolerance."
         )
     return np.asarray(ranks, dtype=np.float64)
+
+
+def _integers(name: str, values: Any) -> NDArray[Any]:
+    """Return the values as a row of integers."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise GraphError(
+            f"{name} is {array.dtype} of shape {array.shape}; it must be one row of integers."
+        )
+    return array if array.size else array.astype(np.int64)
+
+
+def _fits(indices: NDArray[Any]) -> bool:
+    """Whether all are int32, so that none wraps around to a page that there is."""
+    bounds = np.iinfo(np.int32)
+    return bool(indices.min() >= bounds.min and indices.max() <= bounds.max)
+
+
+@njit(cache=True, nogil=True)
+def _first_bad_row(row_start: Longs, row_length: Ints, indices: Ints) -> int:
+    """Return the first page whose row lies outside, or leads outside; -1 if none does."""
+    n_pages = len(row_start)
+    for page in range(n_pages):
+        first, length = row_start[page], row_length[page]
+        if length < 0 or (length > 0 and (first < 0 or first > len(indices) - length)):
+            return page
+        for k in range(first, first + length):
+            if indices[k] < 0 or indices[k] >= n_pages:
+                return page
+    return -1
 
 
 def _check_options(damping: float, tolerance: float, max_iterations: int) -> None:
@@ -195,7 +251,7 @@ def round_significant(values: Floats, digits: int = 8) -> Floats:
     Parameters
     ----------
     values
-        float64, any shape; zeros and infinities stay.
+        Numbers, any shape; zeros and infinities stay.
     digits
         1 to 15.
 
@@ -203,9 +259,10 @@ def round_significant(values: Floats, digits: int = 8) -> Floats:
     -------
     float64, the same shape; equal inputs give equal outputs, and order is kept but for ties.
     """
-    return np.asarray(_round_significant(np.ravel(values), digits), dtype=np.float64).reshape(
-        np.shape(values)
-    )
+    if not 1 <= digits <= 15:
+        raise GraphError(f"digits is {digits}; it must be from 1 to 15.")
+    flat = np.ravel(np.asarray(values, dtype=np.float64))
+    return np.asarray(_round_significant(flat, digits), dtype=np.float64).reshape(np.shape(values))
 
 
 @njit(cache=True, nogil=True)

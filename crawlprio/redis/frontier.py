@@ -11,7 +11,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from json import dumps
 from time import monotonic
-from zlib import crc32
 
 import numpy as np
 from redis.exceptions import RedisError
@@ -39,9 +38,6 @@ _POLLS = (0.05, 0.1, 0.2, 0.5)
 
 _HASH_BYTES = 12
 """Two of 10**9 pages have the same hash of so many bytes with a probability of one in 10**11."""
-
-_N_PATTERNS = 2**20
-"""Numbers by which patterns of URLs are counted; two may have the same."""
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
@@ -431,7 +427,7 @@ class RedisFrontier:
         if not self._counts_patterns:
             return ""
         pattern = pattern_of(url)
-        return crc32(pattern) % _N_PATTERNS if pattern else ""
+        return blake2b(pattern, digest_size=8).digest() if pattern else ""
 
 
 @lru_cache(10_000)

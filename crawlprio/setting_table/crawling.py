@@ -6,10 +6,12 @@ from crawlprio.setting_table.kinds import (
     Anything,
     Choice,
     Extensions,
+    Networks,
     Number,
     Options,
     Section,
     Setting,
+    Share,
     Switch,
     Whole,
 )
@@ -55,6 +57,13 @@ POLITENESS = Section(
             True,
             "Fetch nothing that the robots.txt of a site forbids.",
             guest=False,
+        ),
+        Setting(
+            "CRAWLPRIO_ROBOTS_UNREACHABLE",
+            Choice(words=("allow", "forbid")),
+            "forbid",
+            "What a site allows whose robots.txt is answered with a status of 5xx, or not at all.",
+            guest="allow",
         ),
         Setting(
             "DOWNLOAD_DELAY",
@@ -185,11 +194,24 @@ BOUNDS = Section(
             "pages",
         ),
         Setting(
+            "CRAWLPRIO_STOP_AT_COVERAGE",
+            Share(none="no computation"),
+            None,
+            "Stop once the pages fetched are known to have at least this share of all importance, "
+            "as of a surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it.",
+        ),
+        Setting(
             "CRAWLPRIO_PRIVATE_ADDRESSES",
             Choice(words=("allow", "refuse", "seeds")),
             "seeds",
-            "Which private addresses and local names may be fetched from: those where the seeds "
+            "Which private addresses and local names a page may lead to: those where the seeds "
             "are, all of them (allow), or none (refuse).",
+        ),
+        Setting(
+            "CRAWLPRIO_PRIVATE_NETWORKS",
+            Networks(none="no others"),
+            None,
+            "Networks, addresses and local names that pages may lead to besides.",
         ),
     ),
 )

@@ -5,9 +5,11 @@ It imports neither Scrapy nor anything that is slow to load.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,9 @@ OWN_NAMES = ("ORDERING", "ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
 """The names without the prefix that are crawlprio's too."""
 
 _SAME = object()
+_HOST_NAME = re.compile(
+    r"localhost|(?![0-9.]+$)[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+"
+).fullmatch
 
 
 class NotAllowedError(ValueError):
@@ -96,6 +101,21 @@ class Number(Kind):
     def convert(self, value: Any) -> float:
         number = float(value)
         if not 0 <= number < math.inf:
+            raise NotAllowedError
+        return number
+
+
+@dataclass(frozen=True)
+class Share(Kind):
+    """A share of a whole that is not nothing, as float."""
+
+    @property
+    def bounds(self) -> str:
+        return "a number above 0 and at most 1"
+
+    def convert(self, value: Any) -> float:
+        number = float(value)
+        if not 0 < number <= 1:
             raise NotAllowedError
         return number
 
@@ -245,6 +265,38 @@ class Extensions(Kind):
                 raise NotAllowedError(f"in which {extension!r} is not an extension")
             extensions.append(name)
         return tuple(dict.fromkeys(extensions))
+
+
+@dataclass(frozen=True)
+class Networks(Kind):
+    """Networks (`10.0.0.0/8`), addresses and host names, as a tuple of texts.
+
+    A text has commas or blanks between them.
+    """
+
+    @property
+    def bounds(self) -> str:
+        return "a list of networks, addresses or names, with commas between on the command line"
+
+    def convert(self, value: Any) -> tuple[str, ...]:
+        given = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+            raise NotAllowedError
+        networks = []
+        for text in given:
+            if not isinstance(text, str) or not _is_network(text.strip("[]")):
+                raise NotAllowedError(f"in which {text!r} is no network, address or name")
+            networks.append(text)
+        return tuple(dict.fromkeys(networks))
+
+
+def _is_network(text: str) -> bool:
+    """Whether a text is a network, an address, or a name of two labels or more."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return _HOST_NAME(text) is not None
+    return True
 
 
 @dataclass(frozen=True)

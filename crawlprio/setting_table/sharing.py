@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from crawlprio.setting_table.kinds import (
+    Choice,
+    KeyName,
+    Number,
+    Options,
+    Section,
+    Setting,
+    Switch,
+    Anything,
+)
     Anything,
     Choice,
     Number,

@@ -36,6 +36,22 @@ OUTPUT = Section(
             "that a crawl that is killed and resumed has every item once.",
         ),
         Setting(
+            "CRAWLPRIO_MAX_STORE_BYTES",
+            Whole(1_048_576, none="no limit"),
+            100_000_000_000,
+            "The size of the store at which the crawl closes as on a full disk; it resumes with a "
+            "larger one.",
+            "bytes",
+            guest=None,
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_UNPACKED_BYTES",
+            Whole(1, none="fifty times the size of the file, or 256 MB"),
+            None,
+            "What a packed graph file may unpack to.",
+            "bytes",
+        ),
+        Setting(
             "CRAWLPRIO_PLOT",
             FileName(none="no picture", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",

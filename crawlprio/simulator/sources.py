@@ -42,8 +42,8 @@ class Source:
     store_seeds: tuple[int, ...] | None = None
 
     @classmethod
-    def open(cls, path: str | Path) -> Source:
-        """Read a graph or a crawl store.
+    def open(cls, path: str | Path, most_bytes: int | None = None) -> Source:
+        """Read a graph or a crawl store, as `read_graph` does.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Source:
             if it cannot be read.
         """
         path = Path(path)
-        graph = read_graph(path)
+        graph = read_graph(path, most_bytes)
         if graph.n_pages == 0:
             raise GraphError(f"{path} has no pages; there is nothing to crawl.")
         with path.open("rb") as file:

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 from crawlprio.errors import GraphError, StoreError
 from crawlprio.linkgraph import write_npz
+from crawlprio.linkgraph.tables import as_text
 from crawlprio.pages import PageTable
 from crawlprio.store.store import Store
 
@@ -39,7 +40,9 @@ class Exported:
     n_links: int
 
 
-def export_links(store: Store, path: str | Path, track: Track = iter) -> Exported:
+def export_links(
+    store: Store, path: str | Path, track: Track = iter, *, for_spreadsheets: bool = False
+) -> Exported:
     """Write the links of the store to `path`, in the format that its ending names.
 
     `.csv`, `.jsonl`, `.parquet`: source URL, target URL and anchor text of each link. `.graphml`:
@@ -59,6 +62,9 @@ def export_links(store: Store, path: str | Path, track: Track = iter) -> Exporte
         May be one that a crawl is writing to: all is of one moment.
     track
         Given the rows, one per visited page, returns them as they are: a progress bar.
+    for_spreadsheets
+        In `.csv`, put an apostrophe before texts that a spreadsheet would take for formulas; a
+        `read_graph` of such a file has the apostrophes too.
 
     Raises
     ------
@@ -81,7 +87,7 @@ def export_links(store: Store, path: str | Path, track: Track = iter) -> Exporte
         with tempfile.TemporaryDirectory(prefix=".links-", dir=path.parent) as folder:
             unfinished = Path(folder, path.name)
             with store.snapshot():
-                counts = _Counts(store, track)
+                counts = _Counts(store, track, for_spreadsheets=for_spreadsheets)
                 _WRITERS[suffix](counts, unfinished)
             # The file asked for comes last: once it is there, so is what belongs to it.
             files = sorted(Path(folder).iterdir(), key=lambda file: file == unfinished)
@@ -98,8 +104,9 @@ def export_links(store: Store, path: str | Path, track: Track = iter) -> Exporte
 class _Counts:
     """The rows of a store, counted as they go by."""
 
-    def __init__(self, store: Store, track: Track) -> None:
+    def __init__(self, store: Store, track: Track, *, for_spreadsheets: bool) -> None:
         self.store = store
+        self.for_spreadsheets = for_spreadsheets
         self.n_visited = self.n_links = 0
         self._track = track
 
@@ -124,7 +131,10 @@ def _write_csv(counts: _Counts, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("source", "target", "anchor"))
-        writer.writerows(counts.links(counts.store.load_pages()))
+        links: Iterable[Iterable[str]] = counts.links(counts.store.load_pages())
+        if counts.for_spreadsheets:
+            links = (map(as_text, link) for link in links)
+        writer.writerows(links)
 
 
 def _write_jsonl(counts: _Counts, path: Path) -> None:

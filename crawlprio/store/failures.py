@@ -36,6 +36,13 @@ def unopened(path: Path, error: Exception) -> StoreError:
     return StoreError(f"{path}: {remedy or said}.")
 
 
+def too_large(path: Path) -> StoreError:
+    """The sentence for a store that has reached the size that was set for it."""
+    return StoreError(
+        f"{path}: as large as CRAWLPRIO_MAX_STORE_BYTES allows; raise it, then resume the crawl."
+    )
+
+
 def printable(value: object, length: int = 200) -> str:
     """What a file says, fit for a terminal: cut, and without control characters."""
     text = str(value)

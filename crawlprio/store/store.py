@@ -312,6 +312,11 @@ class Store(StoreReader):
             with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
                 fill_table(self._cursor, pages)
 
+    def limit_size(self, n_bytes: int) -> None:
+        """Let the file grow no larger: what would make it so fails as on a full disk."""
+        (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
+        self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
+
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl that this store is of, its URLs left on disk.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.failures import unopened
+from crawlprio.store.failures import primary_code, too_large, unopened
 
 
 class Transaction:
@@ -58,4 +58,15 @@ class Transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._cursor.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
+            if primary_code(error) == sqlite3.SQLITE_FULL and self._is_at_limit():
+                raise too_large(self._path) from None
             raise unopened(self._path, error) from None
+
+    def _is_at_limit(self) -> bool:
+        """Whether the file is about as large as it may be, so that not the disk is full."""
+        n_pages, most = (
+            self._cursor.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "max_page_count")
+        )
+        # What was rolled back is not in the file.
+        return bool(n_pages >= 0.9 * most)

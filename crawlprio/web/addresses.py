@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import can_ada
 
+logger = logging.getLogger("crawlprio")
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PRIVATE_ADDRESSES = ("allow", "refuse", "seeds")
 """What CRAWLPRIO_PRIVATE_ADDRESSES may be."""
@@ -17,6 +21,8 @@ _LOCAL_ENDINGS = frozenset(
     ("corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private")
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+_LINK_LOCAL = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10")))
 _NETWORKS = tuple(
     tuple(map(ipaddress.ip_network, networks.split()))
     for networks in (
@@ -59,7 +65,8 @@ def is_private(address: Address) -> bool:
 
     That is every address that is not globally reachable (loopback, private use, link-local with the
     metadata services of clouds, shared, reserved, multicast), also where IPv6 carries it: mapped,
-    6to4, Teredo or NAT64.
+    6to4 or NAT64. Of IPv6 only 2000::/3 is given to sites (RFC 4291, section 2.4, and IANA's
+    registry): site-local, IPv4-compatible and local NAT64 addresses lie outside.
     """
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -67,6 +74,8 @@ def is_private(address: Address) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_private(inner)
+        if address not in _GLOBAL_UNICAST:
+            return True
     return not address.is_global or address.is_multicast
 
 
@@ -76,23 +85,34 @@ class PrivateAddresses:
     Parameters
     ----------
     mode
-        `"seeds"` (the default): those that the seeds are on, and their neighbours: a seed on a
-        loopback address opens all loopback addresses, one on a private network all private
-        networks, any other private address itself; a seed with a local name opens the names of its
-        ending. `"allow"`: all; `"refuse"`: none, not even those of seeds.
+        `"seeds"` (the default): those that the seeds are on. A seed that is written as an address
+        opens its network: one on loopback (`localhost` is) all loopback addresses, one on a private
+        network all private networks, any other private address itself. A seed that is a name opens
+        the addresses of its *first* resolution and no other, and no link-local one; with a local
+        name it opens the names of its ending. `"allow"`: all; `"refuse"`: none, not even those of
+        seeds.
+    granted
+        networks, addresses and names that are open under any mode.
 
     Notes
     -----
-    A seed that is a name is on a private network if its *first* resolution says so. One that was
-    public then stays public: a name whose owner points it elsewhere later opens nothing.
-    Not thread-safe. Cost: 0.1 µs for a host that was asked for before.
+    A seed whose first resolution was public stays public: a name whose owner points it elsewhere
+    later opens nothing. Not thread-safe. Cost: 0.1 µs for a host that was asked for before.
     """
 
-    def __init__(self, mode: str = "seeds") -> None:
+    def __init__(self, mode: str = "seeds", granted: Iterable[str] = ()) -> None:
         self._mode = mode
+        self._granted: set[Network] = set()
+        self._granted_names: set[str] = set()
+        for grant in granted:
+            network = network_of(grant)
+            if network is None:
+                self._granted_names.add(normal_host(grant))
+            else:
+                self._granted.add(network)
         self._seed_hosts: set[str] = set()
         self._endings: set[str] = set()
-        self._opened: set[ipaddress.IPv4Network | ipaddress.IPv6Network] = set()
+        self._opened: set[Network] = set()
         self._first_answered: set[str] = set()
         self._judged: dict[str, bool] = {}
 
@@ -109,10 +129,12 @@ class PrivateAddresses:
         self._seed_hosts.add(host)
         self._judged.clear()
         address = address_of(host)
-        if address is not None:
-            self._open(address)
-        elif _ending(host) in _LOCAL_ENDINGS:
+        if address is None and _ending(host) in _LOCAL_ENDINGS:
             self._endings.add(_ending(host))
+            if _ending(host) == "localhost":
+                address = ipaddress.IPv4Address("127.0.0.1")
+        if address is not None and is_private(address):
+            self._open_network(address)
 
     def allows_host(self, host: str) -> bool:
         """Return whether a host may be asked for, before its name is resolved.
@@ -131,14 +153,13 @@ class PrivateAddresses:
 
     def allowed_of(self, host: str, addresses: Sequence[str]) -> list[str]:
         """Return those of the addresses of a host, as resolved, that may be connected to."""
-        if self._mode == "allow":
-            return list(addresses)
         host = normal_host(host)
+        if self._mode == "allow" or host in self._granted_names:
+            return list(addresses)
         if host in self._seed_hosts and host not in self._first_answered and addresses:
             self._first_answered.add(host)
             if self._mode == "seeds":
-                for text in addresses:
-                    self._open(_parse(text))
+                self._open_answer(host, list(map(_parse, addresses)))
         return [text for text in addresses if self._allows(_parse(text))]
 
     def _judge(self, host: str) -> bool:
@@ -146,19 +167,19 @@ class PrivateAddresses:
         if address is not None:
             return self._allows(address)
         ending = _ending(host)
-        if ending not in _LOCAL_ENDINGS or ending in self._endings:
-            return ending not in _LOCAL_ENDINGS or self._mode == "seeds"
+        if ending not in _LOCAL_ENDINGS or host in self._granted_names:
+            return True
+        if ending in self._endings:
+            return self._mode == "seeds"
         return ending == "localhost" and self._allows(ipaddress.IPv4Address("127.0.0.1"))
 
     def _allows(self, address: Address) -> bool:
-        if not is_private(address):
+        if not is_private(address) or _is_in(address, self._granted):
             return True
         return self._mode == "seeds" and _is_in(address, self._opened)
 
-    def _open(self, address: Address) -> None:
-        """Open the networks that an address of a seed is in, if it is private."""
-        if not is_private(address):
-            return
+    def _open_network(self, address: Address) -> None:
+        """Open the networks that a private address of a seed is in."""
         for networks in _NETWORKS:
             if _is_in(address, networks):
                 self._opened.update(networks)
@@ -166,6 +187,28 @@ class PrivateAddresses:
         else:
             self._opened.add(ipaddress.ip_network(address))
         self._judged.clear()
+
+    def _open_answer(self, host: str, addresses: Sequence[Address]) -> None:
+        """Open the private addresses that a seed's name stands for, and say so."""
+        for address in addresses:
+            if self._allows(address) or _is_in(address, _LINK_LOCAL):
+                continue
+            self._opened.add(ipaddress.ip_network(address))
+            self._judged.clear()
+            logger.info(
+                "Seed %s has the private address %s, which this crawl may fetch from; to open its "
+                "network, name that in CRAWLPRIO_PRIVATE_NETWORKS.",
+                host,
+                address,
+            )
+
+
+def network_of(text: str) -> Network | None:
+    """Return the network that a text names, an address too; None for a name."""
+    try:
+        return ipaddress.ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        return None
 
 
 def _ending(host: str) -> str:
@@ -180,7 +223,5 @@ def _parse(text: str) -> Address:
     return address if inner is None else inner
 
 
-def _is_in(
-    address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]
-) -> bool:
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
     return any(address.version == network.version and address in network for network in networks)

@@ -6,13 +6,21 @@ It counts pages; it must not know which links lead to them or in what order they
 from __future__ import annotations
 
 import re
+import secrets
 from array import array
 from collections.abc import Callable, Iterable
-from zlib import crc32
 
 _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
-_SLOTS = 1 << 20
+_SLOT_BITS = 20
+_SLOTS = 1 << _SLOT_BITS
+_WORD = (1 << 64) - 1
+
+CLAIMED_SHARE = 4
+"""One part in so many of each budget is what links from other domains may take by themselves."""
+
+NO_SITE = -1
+"""Where a page comes from that no page led to."""
 
 NO_SLOT = -1
 """Where the pages of a URL without a pattern are counted: nowhere."""
@@ -23,6 +31,11 @@ class Budgets:
 
     A site of endless pages, a domain of endless sites, and a calendar or shop that uses up what its
     site may have before its other pages are found, are all bounded so.
+
+    What pages of other domains claim of a site counts apart: until it has been fetched with
+    success, a page that was first linked from another domain is a *claim*. Claims take a quarter
+    (`CLAIMED_SHARE`) of each budget at most, so that no page of one owner can use up what the pages
+    of another may have.
 
     Parameters
     ----------
@@ -36,8 +49,9 @@ class Budgets:
 
     Notes
     -----
-    Patterns are counted in 4 MB whatever their number, by hash: two may count as one, so that the
-    limit can come early (for one pattern in a million for each that is at its limit), never late.
+    Patterns are counted in 8 MB whatever their number, by a hash that is keyed at random in each
+    process: two may count as one, so that the limit can come early (for one pattern in a million
+    for each that is at its limit), never late, and nobody can choose which.
     Cost: 1 µs a page, 2 µs with parameters.
     """
 
@@ -55,57 +69,165 @@ class Budgets:
         self._per_site = per_site
         self._per_domain = per_domain
         self._per_pattern = per_pattern
+        self._bounds = not per_site is per_domain is per_pattern is None
         self._domain_pages: dict[str, int] = {}
         self._domains: dict[int, str] = {}
-        self._pattern_pages = array("I", bytes(4 * _SLOTS)) if per_pattern else array("I")
+        n_slots = _SLOTS if per_pattern else 0
+        self._pattern_pages = array("I", bytes(4 * n_slots))
+        # Claims, by the same three, and of each page whether it is one.
+        self._site_claims: dict[int, int] = {}
+        self._domain_claims: dict[str, int] = {}
+        self._pattern_claims = array("I", bytes(4 * n_slots))
+        self._is_claim = bytearray()
+        self._key = secrets.randbits(64) | 1
 
-    def refuses(self, site: int, host: str, url: str) -> str:
+    def refuses(self, site: int, host: str, url: str, source: int = NO_SITE) -> str:
         """Return which budget has no room for a page: a reason of one word, or nothing.
 
-        The reasons are `site-budget`, `domain-budget` and `pattern-budget`.
-        """
-        return self._refusal(site, host, _slot(url) if self._per_pattern else NO_SLOT)
+        The reasons are `site-budget`, `domain-budget`, `pattern-budget`, and `claim-budget` where
+        only claims have no room.
 
-    def take(self, site: int, host: str, url: str) -> str:
-        """Count a page if there is room for it; else return which budget has none."""
-        slot = _slot(url) if self._per_pattern else NO_SLOT
-        refusal = self._refusal(site, host, slot)
+        Parameters
+        ----------
+        source
+            the site of the page that links there; `NO_SITE`: none does.
+        """
+        return self._refusal(site, host, self._slot(url), self._is_foreign(site, host, source))
+
+    def take(self, site: int, host: str, url: str, page: int, source: int = NO_SITE) -> str:
+        """Count a page with its number to be if there is room; else return which budget has none.
+
+        Pages are numbered from 0 on, and `source` is as in `refuses`.
+        """
+        slot = self._slot(url)
+        is_claim = self._is_foreign(site, host, source)
+        refusal = self._refusal(site, host, slot, is_claim)
         if not refusal:
             self._count(site, host, slot)
+            if is_claim:
+                self._claim(site, host, slot, page)
         return refusal
 
     def add(self, site: int, host: str, url: str) -> None:
         """Count a page, whether there is room or not."""
-        self._count(site, host, _slot(url) if self._per_pattern else NO_SLOT)
+        self._count(site, host, self._slot(url))
 
     def add_all(self, pages: Iterable[tuple[int, str, str]]) -> None:
-        """Count many pages: site, host and URL of each."""
-        for site, host, url in pages:
-            self.add(site, host, url)
+        """Count many pages, in the order of their numbers from 0 on: site, host and URL of each.
 
-    def _refusal(self, site: int, host: str, slot: int) -> str:
-        if self._per_site is not None and self._pages_of(site) >= self._per_site:
-            return "site-budget"
+        Those that `replay` has shown to be claims are.
+        """
+        n_judged = len(self._is_claim)
+        for page, (site, host, url) in enumerate(pages):
+            slot = self._slot(url)
+            self._count(site, host, slot)
+            if page < n_judged and self._is_claim[page]:
+                self._claim(site, host, slot, page)
+
+    def is_claim(self, page: int) -> bool:
+        """Whether a page is a claim still."""
+        return 0 <= page < len(self._is_claim) and self._is_claim[page] == 1
+
+    def fetched(self, page: int, site: int, host: str, url: str) -> None:
+        """Note that a page has answered with success: it is no claim any more."""
+        if not self.is_claim(page):
+            return
+        self._is_claim[page] = 0
+        slot = self._slot(url)
+        self._site_claims[site] -= 1
+        self._domain_claims[self._domain(site, host)] -= 1
+        if slot != NO_SLOT:
+            self._pattern_claims[slot] -= 1
+
+    def replay(self, source: int, host: str, new: Iterable[tuple[int, int, str]]) -> None:
+        """Note the pages that a visit of an earlier run has shown first: page, site and host.
+
+        `source` and `host` are the site of the visit. To be called for all visits, with
+        `replay_fetched` for those that succeeded, before `add_all`.
+        """
+        if not self._bounds:
+            return
+        domain = self._domain(source, host)
+        for page, site, its_host in new:
+            if site != source and self._domain(site, its_host) != domain:
+                self._mark(page)
+
+    def replay_fetched(self, page: int) -> None:
+        """Note that a page answered with success in an earlier run."""
+        if page < len(self._is_claim):
+            self._is_claim[page] = 0
+
+    def _is_foreign(self, site: int, host: str, source: int) -> bool:
+        """Whether a page of a site is a claim of another domain's."""
+        if source in (site, NO_SITE) or not self._bounds:
+            return False
+        return self._domain(site, host) != self._domains.get(source)
+
+    def _refusal(self, site: int, host: str, slot: int, is_claim: bool) -> str:
+        if self._per_site is not None:
+            if self._pages_of(site) >= self._per_site:
+                return "site-budget"
+            if is_claim and self._site_claims.get(site, 0) >= _claimable(self._per_site):
+                return "claim-budget"
         if self._per_domain is not None:
             domain = self._domain(site, host)
             if self._domain_pages.get(domain, 0) >= self._per_domain:
                 return "domain-budget"
-        if slot != NO_SLOT and self._pattern_pages[slot] >= (self._per_pattern or 0):
-            return "pattern-budget"
+            if is_claim and self._domain_claims.get(domain, 0) >= _claimable(self._per_domain):
+                return "claim-budget"
+        if slot != NO_SLOT and self._per_pattern is not None:
+            if self._pattern_pages[slot] >= self._per_pattern:
+                return "pattern-budget"
+            if is_claim and self._pattern_claims[slot] >= _claimable(self._per_pattern):
+                return "claim-budget"
         return ""
 
     def _count(self, site: int, host: str, slot: int) -> None:
-        if self._per_domain is not None:
+        if self._bounds:
             domain = self._domain(site, host)
-            self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
+            if self._per_domain is not None:
+                self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
         if slot != NO_SLOT:
             self._pattern_pages[slot] += 1
+
+    def _claim(self, site: int, host: str, slot: int, page: int) -> None:
+        self._mark(page)
+        self._site_claims[site] = self._site_claims.get(site, 0) + 1
+        domain = self._domain(site, host)
+        self._domain_claims[domain] = self._domain_claims.get(domain, 0) + 1
+        if slot != NO_SLOT:
+            self._pattern_claims[slot] += 1
+
+    def _mark(self, page: int) -> None:
+        if page >= len(self._is_claim):
+            self._is_claim.extend(bytes(page + 1 - len(self._is_claim)))
+        self._is_claim[page] = 1
 
     def _domain(self, site: int, host: str) -> str:
         domain = self._domains.get(site)
         if domain is None:
             domain = self._domains[site] = self._domain_of(host)
         return domain
+
+    def _slot(self, url: str) -> int:
+        """Return where the pages of a URL's pattern are counted, or `NO_SLOT`.
+
+        Python's own hash of bytes is keyed in most processes; times an odd number that nobody
+        knows, two patterns share a slot by chance alone (Dietzfelbinger, Hagerup, Katajainen &
+        Penttonen, A reliable randomized algorithm for the closest-pair problem, Journal of
+        Algorithms 25, 1997, section 2: multiply-shift).
+        """
+        if not self._per_pattern:
+            return NO_SLOT
+        pattern = pattern_of(url)
+        if not pattern:
+            return NO_SLOT
+        return (hash(pattern) * self._key & _WORD) >> (64 - _SLOT_BITS)
+
+
+def _claimable(budget: int) -> int:
+    """Return how many pages of a budget may be claims."""
+    return max(1, budget // CLAIMED_SHARE)
 
 
 def pattern_of(url: str) -> bytes:
@@ -122,9 +244,3 @@ def pattern_of(url: str) -> bytes:
         return whole[:at] + (path + mark + values_out).translate(None, _DIGITS)
     pattern = path.translate(None, _DIGITS)
     return whole[:at] + pattern if len(pattern) < len(path) else b""
-
-
-def _slot(url: str) -> int:
-    """Return where the pages of a URL's pattern are counted, or `NO_SLOT`."""
-    pattern = pattern_of(url)
-    return crc32(pattern) % _SLOTS if pattern else NO_SLOT

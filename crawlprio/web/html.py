@@ -8,10 +8,11 @@ from __future__ import annotations
 import codecs
 import re
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
@@ -20,10 +21,16 @@ from w3lib.encoding import html_body_declared_encoding, http_content_type_encodi
 from crawlprio.web.hrefs import Resolver, rebase
 from crawlprio.web.pieces import SMALL, pieces
 from crawlprio.web.texts import MAX_ANCHOR_LENGTH, printable, squeeze
-from crawlprio.web.urls import normalise_url, parse_url
+from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url, parse_url
 
 MAX_LINKS = 10_000
 """Links of one page that count; those after it are dropped."""
+
+MAX_LINK_CHARACTERS = 1_000_000
+"""Characters of the URLs of one page's links together; the links after it are dropped."""
+
+MAX_ANCHOR_CHARACTERS = 500_000
+"""Characters of the anchor texts of one page together; those after it are empty."""
 
 _MAX_ANCHOR_NODES = 200
 _FEW_LINKS = 64
@@ -87,7 +94,8 @@ class ParsedPage:
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
     cut
         Why part of the page was not read: `attributes` or `tags` (see `crawlprio.web.pieces`), or
-        `links` where it has more than `MAX_LINKS`; empty if all was.
+        `links` where it has more than `MAX_LINKS`, or longer ones than `MAX_LINK_CHARACTERS`;
+        empty if all was.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -241,9 +249,19 @@ class _Links:
 
     def fill_in(self, page: ParsedPage) -> None:
         """Give a page its links."""
-        page.urls = self._urls
-        page.anchors = _tidy_all(self._texts)
-        page.nofollows = self._nofollows
+        urls, texts = self._urls, self._texts
+        n_kept = len(urls)
+        if n_kept > MAX_LINK_CHARACTERS // MAX_URL_LENGTH:
+            # A long base makes 26 kB of short links 20 MB of URLs.
+            n_kept = bisect_right(list(accumulate(map(len, urls))), MAX_LINK_CHARACTERS)
+            if n_kept < len(urls):
+                page.cut = "links"
+        if n_kept > MAX_ANCHOR_CHARACTERS // MAX_ANCHOR_LENGTH:
+            n_told = bisect_right(list(accumulate(map(len, texts))), MAX_ANCHOR_CHARACTERS)
+            texts[n_told:] = [""] * (len(texts) - n_told)
+        page.urls = urls[:n_kept]
+        page.anchors = _tidy_all(texts[:n_kept])
+        page.nofollows = self._nofollows[:n_kept]
         page.n_dropped = self._resolver.n_dropped
 
 

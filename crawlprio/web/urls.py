@@ -92,7 +92,20 @@ def normal_form(url: str) -> str | None:
     if _NOT_IN_URLS.search(url):
         path = url.index("/", 8)
         url = url[:path] + quote(url[path:], safe=_SAFE)
+    if "/." in url:
+        # Of `//.[/./` the parser leaves the last dot until the bracket is quoted.
+        url = _settled(url)
     return url
+
+
+def _settled(url: str) -> str:
+    """Return what the parser makes of its own output, until that stays the same."""
+    for _ in range(url.count("/.") + 1):
+        again = can_ada.parse(url).href
+        if again == url:
+            break
+        url = again
+    return str(url)
 
 
 @lru_cache(maxsize=10_000)

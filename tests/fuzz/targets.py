@@ -28,7 +28,7 @@ from crawlprio.frontier import Politeness
 from crawlprio.live.identity import Identities
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
-from crawlprio.middlewares.refusals import BoundedRobotParser
+from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, normal_host
@@ -59,8 +59,8 @@ def check_url(url: str) -> None:
     pattern_of(url)
     registered_domain(host)
     budgets = Budgets(registered_domain, lambda site: 0, per_site=1, per_domain=1, per_pattern=1)
-    assert budgets.take(0, host, url) == ""
-    assert budgets.take(0, host, url) == "domain-budget"
+    assert budgets.take(0, host, url, 0) == ""
+    assert budgets.take(0, host, url, 1) == "domain-budget"
     stripped = without_session(url)
     assert normalise_url(stripped) == stripped
 

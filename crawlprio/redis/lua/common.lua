@@ -23,7 +23,7 @@
 --   :sites           hash    site -> record of a site, packed as SITE, and its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none
 --   :domains         hash    registered domain -> pages known, where a budget counts them
---   :patterns        hash    number of a pattern of URLs -> pages known, likewise
+--   :patterns        hash    hash of a pattern of URLs -> pages known, likewise
 --   :w:<site>[:<tier>]  zset  pages of a site that wait, packed as >I4, by -key; no tier: tier 0
 --   :t:<site>        zset    tiers other than 0 in which pages of a site wait, by -tier
 --   :ready:<tier>    zset    first page of each site that is ready, packed as >I4, by -(site's key)

@@ -1,0 +1,138 @@
+"""The bound on the importance that is fetched: never too high, and close to what can be known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crawls import ONE_AT_A_TIME, crawl_demo_web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.coverage import least_coverage, trusted_pagerank
+
+from crawlprio.demo.web import DemoWeb
+from crawlprio.ranking.coverage import Coverage
+from crawlprio.store import Store
+
+
+@st.composite
+def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int], int]:
+    """A web, the order in which its pages are fetched, its seeds, and how many come late."""
+    n_pages = draw(st.integers(1, 12))
+    pages = range(n_pages)
+    links = {
+        page: [
+            other for other in draw(st.lists(st.sampled_from(pages), unique=True)) if other != page
+        ]
+        for page in pages
+    }
+    order = draw(st.permutations(pages))[: draw(st.integers(1, n_pages))]
+    seeds = draw(st.lists(st.sampled_from(pages), min_size=1, unique=True))
+    return links, order, seeds, draw(st.integers(0, len(seeds) - 1))
+
+
+@settings(deadline=None)
+@given(crawls())
+def test_the_bound_is_what_is_certain_and_never_more_than_the_truth(
+    crawl: tuple[dict[int, list[int]], list[int], list[int], int],
+) -> None:
+    links, order, seeds, n_late = crawl
+    coverage = Coverage()
+    coverage.add_seeds(seeds[n_late:])
+    for page in order:
+        coverage.observe(page, np.array(links[page], dtype=np.int32))
+    coverage.add_seeds(seeds[:n_late])
+    ranks = trusted_pagerank(links, seeds)
+    certain = least_coverage(links, order, seeds)
+    assert certain <= sum(ranks[page] for page in order) + 1e-12
+    assert coverage.bound <= certain + 1e-12
+    coverage.settle(1e-12)
+    assert coverage.bound == pytest.approx(certain, abs=1e-9)
+
+
+def test_all_pages_fetched_are_all_importance() -> None:
+    coverage = Coverage()
+    assert coverage.bound == 0
+    coverage.add_seeds([0])
+    for page, targets in enumerate([[1, 2], [0], []]):
+        coverage.observe(page, np.array(targets, dtype=np.int32))
+    coverage.settle(1e-12)
+    assert coverage.bound == pytest.approx(1)
+
+
+def test_a_page_fetched_again_counts_once() -> None:
+    once, twice = Coverage(), Coverage()
+    for coverage in (once, twice):
+        coverage.add_seeds([0])
+        coverage.observe(0, np.array([1, 2], dtype=np.int32))
+    twice.observe(0, np.array([3], dtype=np.int32))
+    assert once.bound == twice.bound == pytest.approx(0.15)
+
+
+def test_a_long_crawl_stays_close_to_what_is_certain() -> None:
+    web = DemoWeb(n_pages=2000, n_sites=20, seed=3)
+    coverage = Coverage()
+    coverage.add_seeds([0])
+    for page in range(len(web.indptr) - 1):
+        coverage.observe(page, web.indices[web.indptr[page] : web.indptr[page + 1]])
+    before = coverage.bound
+    coverage.settle()
+    assert before <= coverage.bound
+    assert before == pytest.approx(coverage.bound, abs=0.02)
+
+
+def links_of(web: DemoWeb) -> dict[int, list[int]]:
+    """The link graph of a demo web, a row for each page."""
+    rows = np.split(web.indices, web.indptr[1:-1])
+    return {page: row.tolist() for page, row in enumerate(rows)}
+
+
+def fetched_pages(store: Path, web: DemoWeb) -> list[int]:
+    """The pages of a demo web that a crawl fetched."""
+    page_of = {web.url(page): page for page in range(len(web.indptr) - 1)}
+    with Store.open(store) as opened:
+        visits = list(opened.visits())
+        urls = opened.stored_pages().urls([visit.page for visit in visits if visit.page >= 0])
+    return [page_of[url] for url in dict.fromkeys(urls) if url in page_of]
+
+
+STOPS: dict[str, object] = {
+    **ONE_AT_A_TIME,
+    "ORDERING": "rankmass",
+    "CRAWLPRIO_STOP_AT_COVERAGE": 0.3,
+}
+
+
+def test_a_crawl_stops_once_enough_is_covered_and_what_it_says_holds(tmp_path: Path) -> None:
+    crawl = crawl_demo_web(tmp_path, STOPS)
+    assert crawl.exit_status == 0
+    assert "coverage_reached" in crawl.stdout
+    web = DemoWeb(n_pages=300, n_sites=8, seed=1)
+    fetched, links = fetched_pages(crawl.store, web), links_of(web)
+    assert least_coverage(links, fetched, [0]) >= 0.3
+    assert least_coverage(links, fetched[:-1], [0]) < 0.3
+    ranks = trusted_pagerank(links, [0])
+    assert sum(ranks[page] for page in fetched) >= 0.3
+
+
+def test_a_crawl_in_parts_stops_where_it_would_at_once(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    at_once = crawl_demo_web(whole, STOPS)
+    web = DemoWeb(n_pages=300, n_sites=8, seed=1)
+    # Once more when enough is covered already: then nothing is fetched.
+    for more in ({"CLOSESPIDER_PAGECOUNT": 4}, {}, {}):
+        last = crawl_demo_web(parts, {**STOPS, "JOBDIR": "job", **more})
+        assert last.exit_status == 0
+    assert "coverage_reached" in last.stdout
+    assert fetched_pages(parts / "job" / "crawl.sqlite", web) == fetched_pages(at_once.store, web)
+
+
+@pytest.mark.parametrize("share", [0, 1.5, -1, "most"])
+def test_a_share_that_is_none_is_refused(tmp_path: Path, share: object) -> None:
+    crawl = crawl_demo_web(tmp_path, {"CRAWLPRIO_STOP_AT_COVERAGE": share})
+    assert crawl.exit_status == 1
+    assert "CRAWLPRIO_STOP_AT_COVERAGE is" in crawl.stderr
+    assert "a number above 0 and at most 1" in crawl.stderr

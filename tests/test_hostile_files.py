@@ -1,0 +1,279 @@
+"""Files made to fill memory, to end the interpreter or to write on a terminal are refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crawlprio.demo import recordings
+from crawlprio.demo.recordings import WarcWeb
+from crawlprio.errors import CrawlprioError, GraphError, StoreError
+from crawlprio.evaluation.estimates import pagerank_seen
+from crawlprio.linkgraph import LinkGraph, read_graph, unpacking
+from crawlprio.orderings.earlier_scores import read_scores
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
+
+Write = Callable[[Path], Path]
+
+
+def test_a_webgraph_with_no_bits_in_its_code_does_not_end_the_interpreter(tmp_path: Path) -> None:
+    """With zetak=0 numbers were read from before the stream: exit status 139."""
+    script = """
+import sys
+from pathlib import Path
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import read_graph
+try:
+    read_graph(sys.argv[1])
+except GraphError as error:
+    print(error)
+"""
+    path = tmp_path / "evil.graph"
+    path.write_bytes(bytes(12_500))
+    (tmp_path / "evil.properties").write_text("nodes=100\narcs=9000\nzetak=0\n")
+    run = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == (
+        f"{path.with_suffix('.properties')}: zetak is '0'; it must be a whole number from 1 to "
+        "30.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "what"),
+    [
+        ("nodes=103\narcs=10600\n", "too few for the 10600 links"),
+        ("nodes=1" + "0" * 5_000 + "\narcs=3\n", "nodes is '1000"),
+        ("nodes=-1\narcs=3\n", "nodes is '-1'"),
+        ("nodes=900\narcs=3\n", "too few for 900 pages"),
+    ],
+)
+def test_a_webgraph_that_asks_for_more_than_it_holds_is_refused(
+    tmp_path: Path, properties: str, what: str
+) -> None:
+    (tmp_path / "a.graph").write_bytes(bytes(12) + b"x")
+    (tmp_path / "a.properties").write_text(properties)
+    with pytest.raises(GraphError, match=what):
+        read_graph(tmp_path / "a.graph")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_webgraph_stream_under_any_properties_is_read_or_refused(
+    tmp_path: Path, seed: int
+) -> None:
+    """In a process of its own, so that a read out of bounds would show."""
+    script = f"""
+import random, sys
+from pathlib import Path
+from crawlprio.errors import GraphError
+from crawlprio.linkgraph import read_graph
+from crawlprio.linkgraph.bitcodes import CODE_NAMES
+from crawlprio.linkgraph.webgraph import COMPONENTS
+source = random.Random({seed})
+path = Path(sys.argv[1]) / "a.graph"
+n_read = 0
+for _ in range(400):
+    path.write_bytes(source.randbytes(source.randrange(1, 400)))
+    n_pages = source.choice([1, 3, 20, 100])
+    flags = "|".join(f"{{name}}_{{source.choice(CODE_NAMES)}}" for name in COMPONENTS)
+    path.with_suffix(".properties").write_text(
+        f"nodes={{n_pages}}\\narcs={{source.randrange(n_pages ** 2 + 1)}}\\n"
+        f"windowsize={{source.choice([0, 1, 7, 2**31 - 1])}}\\n"
+        f"minintervallength={{source.choice([0, 1, 4, 2**31 - 1])}}\\n"
+        f"zetak={{source.choice([1, 3, 30])}}\\ncompressionflags={{flags}}\\n"
+    )
+    try:
+        n_read += read_graph(path).n_pages > 0
+    except GraphError as error:
+        assert str(error).isprintable()
+print("survived")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=300
+    )
+    assert (run.returncode, run.stdout) == (0, "survived\n"), run.stderr
+
+
+BAD_ROWS = [
+    ([0, 5, 2, 3], [0, 1, 2], "indptr falls from 5 to 2 at page 1"),
+    ([0, 2**40, 3], [0, 1, 1], "indptr falls from 1099511627776 to 3"),
+    ([0, 1, 2], [0, 2], "page ids must be 0 to 1"),
+    ([0, 1, 2], [0, -1], "page ids must be 0 to 1"),
+    ([0, 1], [2**32], "page ids must be 0 to 0"),
+    ([], [], "indptr has 0 elements"),
+    ([0.0, 1.0], [0], "indptr is float64"),
+    ([[0, 1]], [0], "it must be one row of integers"),
+]
+
+
+@pytest.mark.parametrize(("indptr", "indices", "what"), BAD_ROWS)
+def test_pagerank_of_what_is_no_graph_is_refused(
+    indptr: list[int], indices: list[int], what: str
+) -> None:
+    """A falling indptr ended the interpreter."""
+    with pytest.raises(GraphError, match=what):
+        pagerank(np.array(indptr), np.array(indices))
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "what"),
+    [
+        ([0, -1], [1, 1], "the row of page 1"),
+        ([0, 1], [1, 2], "the row of page 1"),
+        ([0, 2**62], [1, 1], "the row of page 1"),
+        ([0, 1], [-1, 1], "the row of page 0"),
+        ([0, 1], [1], "row_length has 1 elements"),
+        ([0, 1], [1, 1, 1], "row_length has 3 elements"),
+    ],
+)
+def test_rows_outside_the_links_are_refused(start: list[int], length: list[int], what: str) -> None:
+    with pytest.raises(GraphError, match=what):
+        partial_pagerank(np.array(start), np.array(length), np.array([0, 1]))
+
+
+def test_other_functions_that_reach_compiled_code_check_their_arguments() -> None:
+    graph = LinkGraph(np.array([0, 1, 1]), np.array([1]))
+    for fetched in ([5], [-1], [2**40]):
+        with pytest.raises(GraphError, match="fetched names page"):
+            pagerank_seen(graph, np.array(fetched))
+    with pytest.raises(GraphError, match="digits"):
+        round_significant(np.array([1.0]), 400)
+    with pytest.raises(GraphError, match="below 0 or no number"):
+        partial_pagerank(
+            np.array([0, 1]), np.array([1, 1]), np.array([1, 0]), start=np.array([np.nan])
+        )
+    assert round_significant(np.array([3])).tolist() == [3.0]
+
+
+def refusal_of(path: Path, most_bytes: int | None = None) -> str:
+    """What is said of a file that cannot be read."""
+    try:
+        read_graph(path, most_bytes)
+    except CrawlprioError as error:
+        return str(error)
+    return ""
+
+
+def edge_list(path: Path) -> Path:
+    path = path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"#" + b" " * 30_000_000 + b"\n0 1\n"))
+    return path
+
+
+def url_list(path: Path) -> Path:
+    np.savez(path / "a.npz", indptr=np.array([0, 1, 1]), indices=np.array([1]))
+    (path / "a.urls.gz").write_bytes(gzip.compress(b"x" * 30_000_000 + b"\ny\n"))
+    return path / "a.npz"
+
+
+def deflated_npz(path: Path) -> Path:
+    np.savez_compressed(path / "a.npz", indptr=np.zeros(4_000_000, np.int64), indices=np.array([]))
+    return path / "a.npz"
+
+
+@pytest.mark.parametrize("write", [edge_list, url_list, deflated_npz])
+def test_a_graph_file_unpacks_no_further_than_its_size_allows(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.9 MB became 3 to 6 GB."""
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 1_000_000)
+    path = write(tmp_path)
+    with pytest.raises(GraphError, match=r"unpacks to more than .* CRAWLPRIO_MAX_UNPACKED_BYTES"):
+        read_graph(path)
+    assert "unpacks to more" not in refusal_of(path, 10**9)
+
+
+def npz_that_asks_for(shape: str, path: Path, name: str) -> Path:
+    """An archive whose array says that it has another shape."""
+    buffer = io.BytesIO()
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    buffer.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+    buffer.write(bytes(80))
+    with zipfile.ZipFile(path / "a.npz", "w") as archive:
+        archive.writestr(f"{name}.npy", buffer.getvalue())
+    return path / "a.npz"
+
+
+@pytest.mark.parametrize("shape", ["(15000000000,)", "(100000, 150000)", "(-3,)", "(10**3,)"])
+def test_an_array_that_asks_for_112_gib_is_one_sentence(tmp_path: Path, shape: str) -> None:
+    for name, read in (("indptr", read_graph), ("scores", read_scores)):
+        path = npz_that_asks_for(shape, tmp_path, name)
+        with pytest.raises(CrawlprioError) as caught:
+            read(path)
+        assert str(caught.value).isprintable()
+
+
+def warc(path: Path, *bodies: bytes, headers: bytes = b"") -> Path:
+    records = b""
+    for number, body in enumerate(bodies):
+        packed = gzip.compress(body)
+        http = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
+            b"%sContent-Length: %d\r\n\r\n%s" % (headers, len(packed), packed)
+        )
+        record = (
+            b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.test/%d\r\n"
+            b"WARC-Record-ID: <urn:uuid:%d>\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+            b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
+            b"%s\r\n\r\n" % (number, number, len(http), http)
+        )
+        records += gzip.compress(record)
+    (path / "a.warc.gz").write_bytes(records)
+    return path / "a.warc.gz"
+
+
+def test_a_recorded_body_is_served_no_further_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.9 MB became 5.9 GB in a replay."""
+    monkeypatch.setattr(recordings, "MAX_BODY", 2_000_000)
+    web = WarcWeb(warc(tmp_path, b"x" * 50_000_000, b"<a href=/0>"))
+    assert [len(web.response(page).body) for page in range(2)] == [2_000_000, 11]
+    web.close()
+
+
+@pytest.mark.parametrize(
+    "headers", [b"X: " + b"y" * 5_000_000 + b"\r\n", b"X: y\r\n" * 300_000], ids=["line", "lines"]
+)
+def test_a_recorded_header_without_end_counts_as_damage(
+    tmp_path: Path, headers: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StoreError, match="broken in its first record"):
+        WarcWeb(warc(tmp_path, b"x", headers=headers))
+
+
+def test_broken_graph_files_of_every_kind_are_one_sentence(tmp_path: Path) -> None:
+    seed = 20261122
+    print("seed", seed)
+    source = random.Random(seed)
+    names = ["a.npz", "a.txt", "a.txt.gz", "a.csv", "a.jsonl", "a.graphml", "a.graph", "a.parquet"]
+    for name in names:
+        path = tmp_path / name
+        for _ in range(30):
+            data = source.choice(
+                [
+                    source.randbytes(source.randrange(200)),
+                    b"source,target\n" + source.randbytes(40),
+                    b'{"source": ' + b"[" * source.randrange(100_000),
+                    b"\x1b]0;evil\x07\x1b[2J" * 3,
+                    b"<graphml>" * source.randrange(5_000),
+                    b"PK\x03\x04" + source.randbytes(60),
+                    gzip.compress(source.randbytes(30)),
+                    b"PAR1" + source.randbytes(60) + b"PAR1",
+                ]
+            )
+            path.write_bytes(data)
+            if name == "a.graph":
+                path.with_suffix(".properties").write_bytes(source.randbytes(50))
+            assert refusal_of(path).isprintable()
