@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from crawlprio.setting_table.kinds import (
+    Anything,
     Choice,
     KeyName,
-    Number,
-    Options,
-    Section,
-    Setting,
-    Switch,
-    Anything,
-)
-    Anything,
-    Choice,
     Number,
     Options,
     Section,
