@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
-from json import dumps
 from time import monotonic
 
 import numpy as np
@@ -24,8 +21,7 @@ from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import Client, delete_crawl
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.session import Answer, Argument, Session, Status
-from crawlprio.web.budgets import pattern_of
-from crawlprio.web.scope import registered_domain
+from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
 
 logger = logging.getLogger("crawlprio")
@@ -35,9 +31,6 @@ MAX_AHEAD = 16
 
 _POLLS = (0.05, 0.1, 0.2, 0.5)
 """Seconds between two questions of a worker that waits for others; the last one again and again."""
-
-_HASH_BYTES = 12
-"""Two of 10**9 pages have the same hash of so many bytes with a probability of one in 10**11."""
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
@@ -139,8 +132,11 @@ class RedisFrontier:
         self._figures = Figures(self._pages) if figures is None else figures
         self._refused = refused
         self._persists = persists
-        self._counts_domains = config.max_pages_per_domain is not None
-        self._counts_patterns = bounded and config.max_pages_per_pattern is not None
+        self._wire = Wire(
+            rules,
+            counts_domains=config.max_pages_per_domain is not None,
+            counts_patterns=bounded and config.max_pages_per_pattern is not None,
+        )
         self._session = Session(
             client,
             prefix,
@@ -180,12 +176,12 @@ class RedisFrontier:
         assert entry.request is None or isinstance(entry.request, bytes)
         self._call(
             "add",
-            _hash(entry.identity),
+            hash_of(entry.identity),
             entry.url,
             entry.identity if entry.identity != entry.url else "",
             entry.site,
-            self._domain(entry.site),
-            self._pattern(entry.url),
+            self._wire.domain(entry.site),
+            self._wire.pattern(entry.url),
             repr(self._rules.number_of(entry.url, "")),
             entry.depth,
             entry.priority,
@@ -197,7 +193,7 @@ class RedisFrontier:
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         identities = list(map(self._identity_of, urls))
-        self._call("seeds", *self._links(urls, identities), answered=self._count_refused)
+        self._call("seeds", *self._wire.links(urls, identities), answered=self._count_refused)
 
     def _added(self, answer: Answer) -> None:
         (outcome,) = answer.result
@@ -252,8 +248,8 @@ class RedisFrontier:
             "observe",
             lease,
             int(visit.links_are_entries),
-            _record(visit) if self._records else b"",
-            *self._links(
+            record(visit) if self._records else b"",
+            *self._wire.links(
                 [] if visit.links_are_entries else targets, identities, pairs.anchors, outside
             ),
             answered=self._observed,
@@ -382,80 +378,3 @@ class RedisFrontier:
                 content_hash=pairs.content_hash,
             )
         )
-
-    # Links on the wire
-
-    def _links(
-        self,
-        urls: Sequence[str],
-        identities: Sequence[str],
-        anchors: Sequence[str] = (),
-        outside: Sequence[tuple[str, str]] = (),
-    ) -> Iterator[Argument]:
-        """Links as `read_links` in `learning.lua` reads them.
-
-        Parameters
-        ----------
-        urls, identities, anchors
-            of the links that are followed; without URLs, they are evidence alone.
-        outside
-            identity and anchor text of those that are not.
-        """
-        hosts: dict[str, int] = {}
-        at_host = [hosts.setdefault(host_of(url), len(hosts) + 1) for url in urls]
-        number_of, pattern = self._rules.number_of, self._pattern
-        yield len(hosts)
-        for host in hosts:
-            yield host
-            yield self._domain(host)
-        yield len(identities) + len(outside)
-        for at, identity in enumerate(identities):
-            yield _hash(identity)
-            url = urls[at] if urls else ""
-            yield url
-            yield identity if urls and identity != url else ""
-            yield at_host[at] if urls else ""
-            yield pattern(url) if urls else ""
-            yield repr(number_of(url or identity, anchors[at] if anchors else ""))
-        for identity, anchor in outside:
-            yield from (_hash(identity), "", "", "", "", repr(number_of(identity, anchor)))
-
-    def _domain(self, host: str) -> str:
-        return _domain_of(host) if self._counts_domains else ""
-
-    def _pattern(self, url: str) -> Argument:
-        if not self._counts_patterns:
-            return ""
-        pattern = pattern_of(url)
-        return blake2b(pattern, digest_size=8).digest() if pattern else ""
-
-
-@lru_cache(10_000)
-def _domain_of(host: str) -> str:
-    return registered_domain(host)
-
-
-def _hash(identity: str) -> bytes:
-    return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
-
-
-def _record(visit: PageVisit) -> str:
-    """What the stream says of a visit beside the pages: a list, read by `collect`."""
-    pairs = visit.pairs
-    return dumps(
-        [
-            pairs.status,
-            pairs.title,
-            pairs.n_bytes,
-            # 64 bits, which JSON's numbers do not hold everywhere
-            str(pairs.content_hash),
-            visit.fetched_at,
-            visit.elapsed,
-            visit.error,
-            pairs.anchors,
-            pairs.outside,
-            pairs.text,
-            visit.items,
-        ],
-        separators=(",", ":"),
-    )
