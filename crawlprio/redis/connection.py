@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -103,7 +104,9 @@ def open_crawl(
         for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
     ]
     flat = [text for pair in wanted.items() for text in pair]
-    reply = client.eval(script("open").text, 1, prefix, 1, len(config.slots), *slots, *flat)
+    reply = client.eval(
+        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, *flat
+    )
     texts = [part.decode() for part in reply]
     found = dict(zip(texts[::2], texts[1::2], strict=True))
     for name, value in wanted.items():

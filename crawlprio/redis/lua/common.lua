@@ -72,10 +72,11 @@ end
 -- pages: known; keyed: those that have a key; visits: observed once each; waiting: requests that
 -- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
 -- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
--- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers.
+-- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers;
+-- recorded: entries of the stream.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
-  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead',
+  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded',
 }
 local counts, counts_before = {}, {}
 do

@@ -236,7 +236,10 @@ local function learn(visited, targets)
   end
 end
 
--- Add to the stream what it needs to know of new pages, and of a visit: fields and values.
+-- What the stream says of new pages, as fields and values; an entry of it may have more.
+--   n  number of the entry, from 1; c  the crawl; e  seeds among the new pages; p  page visited;
+--   t  pages that its links mean, in their order, -1: none; v  the visit, as the worker wrote it;
+--   o  {position from 0, URL} of links for which a budget had no room
 --   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
 --   that is not the URL; s  host of each; d  their depth
 local function new_pages(links, depth)
@@ -260,6 +263,7 @@ end
 
 local function record(fields)
   if config.records == 1 and #fields > 0 then
-    call('XADD', P .. ':visits', '*', unpack(fields))
+    counts.recorded = counts.recorded + 1
+    call('XADD', P .. ':visits', '*', 'n', counts.recorded, 'c', config.crawl_id, unpack(fields))
   end
 end
