@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 PAGE = struct.Struct(">dIiHBBB")
-SITE = struct.Struct(">IIIIIIBIIIdddddddd")
+SITE = struct.Struct(">IIIIIIBIIIddddddddd")
 WAITING, LEASED, DONE = 1, 2, 3
 READY, DELAYED = 1, 2
 

@@ -39,8 +39,8 @@ class Command(OneLineCommand):
             "A page visited more than once has the links of its last visit. Each of them can be "
             "given where a command takes a GRAPH. "
             "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
-            "STORE, which is made, or has what was collected before; CRAWL is CRAWLPRIO_REDIS_CRAWL, or "
-            "the name of the spider."
+            "STORE, which is made, or has what was collected before; CRAWL is "
+            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -76,6 +76,7 @@ class Command(OneLineCommand):
             raise CrawlprioError(
                 "links collect needs redis-py; install crawlprio with its extra redis."
             ) from None
+        assert self.settings is not None
         url = read_setting(self.settings, "REDIS_URL")
         client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
         check_server(client, url)

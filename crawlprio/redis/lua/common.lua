@@ -132,8 +132,9 @@ end
 
 -- leases, limit (0: as for others), waiting, known, tiers other than 0, first page and place,
 -- visited (pages of this visit), refusals, unstarted; then tier of its place, own delay and
--- Crawl-delay (-1: none), and times: ready, started, ended, paused until, refused.
-local SITE = '>I4I4I4I4I4I4BI4I4I4dddddddd'
+-- Crawl-delay (-1: none), times (ready, started, ended, paused until, refused), and the key of the
+-- first page when the site was placed.
+local SITE = '>I4I4I4I4I4I4BI4I4I4ddddddddd'
 local sites = {}
 
 local function site_of(id)
@@ -145,20 +146,21 @@ local function site_of(id)
     site.leased, site.limit, site.waiting, site.known, site.tiers, site.first, site.place,
       site.visited, site.refusals, site.unstarted, site.place_tier, site.own_delay,
       site.crawl_delay, site.ready_at, site.started_at, site.ended_at, site.paused_until,
-      site.refused_at, at = unpack_struct(SITE, record)
-    site.host = record:sub(at)
+      site.refused_at, site.first_key, at = unpack_struct(SITE, record)
+    site.host, site.record = record:sub(at), record
     sites[id] = site
   end
-  site.dirty = true
   return site
 end
 
 local function save_site(site)
-  call('HSET', P .. ':sites', site.id,
-    pack(SITE, site.leased, site.limit, site.waiting, site.known, site.tiers, site.first,
+  local record = pack(SITE, site.leased, site.limit, site.waiting, site.known, site.tiers, site.first,
       site.place, site.visited, site.refusals, site.unstarted, site.place_tier, site.own_delay,
       site.crawl_delay, site.ready_at, site.started_at, site.ended_at, site.paused_until,
-      site.refused_at) .. site.host)
+      site.refused_at, site.first_key) .. site.host
+  if record ~= site.record then
+    call('HSET', P .. ':sites', site.id, record)
+  end
 end
 
 -- The site of a host, which is new if the host has not been seen.
@@ -179,7 +181,7 @@ local function site_of_host(host)
     id = id, host = host, leased = 0, limit = limit, waiting = 0, known = 0, tiers = 0, first = 0,
     place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
     crawl_delay = -1, ready_at = -huge, started_at = -huge, ended_at = -huge,
-    paused_until = -huge, refused_at = -huge, dirty = true,
+    paused_until = -huge, refused_at = -huge, first_key = 0,
   }
   return sites[id]
 end
@@ -258,6 +260,7 @@ local function place(site)
       stand_nowhere(site)
       counts.ready = counts.ready + 1
     end
+    site.first_key = key
     if config.by_waiting_pages == 1 then
       key = site.waiting
     end
@@ -272,6 +275,24 @@ end
 -- Have a site placed at the end of the script.
 local function touch(site)
   site.to_place = true
+end
+
+-- Have a site placed, unless a page that came to wait, or changed its key, is not its first one.
+local function touch_by(site, id, page)
+  if site.place == DELAYED then
+    return
+  end
+  if site.place == READY and site.first ~= id and config.by_waiting_pages ~= 1 then
+    local tier = site.place_tier >= ON_VISIT / 2 and site.place_tier - ON_VISIT or site.place_tier
+    local is_later = page.tier < tier
+    if page.tier == tier then
+      is_later = page.key < site.first_key or (page.key == site.first_key and id > site.first)
+    end
+    if is_later then
+      return
+    end
+  end
+  touch(site)
 end
 
 local function enter(id, page, site, score)
@@ -297,7 +318,7 @@ local function push(id, page, tier, key)
   site.waiting = site.waiting + 1
   counts.waiting = counts.waiting + 1
   enter(id, page, site)
-  touch(site)
+  touch_by(site, id, page)
 end
 
 -- Change the key of a page that waits.
@@ -306,7 +327,7 @@ local function rekey(id, page, key)
     local site = site_of(page.site)
     page.key, page.dirty = key, true
     enter(id, page, site)
-    touch(site)
+    touch_by(site, id, page)
   end
 end
 
@@ -538,9 +559,7 @@ local function finish(...)
     end
   end
   for _, site in pairs(sites) do
-    if site.dirty then
-      save_site(site)
-    end
+    save_site(site)
   end
   for _, name in ipairs(COUNTS) do
     if counts[name] ~= counts_before[name] then
