@@ -63,6 +63,11 @@ class RedisScheduler(Scheduler):
                 "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset "
                 "it, or set CRAWLPRIO_FRONTIER = 'local'."
             )
+        if config.keeps_items:
+            raise ConfigError(
+                "CRAWLPRIO_ITEMS is on, and a frontier in Redis keeps no items yet; use a feed or "
+                "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
+            )
         rules = rules_of(config.ordering, config.ordering_name)
         url = read("REDIS_URL")
         client = connect(url, read("REDIS_PARAMS"))
