@@ -25,6 +25,7 @@ from crawlprio.evaluation import plots
 from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.setting_table import SECTIONS, SETTINGS
 from crawlprio.setting_table.kinds import Setting
+from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import INTERNAL, PLOT_SUFFIXES
 from crawlprio.web.extensions import SKIP_EXTENSIONS
 
@@ -80,7 +81,8 @@ def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
 
 def test_of_scrapys_settings_the_default_under_the_addon_is_scrapys() -> None:
     without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
-    scrapys = [name for name, setting in SETTINGS.items() if not setting.is_ours]
+    shared = {setting.name for setting in SHARING.settings}  # of scrapy-redis
+    scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in shared]
     for name in set(scrapys) - without:
         assert getattr(default_settings, name) == SETTINGS[name].guest_default
 
@@ -173,6 +175,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_STORE": 5,
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
+    "CRAWLPRIO_REDIS_CRAWL": "a{b}",
 }
 
 
