@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
@@ -240,6 +241,17 @@ def plot_path(settings: BaseSettings) -> Path | None:
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
     """Return the download handler of a scheme, a class or an import path; None without one."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+
+
+def given_on_command_line(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that the command line gave, as it gave them."""
+    priority = SETTINGS_PRIORITIES["cmdline"]
+    return {name: settings[name] for name in SETTINGS if settings.getpriority(name) == priority}
+
+
+def lists_component(settings: BaseSettings, name: str, component: type) -> bool:
+    """Return whether a dict of components, as a project has it, names one of them."""
+    return any(load_object(listed) is component for listed in settings.getdict(name))
 
 
 def _keeps_items(values: dict[str, Any]) -> bool:

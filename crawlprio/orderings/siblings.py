@@ -26,7 +26,7 @@ LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
 """Visited pages looked at after each visit; the share of its mass that one must have gained to pass
 it on again; and the links that it may have for that."""
 
-PRIOR, NEAREST = 0.5, 256
+PRIOR, NEAREST = 1.5, 256
 """What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
 
 ESTABLISHED = 30
@@ -270,7 +270,7 @@ class SiblingSampling(CompiledOrdering):
 
     *Siblings* are the pages that one page, their parent, was the first to show. They are linked
     alike: from the parent, and often from each other. So what of a page's mass came from its parent
-    and siblings is scaled up by (n + 1/2) / (c + 1/2), where c of the n siblings are fetched: links
+    and siblings is scaled up by (n + 3/2) / (c + 3/2), where c of the n siblings are fetched: links
     of those not fetched are expected to be like those of the ones that are (the estimator of
     Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
     1952). While none is fetched, each of n siblings counts nearly all that their parent passes on:
