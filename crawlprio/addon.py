@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 
 from crawlprio.compiled.notices import quieten
-from crawlprio.config import bad_stock_settings
+from crawlprio.config import bad_stock_settings, names_component
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
@@ -72,7 +71,5 @@ def _exchange(settings: BaseSettings, stock: type, ours: type) -> None:
     with suppress(KeyError):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
         return
-    own = settings.getdict("DOWNLOADER_MIDDLEWARES")
-    is_named = any(load_object(path) is stock for path in own)
-    if not is_named:
+    if not names_component(settings, "DOWNLOADER_MIDDLEWARES", stock):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES_BASE", stock, ours)

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
@@ -208,6 +209,21 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
                 "meant, write that."
             )
     return sentences
+
+
+def from_command_line(settings: BaseSettings, name: str) -> bool:
+    """Return whether a setting has its value from the command line."""
+    return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+
+
+def given_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that the command line gave, as it gave them."""
+    return {name: settings[name] for name in SETTINGS if from_command_line(settings, name)}
+
+
+def names_component(settings: BaseSettings, name: str, component: type) -> bool:
+    """Return whether a setting that lists components names this one, be it to leave it out."""
+    return any(load_object(path) is component for path in settings.getdict(name))
 
 
 def plot_path(settings: BaseSettings) -> Path | None:

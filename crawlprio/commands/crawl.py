@@ -51,7 +51,7 @@ class Command(SiteCrawlCommand):
         for option, (metavar, meaning) in _ARGUMENTS.items():
             group.add_argument(f"--{option}", metavar=metavar, help=meaning)
         for option, (name, metavar, meaning) in _SETTINGS.items():
-            text = meaning.format(default=self.settings[name])
+            text = meaning.format(default=self.default_settings.get(name))
             group.add_argument(f"--{option}", metavar=metavar, help=text)
         group.add_argument(
             "--demo", action="store_true", help="crawl a made-up web, served on this machine"
