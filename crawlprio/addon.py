@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
 
 from crawlprio.compiled.notices import quieten
-from crawlprio.config import bad_stock_settings, lists_component, read_setting
+from crawlprio.config import bad_stock_settings, names_component, read_setting
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
@@ -87,5 +87,5 @@ def _exchange(settings: BaseSettings, stock: type, ours: type) -> None:
     with suppress(KeyError):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
         return
-    if not lists_component(settings, "DOWNLOADER_MIDDLEWARES", stock):
+    if not names_component(settings, "DOWNLOADER_MIDDLEWARES", stock):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES_BASE", stock, ours)

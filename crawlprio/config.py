@@ -221,6 +221,21 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
     return sentences
 
 
+def from_command_line(settings: BaseSettings, name: str) -> bool:
+    """Return whether a setting has its value from the command line."""
+    return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+
+
+def given_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that the command line gave, as it gave them."""
+    return {name: settings[name] for name in SETTINGS if from_command_line(settings, name)}
+
+
+def names_component(settings: BaseSettings, name: str, component: type) -> bool:
+    """Return whether a setting that lists components names this one, be it to leave it out."""
+    return any(load_object(path) is component for path in settings.getdict(name))
+
+
 def plot_path(settings: BaseSettings) -> Path | None:
     """Return the picture that CRAWLPRIO_PLOT asks for, for a crawl that will draw it.
 
@@ -241,17 +256,6 @@ def plot_path(settings: BaseSettings) -> Path | None:
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
     """Return the download handler of a scheme, a class or an import path; None without one."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
-
-
-def given_on_command_line(settings: BaseSettings) -> dict[str, Any]:
-    """Return the settings of the table that the command line gave, as it gave them."""
-    priority = SETTINGS_PRIORITIES["cmdline"]
-    return {name: settings[name] for name in SETTINGS if settings.getpriority(name) == priority}
-
-
-def lists_component(settings: BaseSettings, name: str, component: type) -> bool:
-    """Return whether a dict of components, as a project has it, names one of them."""
-    return any(load_object(listed) is component for listed in settings.getdict(name))
 
 
 def _keeps_items(values: dict[str, Any]) -> bool:

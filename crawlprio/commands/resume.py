@@ -39,7 +39,7 @@ class Command(SiteCrawlCommand):
         if len(args) != 1:
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
-        from crawlprio.config import given_on_command_line, read_setting
+        from crawlprio.config import from_command_line, read_setting
         from crawlprio.live.given import read_given
         from crawlprio.store import Store
 
@@ -56,8 +56,7 @@ class Command(SiteCrawlCommand):
         self.set("JOBDIR", str(folder))
         if opts.pages is not None:
             self.set("CLOSESPIDER_PAGECOUNT", opts.pages)
-        overridden = given_on_command_line(self.settings)
-        for name, value in kept.options.items():
-            if name not in overridden:
+        for name, value in kept.values.items():
+            if not from_command_line(self.settings, name):
                 self.set(name, value)
         opts.spargs = {**kept.arguments, **opts.spargs}

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crawlprio.config import given_on_command_line
+from crawlprio.config import given_settings
 from crawlprio.errors import StoreError
 from crawlprio.orderings import ORDERINGS
 from crawlprio.setting_table import SETTINGS
@@ -29,10 +29,10 @@ _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
 
 
 class Given(NamedTuple):
-    """Arguments of the spider, and settings of the command line, by name."""
+    """Arguments of the spider, and settings, by name."""
 
     arguments: dict[str, Any]
-    options: dict[str, Any]
+    values: dict[str, Any]
 
 
 def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
@@ -40,9 +40,7 @@ def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSetting
     given = {
         "arguments": dict(arguments),
         "settings": {
-            name: value
-            for name, value in given_on_command_line(settings).items()
-            if _is_kept(name, value)
+            name: value for name, value in given_settings(settings).items() if _is_kept(name, value)
         },
     }
     store.set_meta(_KEY, json.dumps(given))
@@ -72,15 +70,14 @@ def read_given(store: Store) -> Given:
         for name, value in arguments.items():
             if not isinstance(value, list if name == "seeds" else str):
                 raise TypeError(f"{name} of another type")
-        options = {
-            name: value for name, value in found["settings"].items() if _is_kept(name, value)
-        }
+        values: dict[str, Any] = found["settings"]
+        kept = {name: value for name, value in values.items() if _is_kept(name, value)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{store.path}: the file is damaged (what its crawl was given: {type(error).__name__});"
             " restore a copy."
         ) from None
-    return Given(arguments, options)
+    return Given(arguments, kept)
 
 
 def _is_kept(name: str, value: object) -> bool:
