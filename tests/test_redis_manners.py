@@ -82,6 +82,11 @@ def test_an_ordering_that_needs_all_links_is_refused(name: str) -> None:
         rules_of(make_ordering(name), name)
 
 
+def test_sites_that_are_to_take_turns_are_refused() -> None:
+    with pytest.raises(ConfigError, match="site_share is 2, and a frontier in Redis"):
+        rules_of(make_ordering("opic", {"site_share": 2}), "opic")
+
+
 def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
     redis_server: RedisServer,  # noqa: F811
 ) -> None:

@@ -65,6 +65,11 @@ def rules_of(ordering: Ordering, name: str) -> Rules:
     ConfigError
         if they cannot: the ordering computes its keys from all links, or is a class of the user's.
     """
+    if ordering.site_share:
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {name}: site_share is {ordering.site_share}, and a frontier in "
+            "Redis lets no sites take turns; leave it out."
+        )
     make = _RULES.get(type(ordering))
     if make is None or (isinstance(ordering, Opic) and not ordering.runs_compiled):
         raise ConfigError(
