@@ -228,4 +228,5 @@ class BoundedCompression(HttpCompressionMiddleware):
         except IgnoreRequest:
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
-            raise
+        # Not from that exception, whose frames have what was decompressed: a hundred were 1 GB.
+        raise IgnoreRequest("its body grows beyond DOWNLOAD_MAXSIZE")
