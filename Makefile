@@ -42,7 +42,8 @@ upstream: .venv/dev
 upstream-tests: .venv/dev
 	$(BIN)/python tests/upstream/run.py --prepare
 
-# The papers' experiments, for half an hour to an hour, into docs/reproduction; needs the graphs in $(DATA).
+# The papers' experiments, for half an hour of processor time, into docs/reproduction; needs the graphs in
+# $(DATA). One section alone: $(BIN)/python experiments/reproduce.py --shared $(DATA) --only choices
 reproduce: .venv/dev
 	$(BIN)/python experiments/reproduce.py --shared $(DATA)
 

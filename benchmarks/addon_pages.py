@@ -13,7 +13,8 @@ what is given beside it. Both contenders crawl all pages, in turn; they must scr
 
 Shown are pages per second from the first answer to the last, by wall time and by processor time of
 the crawling process, both also with start and end of the process; and the most memory that it had
-resident. Ratios are taken round by round; the median is printed.
+resident. Ratios are taken round by round; the median is printed. Before that: what a crawl of one
+page takes more with the add-on, with numba's cache full and empty.
 
 What it does not show: slow servers and networks, where the crawl waits and costs matter less;
 spiders that scrape more, which makes any difference smaller. The server takes a share of the
@@ -197,13 +198,20 @@ def crawl(seeds: Sequence[str], settings: dict[str, Any], n_pages: int) -> None:
     )
 
 
-def run(seeds: Sequence[str], settings: dict[str, Any], n_pages: int) -> Figures:
+def run(
+    seeds: Sequence[str], settings: dict[str, Any], n_pages: int, **environment: str
+) -> Figures:
     """Crawl once in a process of its own, in an empty folder; exit if it fails."""
     line = [sys.executable, str(Path(__file__).resolve()), "--crawl", "--pages", str(n_pages)]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         started = perf_counter()
         process = subprocess.Popen(
-            line, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            line,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -248,6 +256,29 @@ def show(label: str, runs: list[Figures], stock: list[Figures]) -> None:
     )
 
 
+def show_start(seeds: Sequence[str], n_rounds: int) -> None:
+    """Print what a crawl of one page takes more with the add-on, compiled code cached and not."""
+    for label, is_cold in (("warm", False), ("cold", True)):
+        more: list[tuple[float, float, float]] = []
+        for _ in range(n_rounds):
+            with tempfile.TemporaryDirectory() as empty:
+                cache = {"NUMBA_CACHE_DIR": empty} if is_cold else {}
+                stock, ours = (run(seeds[:1], each, 1, **cache) for each in ({}, ADDON))
+            more.append(
+                (
+                    ours.all_seconds - stock.all_seconds,
+                    ours.all_cpu_seconds - stock.all_cpu_seconds,
+                    (ours.peak_bytes - stock.peak_bytes) / 2**20,
+                )
+            )
+        seconds, cpu_seconds, size = (statistics.median(each) for each in zip(*more, strict=True))
+        print(
+            f"start, {label}: {seconds:+.2f} s, {cpu_seconds:+.2f} s of processor time, "
+            f"{size:+.0f} MiB",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -282,6 +313,7 @@ def main() -> None:
         with serving(folder) as seeds:
             print(f"{len(seeds)} sites, in turn, {given.rounds} rounds", flush=True)
             run(seeds, ADDON, 20)
+            show_start(seeds, given.rounds)
             figures: dict[str, list[Figures]] = {label: [] for label in contenders}
             for _ in range(given.rounds):
                 for label, settings in contenders.items():

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 
 from crawlprio.compiled.notices import quieten
-from crawlprio.config import bad_stock_settings
+from crawlprio.config import bad_stock_settings, lists_component, read_setting
+from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
@@ -25,6 +25,13 @@ from crawlprio.setting_table import SETTINGS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+
+_SCHEDULERS = {
+    "local": "crawlprio.schedulers.Scheduler",
+    "redis": "crawlprio.redis.scheduler.RedisScheduler",
+}
+"""The scheduler for each value of CRAWLPRIO_FRONTIER."""
 
 
 class Addon:
@@ -49,7 +56,7 @@ class Addon:
         """Called by Scrapy once the project's settings are read."""
         # At Scrapy's default level of DEBUG they log every step of what they do.
         quieten("numba", "llvmlite", "matplotlib", "rich")
-        settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
+        settings.set("SCHEDULER", _SCHEDULERS[self._frontier(settings)], "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
@@ -66,13 +73,19 @@ class Addon:
             # So that Scrapy's components can be made, and the crawl end in good order.
             settings.set(name, SETTINGS[name].guest_default, "cmdline")
 
+    def _frontier(self, settings: BaseSettings) -> str:
+        """CRAWLPRIO_FRONTIER; a bad value is refused when the crawl starts."""
+        try:
+            return str(read_setting(settings, "CRAWLPRIO_FRONTIER"))
+        except ConfigError as error:
+            Crawl.of(self._crawler).refuse(error)
+            return "local"
+
 
 def _exchange(settings: BaseSettings, stock: type, ours: type) -> None:
     """Put a downloader middleware of ours in the place of Scrapy's, where the project uses that."""
     with suppress(KeyError):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
         return
-    own = settings.getdict("DOWNLOADER_MIDDLEWARES")
-    is_named = any(load_object(path) is stock for path in own)
-    if not is_named:
+    if not lists_component(settings, "DOWNLOADER_MIDDLEWARES", stock):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES_BASE", stock, ours)

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
@@ -144,7 +145,13 @@ class CrawlConfig:
             private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(
-                _store_path(values["CRAWLPRIO_STORE"], values["JOBDIR"]) if records else None
+                _store_path(
+                    values["CRAWLPRIO_STORE"],
+                    values["JOBDIR"],
+                    is_asked_for=settings.getpriority("CRAWLPRIO_STORE") is not None,
+                )
+                if records
+                else None
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
@@ -236,6 +243,17 @@ def download_handler(settings: BaseSettings, scheme: str) -> Any:
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
+def given_on_command_line(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that the command line gave, as it gave them."""
+    priority = SETTINGS_PRIORITIES["cmdline"]
+    return {name: settings[name] for name in SETTINGS if settings.getpriority(name) == priority}
+
+
+def lists_component(settings: BaseSettings, name: str, component: type) -> bool:
+    """Return whether a dict of components, as a project has it, names one of them."""
+    return any(load_object(listed) is component for listed in settings.getdict(name))
+
+
 def _keeps_items(values: dict[str, Any]) -> bool:
     """CRAWLPRIO_ITEMS, which needs a store."""
     if values["CRAWLPRIO_ITEMS"] and values["CRAWLPRIO_STORE"] is None:
@@ -260,10 +278,23 @@ def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str,
     return topic, options
 
 
-def _store_path(store: Path | None, jobdir: str | None) -> Path | None:
-    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist."""
-    if store is None or jobdir is None:
-        return store
+def _store_path(store: Path | None, jobdir: str | None, *, is_asked_for: bool) -> Path | None:
+    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist.
+
+    A store that nobody asked for does not end a crawl whose working folder is read-only.
+    """
+    if store is None:
+        return None
+    if jobdir is None:
+        if is_asked_for or can_write(store.parent):
+            return store
+        logger.warning(
+            "%s cannot be written in %s: nothing is recorded; set CRAWLPRIO_STORE to a file that "
+            "can be written, or to None.",
+            store,
+            Path.cwd(),
+        )
+        return None
     path = Path(jobdir) / store
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ CRAWLPRIO_ROBOTS_UNREACHABLE = "forbid"
 # site may have several fetches at once. In seconds.
 DOWNLOAD_DELAY = 1
 
-# Fetches at once, on all sites together; 0: no limit.
+# Fetches at once, on all sites together.
 CONCURRENT_REQUESTS = 16
 
 # Fetches at once on one site; 0: no limit.
@@ -230,5 +230,6 @@ COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
 TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False  # a server on loopback, whose folder is in the home of the user
 DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
 RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # the one line of a failed fetch comes after it

@@ -34,9 +34,9 @@ does not set the name: there no budget cuts the crawl and nothing is printed, bu
 and private addresses guarded. For the names that are Scrapy's the column has Scrapy's default.
 
 The add-on itself sets `SCHEDULER`, `DOWNLOADER`, `ROBOTSTXT_PARSER`, `REDIRECT_PRIORITY_ADJUST` (0)
-and `RETRY_PRIORITY_ADJUST` (0) where the project has not, and adds its middlewares, pipeline and
-report. What else the bundled project changes of Scrapy, for speed, is at the end of
-`crawlprio/settings.py`.
+and `RETRY_PRIORITY_ADJUST` (0) where the project has not, adds its middlewares, pipeline and report,
+and puts its `RobotsMiddleware` in the place of Scrapy's, where that is used. What else the bundled
+project changes of Scrapy, for speed, is at the end of `crawlprio/settings.py`.
 """
 
 

@@ -158,7 +158,7 @@ def _compare_historical(
         )
         report.finding(
             text, f"{words}, by both models of change: {values}", cases, rule,
-            why="the earlier crawl is made by a model of change; where the two differ, undecided",
+            why="the earlier crawl is made by models of change; a case decides where both agree",
             picture="figure-5", name=name,
         )  # fmt: skip
 

@@ -13,6 +13,9 @@ from webs import Web
 from crawlprio.frontier import Politeness
 from crawlprio.simulator import Network
 
+BEYOND = ("sibling-sampling",)
+"""Orderings of this project that the papers do not have: in the tables, not in claims."""
+
 PRINTED = {
     "random": (None, None),
     "backlink-count": ("0.50 ± 0.01", 0.0157),
@@ -22,6 +25,7 @@ PRINTED = {
     "opic": ("0.67 ± 0.03", 0.2229),
     "larger-sites-first": ("0.67 ± 0.01", 0.2498),
     "omniscient": ("0.74 ± 0.04", 0.6504),
+    "sibling-sampling": (None, None),
 }
 PRINTED_HISTORICAL = {
     "historical-pagerank, zero": ("0.68", 0.3573),
@@ -42,8 +46,9 @@ class Group:
 
     @classmethod
     def of(cls, name: str, starts: list[Start], network: Callable[[Web], Network | None]) -> Group:
-        """Crawl from all starts under all strategies."""
-        return cls(name, starts, [s.crawls(STRATEGIES, network(s.web)) for s in starts])
+        """Crawl from all starts under all strategies, and under `BEYOND`."""
+        names = (*STRATEGIES, *BEYOND)
+        return cls(name, starts, [s.crawls(names, network(s.web)) for s in starts])
 
     @property
     def made_up(self) -> bool:

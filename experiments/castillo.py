@@ -5,7 +5,7 @@ Figures 5 and 6, m and k; batches are in `castillo_batches`, what takes time in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,8 +27,9 @@ ROBOTS = (1, 64, 256)
 FEW_ROBOTS = (1, 16, 64)
 """For webs of fewer than 100 sites."""
 LEAST_LEAD = 0.001
-SMALL_SHARE = 35
-"""Part of the country on which m and k are varied."""
+COUNTRY_SHARE, SMALL_SHARE = 5, 70
+"""Parts of the large country: that which is crawled, whose PageRank is computed 210 times, and that
+on which m and k are varied."""
 BATCHES_OF = {"N/350": 350, "N/70": 70, "N/35": 35}
 """m = 10,000, 50,000 and 100,000 of 3.5 million pages."""
 PAGES_A_CONNECTION = (1, 10, 100)
@@ -61,34 +62,32 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
     report = Report(output, "castillo", "Castillo et al. 2004: Scheduling algorithms for crawling")
     errors = GeneratorErrors.read(output)
-    web = small_country(shared, country_pages)
+    web = small_country(shared, country_pages // COUNTRY_SHARE)
     start = Start(web, web.homes)
     network = polite_network(web)
     recorded = [Start(w, w.homes) for w in (uci(shared), hollins(shared))]
     report.text(
         f"Crawls of a made-up country of {web.graph.n_pages:,} pages on {web.graph.n_sites:,} "
         "sites, in the proportions of the Chilean Web of April 2004 (3.5 million pages, 50,000 "
-        "sites of at most 25,000 pages), and of the recorded webs uci-ics (88 sites) and hollins "
-        f"(4 sites), from all home pages. One connection to a site at a time, w = {DELAY:g} s from "
-        "the end of a fetch to the next start on its site, one page a connection (k = 1) unless "
-        "said otherwise. Keys are brought up to date after every page; Batch and Partial compute "
+        "sites of at most 25,000 pages) at a fifth of its size, and of the recorded webs uci-ics "
+        "(88 sites) and hollins (4 sites), from all home pages. One connection to a site at a "
+        f"time, w = {DELAY:g} s from the end of a fetch to the next start on its site, one page a "
+        "connection (k = 1) unless said otherwise. Keys are brought up to date after every "
+        "page; Batch and Partial compute "
         f"PageRank every N / 35 pages (m = 100,000 in the paper). {NETWORK}. {RULE} What takes "
         "time is decided by the sizes of sites, which are the paper's, and by the drawn speeds; "
         "the generator's errors are of PageRank and do not bear on it."
     )
     settings = _settings([start, *recorded])
     _figure_5(report, settings, errors)
-    several = [
-        _robots(begun, next(s for s in settings if s.start is begun))
-        for begun in (start, *recorded)
-    ]
+    several = [_robots(begun, settings) for begun in (start, *recorded)]
     _figure_6(report, several, errors)
     batches = {
-        "Length": middle_of(several[0][LENGTH][ROBOTS[-1]].order),
-        "Batch": middle_of(settings[0].crawls["batch-pagerank"].order),
+        "Length": middle_of(several[0][LENGTH][ROBOTS[-1]].order, start.n_pages),
+        "Batch": middle_of(settings[0].crawls["batch-pagerank"].order, start.n_pages),
     }
     of_recorded = {
-        f"{kind}, uci-ics": middle_of(settings[3].crawls[name].order)
+        f"{kind}, uci-ics": middle_of(settings[3].crawls[name].order, recorded[0].n_pages)
         for kind, name in (("Length", LENGTH), ("Batch", "batch-pagerank"))
     }
     castillo_time.whole_crawls(report, start, several[0])
@@ -188,10 +187,11 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
     report.write()
 
 
-def _robots(start: Start, alone: Setting) -> dict[str, dict[int, Crawled]]:
-    """Crawl under the three strategies of figure 6 with one robot and with more."""
+def _robots(start: Start, settings: Sequence[Setting]) -> dict[str, dict[int, Crawled]]:
+    """Crawl under the three strategies of figure 6 with more robots than the one in figure 5."""
     network = polite_network(start.web)
     robots = ROBOTS if start.web.graph.n_sites >= 100 else FEW_ROBOTS
+    alone = next(setting for setting in settings if setting.start is start)
     return {
         name: {
             r: alone.crawls[name] if r == 1 else start.crawl(name, replace(network, robots=r))

@@ -166,7 +166,7 @@ def _figures_8_and_9(
         [
             Panel(
                 {name: _active(crawls[kind, k, name]) for name in BATCH_BANDWIDTHS},
-                f"{kind}'s batch, {n_sites[kind]:,} sites, k = {k} (fig. {figure})",
+                f"{kind}'s batch, k = {k} (fig. {figure})",
                 "share of the batch's retrieval time",
                 "robots at work",
                 x_percent=True,
@@ -177,7 +177,8 @@ def _figures_8_and_9(
         ],
         f"Figures 8 and 9: robots at work while a batch is fetched by {BATCH_ROBOTS} robots with "
         "w = 15 s, at one page a connection and at up to 100; above the nearly flat batch of "
-        "Length, below the skewed one of Batch. The paper's curves are for 'small (2K) and large "
+        f"Length, on {n_sites['Length']:,} sites, below the skewed one of Batch, on "
+        f"{n_sites['Batch']:,}. The paper's curves are for 'small (2K) and large "
         "(20K) bandwidth', without unit or r, and most robots are idle most of the time; with k "
         "= 100 more are at work. A robot waiting for its share of a saturated link is at work "
         "here.",

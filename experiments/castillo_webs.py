@@ -23,7 +23,6 @@ NETWORK = (
 )
 
 
-def middle_of(order: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return a batch of N / 35 pages from the middle of a crawl."""
-    size = max(len(order) // 35, 1)
-    return order[len(order) // 2 :][:size]
+def middle_of(order: NDArray[np.int32], n_pages: int) -> NDArray[np.int32]:
+    """Return a batch of N / 35 pages from the middle of a crawl of N pages."""
+    return order[n_pages // 2 :][: max(n_pages // 35, 1)]

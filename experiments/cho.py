@@ -1,8 +1,8 @@
 """Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7 1998.
 
 Figures 3 to 7 of the extended version, among them graphs 1 to 3, on large webs. The limited buffer
-is in `cho_buffer`, the small domain in `cho_small`, crawls on a topic are in `cho_topic`, the other
-metrics in `cho_metrics`.
+is in `cho_buffer`, the small domain in `cho_small`; crawls on a topic and other metrics are a
+section of their own, `cho_topics`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import cho_buffer
-import cho_metrics
 import cho_small
-import cho_topic
 import numpy as np
 from cho_webs import (
     DAMPING,
@@ -77,8 +75,6 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     _clusters(report, large)
     cho_buffer.add(report, large)
     cho_small.add(report, shared, large)
-    cho_topic.add(report, shared)
-    cho_metrics.add(report, shared, university)
     report.write()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from cho_webs import DAMPING, JudgedCrawls, orderings
 from numpy.typing import NDArray
-from paper_crawls import area, areas
+from paper_crawls import Mask, area, areas
 from report import Report
 from verdicts import above
 from webs import Web
@@ -24,9 +24,10 @@ from crawlprio.simulator import RecordedVisits
 HOT_SHARE = 0.01
 IMPORTANCES = ("backlinks", "cho-pagerank", "forward-links", "location", "authorities", "hubs")
 COMBINED = "location+backlinks"
+SHORT = ", pages of at most 16 kB"
 
 
-def add(report: Report, shared: Path, web: Web) -> None:
+def add(report: Report, web: Web) -> None:
     """Write what orderings do for importances by links and by location."""
     report.heading("The other metrics")
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {
@@ -49,7 +50,9 @@ def add(report: Report, shared: Path, web: Web) -> None:
         "the pages with the highest importance is hot (equals in). Importance by row: IB, IR, "
         "IF, IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
         "divided by its mean. 'combined' orders by the sum of the location's points and the "
-        "backlinks seen.",
+        "backlinks seen. Backlinks are spread so much wider than points for location that "
+        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the hot pages by "
+        "the sum are hot by backlinks alone.",
     )  # fmt: skip
     for importance, own, words in (
         ("location", "location", "IL(p) can be used directly for ordering"),
@@ -80,7 +83,7 @@ def add(report: Report, shared: Path, web: Web) -> None:
     )
 
 
-def on_text(report: Report, web: Web, path: Path, word: str) -> None:
+def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> None:
     """Write what orderings by anchor text do for importance by text."""
     recorded = RecordedVisits(path, with_texts=True)
     topic = {"words": word}
@@ -97,17 +100,19 @@ def on_text(report: Report, web: Web, path: Path, word: str) -> None:
     seeds = [[seed] for seed in web.single_seeds]
     crawls = JudgedCrawls(web.name, web.graph, seeds, made, recorded=recorded)
     repository = open_repository(path)
-    metrics = {
+    of_all = {
         "IS": importance_of(repository, "term-count", topic=word),
         "IC = IS + IB": importance_of(repository, "term-count+backlinks", topic=word),
     }
+    metrics = of_all | {f"{name}{SHORT}": values * short for name, values in of_all.items()}
     curves = {name: _curves(crawls, values) for name, values in metrics.items()}
     _table(
         report, "text-metrics", curves,
         f"Mean P_ST of crawls for {word!r} without a hot queue, where the {HOT_SHARE:.0%} of the "
-        "pages with the highest importance is hot. IS counts the word, ten times in the title; "
-        "IC is the sum of IS and IB, each divided by its mean. 'combined' orders by ten times "
-        "the anchor similarity and the backlinks seen.",
+        "pages with the highest importance is hot, of all pages or of those of at most 16 kB, "
+        "which are in the recording whatever their rank. IS counts the word, ten times in the "
+        "title; IC is the sum of IS and IB, each divided by its mean. 'combined' orders by ten "
+        "times the anchor similarity and the backlinks seen.",
     )  # fmt: skip
     for importance, own, words in (
         ("IS", "anchor-similarity", "O(u) = IS(anchor text) predicts the text of the page"),
@@ -115,11 +120,21 @@ def on_text(report: Report, web: Web, path: Path, word: str) -> None:
     ):
         report.finding(
             f"Sections 2 and 4: {words}",
-            f"mean P_ST {area(curves[importance][own]):.3f}, the best other "
-            f"{_best_other(curves[importance], own)}",
-            above(crawls.cases(_lead(curves[importance], own), own)),
+            "; ".join(
+                f"mean P_ST {area(of[own]):.3f}, the best other {_best_other(of, own)}{kind}"
+                for kind in ("", SHORT)
+                for of in [curves[importance + kind]]
+            ),
+            above(
+                [
+                    (f"{name}{kind}", lead)
+                    for kind in ("", SHORT)
+                    for name, lead in crawls.cases(
+                        _lead(curves[importance + kind], own), own
+                    ).items()
+                ]
+            ),
             "the largest mean P_ST of all orderings",
-            why="the recording holds long pages only where their PageRank is high",
             name=f"own-order-{own}-{importance.partition(' ')[0].lower()}",
         )
 
@@ -130,6 +145,15 @@ def _curves(
     """P_ST of each ordering with the most important pages hot."""
     threshold = top_threshold(importance, HOT_SHARE, crawls.reachable[0])
     return crawls.p_st(importance, threshold)
+
+
+def _hot_in_common(
+    crawls: JudgedCrawls, one: NDArray[np.float64], other: NDArray[np.float64]
+) -> float:
+    """The share of the hot pages by one importance that are hot by another."""
+    reached = crawls.reachable[0]
+    hot, also = (x >= top_threshold(x, HOT_SHARE, reached) for x in (one, other))
+    return float((hot & also & reached).sum() / (hot & reached).sum())
 
 
 def _table(

@@ -88,6 +88,11 @@ def _over_sites(curves: Sequence[dict[str, list[ModelCurve]]]) -> dict[str, list
     return {name: list(chain.from_iterable(c[name] for c in curves)) for name in names}
 
 
+def _means(curves: dict[str, list[ModelCurve]]) -> dict[str, Series]:
+    """The mean of the curves, without the bands, which would cover each other."""
+    return {name: Series(band.points) for name, band in bands(curves).items()}
+
+
 def _draw(
     report: Report,
     sites: Sequence[JudgedCrawls],
@@ -109,8 +114,8 @@ def _draw(
             {"pages": Series(histogram, mark="bars")},
             f"Backlinks in that site ({MOST_BACKLINKS}: or more)", "backlinks", "pages",
         ),
-        share_panel(f"{several}: IB(P), G = 5", bands(_over_sites(by_links)), diagonal),
-        share_panel(f"{several}: IR(P), as many hot", bands(_over_sites(by_rank)), diagonal),
+        share_panel(f"{several}: IB(P), G = 5", _means(_over_sites(by_links)), diagonal),
+        share_panel(f"{several}: IR(P), as many hot", _means(_over_sites(by_rank)), diagonal),
     ]  # fmt: skip
     report.figure(
         "small", panels,
@@ -120,7 +125,7 @@ def _draw(
         "the site, from the home page or, where that leads to less than half of what others do, "
         "the page of many links that leads farthest; first the site next in size to the paper's. "
         "As many pages are hot by IR(P) as by IB(P), as in the paper, which had G = 3 for that. "
-        "PageRank after every page; bands go from the worst to the best site.",
+        "PageRank after every page; means over the sites, which the table below has one by one.",
         title="Small domains",
     )  # fmt: skip
     report.table(

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import cho_metrics
+import cho_similarity
 import numpy as np
 from cho_webs import THREE, JudgedCrawls, orderings, share_panel
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ TOPICS = ("computer", "admission")
 STAND_IN = "student"
 """Crawled for in place of the paper's second topic where that has too few hot pages."""
 WORDS = (*TOPICS, STAND_IN)
+QUERY = ("computer", "research", "course", "student")
+"""Words, of unlike frequency, of the similarity that a crawl estimates."""
 LEAST_HOT = 30
 HOME = "http://www.ics.uci.edu/"
 BACKLINKS = 5
@@ -77,7 +80,8 @@ def add(report: Report, shared: Path) -> None:
         _draw(report, first, second)
         _judge_hot_pages(report, first)
         _judge_queues(report, first, second)
-        cho_metrics.on_text(report, web, path, first.word)
+        cho_metrics.on_text(report, web, path, first.word, short)
+        cho_similarity.add(report, web, path, QUERY, short)
 
 
 class _Topic:
@@ -154,8 +158,8 @@ def _record(warc: Path, path: Path) -> Mask:
     Returns which pages are of at most 16 kB.
     """
     web = WarcWeb(warc)
-    words = Topic(list(WORDS))
-    wanted = set(WORDS)
+    wanted = {*WORDS, *QUERY}
+    words = Topic(sorted(wanted))
     table = PageTable()
     for url in web.urls():
         table.add(url, url, table.site(host_of(url)))

@@ -180,6 +180,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         "counts of backlinks; the seeds of OPIC and their cash. Means over crawls; bands from the "
         "least to the greatest.",
         title="The same ordering under different choices",
+        own_legends=True,
     )
     _table(report, kinds, plain, changes)
     _findings(report, kinds, plain, changes, GeneratorErrors.read(output))

@@ -239,11 +239,13 @@ def with_history(
     return Start(replace(start.web, graph=named), start.seeds), scores
 
 
-def mean_curves(crawls: Sequence[Mapping[str, Crawled]]) -> dict[str, Series]:
+def mean_curves(
+    crawls: Sequence[Mapping[str, Crawled]], names: Iterable[str] | None = None
+) -> dict[str, Series]:
     """The mean curve of each strategy over several crawls, with a band from least to greatest."""
     return {
         name: mean_and_spread([each[name].points for each in crawls], 201, "range")
-        for name in crawls[0]
+        for name in names or crawls[0]
     }
 
 

@@ -25,9 +25,12 @@ from najork_crawls import (
 )
 from report import Report
 from verdicts import RULE, Case, GeneratorErrors
-from webs import Web, country, uci
+from webs import Web, country, hollins, uci
 
 from crawlprio.evaluation.figures import Panel
+
+COUNTRY_SHARE = 5
+"""Part of the large country that is crawled."""
 
 ByWeb = dict[str, list[Watched]]
 
@@ -53,7 +56,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
     title = "Najork & Wiener 2001: breadth-first search crawling yields high-quality pages"
     report = Report(output, "najork", title)
-    webs = [country(shared, country_pages), uci(shared)]
+    webs = [country(shared, country_pages // COUNTRY_SHARE), uci(shared)]
     watched = {web.name: watch(web) for web in webs}
     of_country = watched[webs[0].name]
     halfway = next(crawl for crawl in of_country if crawl.label == HALFWAY)
@@ -72,7 +75,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     claims.on_quality()
     claims.on_top_pages()
     claims.on_overlap()
-    najork_beside.add(report, webs, watched, errors)
+    najork_beside.add(report, webs, [webs[1], hollins(shared)], watched, errors)
     report.write()
 
 

@@ -119,3 +119,22 @@ def test_a_crawl_that_robots_txt_forbids_as_a_whole_exits_with_an_error() -> Non
     assert run.crawler.spider is None
     (told,) = run.messages(logging.ERROR)
     assert told == "No page could be fetched (forbidden by robots.txt: 1); check the seeds."
+
+
+def test_a_site_whose_robots_txt_is_out_of_reach_is_not_one_that_forbids(tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings = {
+        **QUIET,
+        "ROBOTSTXT_OBEY": True,
+        "CRAWLPRIO_ROBOTS_UNREACHABLE": "forbid",
+        "CRAWLPRIO_STORE": str(store),
+    }
+    with Site({"/robots.txt": Answer("", 0), "/": page()}) as site:
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    cause = "robots.txt unreachable (connection failed)"
+    assert errors(store) == {"/": (0, cause)}
+    assert run.stats["crawlprio/failed_because"] == f"{cause}: 1"
+    assert "crawlprio/forbidden_by_robots.txt" not in run.stats
+    assert run.messages(logging.ERROR) == [
+        f"No page could be fetched ({cause}: 1); check the seeds."
+    ]

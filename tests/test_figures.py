@@ -92,6 +92,28 @@ def test_panels_share_one_legend(tmp_path: Path) -> None:
     assert [texts.count(t) for t in ("first", "second", "both", "opic", "breadth-first")] == [1] * 5
 
 
+def test_panels_with_legends_of_their_own_list_what_they_show(tmp_path: Path) -> None:
+    references = {"ideal": RISING}
+    panels = [
+        Panel({"one": RISING, "two": RISING}, "first", "x", "y", references=references),
+        Panel({"three": RISING, "four": RISING}, "second", "x", "y", references=references),
+    ]
+    plot_panels(panels, tmp_path / "a.svg", own_legends=True)
+    texts = texts_of(tmp_path / "a.svg")
+    ends = [texts.index(title) for title in ("first", "second")]
+    assert [t for t in texts[ends[0] :] if t in ("one", "two", "three", "four", "ideal")] == [
+        "one", "two", "ideal", "three", "four", "ideal",
+    ]  # fmt: skip
+    plot_panels(panels[:1], tmp_path / "b.svg", own_legends=True)
+    assert texts_of(tmp_path / "b.svg")[-3:] == ["one", "two", "ideal"]
+
+
+def test_a_line_under_others_is_wider_than_they_are() -> None:
+    widths = [width for *_, width in figure_styles([["a", "b", "c"]]).values()]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 3
+
+
 def test_ids_in_a_file_are_distinct_even_when_names_come_again(tmp_path: Path) -> None:
     series = {"opic": RISING, "random": Series(RISING, mark="bars")}
     panel = Panel(series, "a", "x", "y", references={"random": RISING})

@@ -73,17 +73,19 @@ def check_invariants(frontier: CompiledFrontier) -> None:
         if not found or row["n_leased"] >= row["limit"]:
             assert row["position"] == NOWHERE
         elif row["ready_at"] > totals["now"]:
-            should_stand[DELAYED].append((0, float(row["ready_at"]), site, site))
+            should_stand[DELAYED].append((0, 0, float(row["ready_at"]), site, site))
         else:
             tier = int(pages["tier"][row["head"]]) + ON_VISIT * int(row["n_visited"] > 0)
             key = site_key(site)
-            should_stand[READY].append((-tier, -key, int(row["head"]), site))
+            share = int(totals["site_share"])
+            at_round = int(row["turn"]) // share if share else 0
+            should_stand[READY].append((-tier, at_round, -key, int(row["head"]), site))
 
     for side, count in ((READY, "n_ready"), (DELAYED, "n_delayed")):
         standing = []
         for at in range(int(totals[count])):
-            tier, key, tie, site = frontier._heap[at ^ side].tolist()
-            standing.append((-tier, -key, tie, site))
+            tier, at_round, key, tie, site = frontier._heap[at ^ side].tolist()
+            standing.append((-tier, at_round, -key, tie, site))
             assert sites["position"][int(site)] == at ^ side
             if at:
                 assert standing[(at - 1) // 4] < standing[at]
@@ -142,6 +144,15 @@ class RestlessBySize(Restless, LargerSitesFirst):
     """Larger sites first, with changing keys within a site."""
 
 
+class RestlessInTurns(Restless):
+    """Two pages of a site in each round."""
+
+    site_share = 2
+
+
+RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns]
+
+
 class SlowFrontier:
     """The slow twin: everything in dicts, searched through each time it is asked for."""
 
@@ -161,6 +172,8 @@ class SlowFrontier:
         self.held: dict[int, int] = {}
         self.visited: dict[int, int] = {}
         self.leases: Counter[int] = Counter()
+        self.turns: Counter[int] = Counter()
+        self.latest_turn = 0
 
     def site(self, page: int) -> int:
         return int(self.frontier.pages.sites[page])
@@ -203,12 +216,28 @@ class SlowFrontier:
         ordering = self.frontier.ordering
         key = ordering.site_key(site, self.key(head), len(waiting))
         visiting = self.visited.get(site, 0) > 0
-        return -visiting, *self.rank(head)[:2], -key, head
+        share = ordering.site_share
+        at_round = self.turns[site] // share if share else 0
+        return -visiting, *self.rank(head)[:2], at_round, -key, head
+
+    def wait(self, page: int) -> None:
+        """Let a page wait; its site, if it has no other, joins the round under way."""
+        site = self.site(page)
+        if not self.waiting_of(site):
+            share = self.frontier.ordering.site_share
+            start = self.latest_turn // share * share if share else 0
+            self.turns[site] = max(self.turns[site], start)
+        self.states[page] = WAITING
+
+    def end_turn(self, site: int) -> None:
+        self.latest_turn = max(self.latest_turn, self.turns[site])
+        self.turns[site] += 1
 
     def observe(self, visit: Visit, first: int, topic: bool) -> None:
         for page in range(first, len(self.frontier.pages)):
             self.priorities.setdefault(page, 0)
-            self.states.setdefault(page, WAITING)
+            if page not in self.states:
+                self.wait(page)
             shown = topic and visit.page >= 0 and page in visit.targets
             if shown and "hot" in self.frontier.pages.url(page):
                 self.hot.add(page)
@@ -224,9 +253,10 @@ class SlowFrontier:
 
     def add(self, page: int, priority: int) -> None:
         if self.states.get(page) == WAITING:
-            priority = max(priority, self.priorities[page])
+            self.priorities[page] = max(priority, self.priorities[page])
+            return
         self.priorities[page] = priority
-        self.states[page] = WAITING
+        self.wait(page)
 
     def next_page(self, now: float) -> int:
         self.now = max(now, self.now)
@@ -237,6 +267,7 @@ class SlowFrontier:
         page = self.waiting_of(site)[0]
         self.states[page] = LEASED
         self.leases[page] += 1
+        self.end_turn(site)
         if self.limit(site) > 1:
             delay = self.delays.get(site, self.defaults[1])
             self.times[site] = max(self.ready_time(site), self.now + delay)
@@ -333,6 +364,7 @@ class Pair:
             self.frontier.finish(page)
             if self.twin.states[page] == WAITING:
                 self.twin.states[page] = DONE
+                self.twin.end_turn(self.twin.site(page))
 
     def put_back(self) -> None:
         pages = self.twin.leased()
@@ -340,7 +372,8 @@ class Pair:
             page = self.rng.choice(pages)
             self.frontier.put_back(page)
             self.twin.release(page)
-            self.twin.states[page] = WAITING
+            if self.twin.states[page] != WAITING:
+                self.twin.wait(page)
 
     def end_fetch(self) -> None:
         site = self.some_site()
@@ -409,7 +442,7 @@ class Pair:
         assert len(self.frontier) == 0
 
 
-@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+@pytest.mark.parametrize("ordering", RESTLESS)
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (1, 3), (2, 1), (3, 2)])
 @pytest.mark.parametrize("topic", [False, True], ids=["no topic", "topic"])
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
@@ -427,7 +460,7 @@ def test_whatever_is_done_to_a_frontier_it_does_as_its_slow_twin(
         pair.drain()
 
 
-@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+@pytest.mark.parametrize("ordering", RESTLESS)
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("plain_until", [25, 10**6])
 def test_a_plain_queue_does_as_its_slow_twin_and_goes_on_as_a_compiled_one(

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from crawls import fetched_urls, run_spider
+from redis_servers import redis_server, shared_server  # noqa: F401 - fixtures
 from remote_frontier import SettledRemote, local_frontier
+from settled_redis import SettledRedis
 
 import crawlprio.settings
 from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
@@ -20,15 +22,21 @@ from crawlprio.spiders.site import SiteSpider
 Make = Callable[..., Frontier]
 
 
-@pytest.fixture(params=["in this process", "in another process"])
+@pytest.fixture(params=["in this process", "in another process", "in Redis"])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     """Makes frontiers with settings given by name."""
     made: list[Frontier] = []
+    kinds: dict[str, Make] = {
+        "in this process": lambda **settings: local_frontier(settings),
+        "in another process": lambda **settings: SettledRemote(settings),
+    }
+    if request.param == "in Redis":
+        server = request.getfixturevalue("redis_server")
+        kinds["in Redis"] = lambda **settings: SettledRedis(server.client(), **settings)
 
     def make_one(**settings: Any) -> Frontier:
-        is_local = request.param == "in this process"
         chosen = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, **settings}
-        made.append(local_frontier(chosen) if is_local else SettledRemote(chosen))
+        made.append(kinds[request.param](**chosen))
         return made[-1]
 
     yield make_one

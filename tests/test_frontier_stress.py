@@ -10,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from test_frontier import Pair, Restless, RestlessBySize, RestlessWithSiteKey
+from test_frontier import RESTLESS, Pair
 
 from crawlprio.orderings import Ordering
 from crawlprio.pages import NO_PAGE, Visit
@@ -61,7 +61,7 @@ class LongPair(Pair):
         return super().act()
 
 
-@pytest.mark.parametrize("ordering", [Restless, RestlessWithSiteKey, RestlessBySize])
+@pytest.mark.parametrize("ordering", RESTLESS)
 def test_a_long_history_leaves_the_frontier_as_its_slow_twin(ordering: type[Ordering]) -> None:
     draw = random.Random(SEED)
     for _ in range(2):

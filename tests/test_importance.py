@@ -116,6 +116,23 @@ def test_importance_is_never_negative_and_same_on_every_call(name: str) -> None:
     assert values.tolist() == importance_of(repository, name, topic=TOPIC).tolist()
 
 
+@pytest.mark.parametrize(
+    "options", [{"times": 0.25}, {"times": 9.0}, {"share": 0.8}, {"share": 0.0, "damping": 0.5}]
+)
+def test_links_between_sites_weigh_as_asked(options: dict[str, float]) -> None:
+    web = power_law_web(150, 5)
+    values = importance_of(repository_of(web), "weighted-pagerank", options=options)
+    expected = listed(oracle.weighted_pagerank(web, **options))
+    assert values.tolist() == pytest.approx(expected, rel=1e-8)
+
+
+def test_with_equal_weights_it_is_pagerank() -> None:
+    repository = repository_of(power_law_web(150, 5))
+    values = importance_of(repository, "weighted-pagerank", options={"times": 1.0})
+    ranks = importance_of(repository, "pagerank") * repository.graph.n_pages
+    assert values.tolist() == pytest.approx(ranks.tolist(), rel=1e-8)
+
+
 @pytest.mark.parametrize("idf", ["log", "inverse", "none"])
 @pytest.mark.parametrize("measure", ["cosine", "inner"])
 @pytest.mark.parametrize("title", [0.0, 1.0, 10.0])
@@ -300,6 +317,8 @@ BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
     ("location", {"slashes": "x"}, None, "Options of importance location: slashes is 'x'"),
     ("location", {}, None, "bare.npz has no URLs, by which the importance location goes"),
     ("remote-pagerank", {}, None, "bare.npz has no links between sites"),
+    ("weighted-pagerank", {"times": 0}, None, "times is 0; give a number above 0."),
+    ("weighted-pagerank", {"share": 1}, None, "share is 1; give a number of 0 or more, below 1."),
     ("similarity", {}, None, "Importance similarity needs a topic; give words"),
     ("similarity", {}, "web", "bare.npz has no texts, by which the importance similarity goes"),
     ("similarity", {"idf": "tf"}, "web", "idf is 'tf'; give one of log, inverse, none."),

@@ -15,6 +15,7 @@ import pytest
 from scrapy import cmdline
 from scrapy.settings import Settings
 
+from crawlprio.commands.cli import main
 from crawlprio.commands.links import Command
 from crawlprio.errors import StoreError
 from crawlprio.linkgraph import read_graph
@@ -135,11 +136,11 @@ def test_parquet_has_a_row_per_link(store: Path) -> None:
     assert list(zip(*(columns[n] for n in ("source", "target", "anchor")), strict=True)) == LINKS
 
 
-def test_without_pyarrow_parquet_names_the_extra_to_install(
+def test_without_pyarrow_parquet_names_what_to_install(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(StoreError, match=r"pip install crawlprio\[parquet\]"):
+    with pytest.raises(StoreError, match="pip install pyarrow"):
         export(store, "out.parquet")
     assert os.listdir(store.parent) == ["crawl.sqlite"]
 
@@ -187,11 +188,11 @@ def test_the_command_writes_the_file_and_the_counts(
     monkeypatch.chdir(store.parent)
     assert scrapy_links("export", "crawl.sqlite", "out.npz", "--json", "counts.json") == 0
     assert capsys.readouterr() == (
-        "out.npz and out.urls.gz: 4 links of 3 visited pages, 4 pages in all\n",
+        "out.npz and out.urls.gz and out.seeds.txt: 4 links of 3 visited pages, 4 pages in all\n",
         "",
     )
     assert json.loads(store.with_name("counts.json").read_text()) == {
-        "files": ["out.npz", "out.urls.gz"],
+        "files": ["out.npz", "out.urls.gz", "out.seeds.txt"],
         "pages": 4,
         "visited": 3,
         "links": 4,
@@ -229,3 +230,35 @@ def test_bad_input_is_one_line_and_exit_code_2(
     printed = capsys.readouterr().err
     assert printed.startswith(sentence)
     assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.npz", "out.graphml", "out.txt.gz"])
+def test_simulate_starts_an_export_where_the_crawl_started(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Page 2, from which little can be reached: nobody would guess it."""
+    path = tmp_path / "crawl.sqlite"
+    pages = PageTable()
+    for number in range(4):
+        pages.add(f"http://a.test/{number}", f"http://a.test/{number}", pages.site("a.test"))
+    with Store.create(path) as made:
+        made.record_pages(pages, [2])
+        for page, targets in ((2, [3]), (3, []), (0, [1, 2, 3]), (1, [0])):
+            made.record(Visit(page, np.array(targets, dtype=np.int32)), pages)
+    with Store.open(path, readonly=True) as opened:
+        export_links(opened, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    orders = []
+    for source in (str(path), name):
+        line = ["simulate", source, "--ordering", "breadth-first", "--order", "order.txt"]
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        assert ended.value.code == 0
+        orders.append((tmp_path / "order.txt").read_text().split())
+    assert len(orders[0]) == len(orders[1]) == 2
+    assert "Starting where the crawl did, as out.seeds.txt says." in capsys.readouterr().err
+    (tmp_path / "out.seeds.txt").unlink()
+    with pytest.raises(SystemExit):
+        main(["simulate", name, "--ordering", "breadth-first"])
+    told = f"{name} does not say where a crawl started; starting at http://a.test/"
+    assert (told in capsys.readouterr().err) is (name != "out.txt.gz")

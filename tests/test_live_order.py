@@ -67,6 +67,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 CASES = [
     *(pytest.param((name, None), id=name) for name in ORDERINGS),
     *(pytest.param((name, 3), id=f"{name}-topic") for name in ORDERINGS),
+    *(
+        pytest.param((f"{name} in turns", None), id=f"{name}-in-turns")
+        for name in ("opic", "random")
+    ),
     *(pytest.param((name, 0), id=f"{name}-topic-at-distance-0") for name in ("opic", "random")),
 ]
 
@@ -175,7 +179,11 @@ class Crawled:
 @pytest.fixture(scope="module", params=CASES)
 def crawled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crawled:
     name, distance = request.param
-    return Crawled(tmp_path_factory.mktemp(name), name, distance, OPTIONS.get(name, {}))
+    options = OPTIONS.get(name, {})
+    if name.endswith(" in turns"):
+        name = name.removesuffix(" in turns")
+        options = {**OPTIONS.get(name, {}), "site_share": 2}
+    return Crawled(tmp_path_factory.mktemp(name), name, distance, options)
 
 
 @pytest.fixture(scope="module")

@@ -40,12 +40,33 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
             "opic",
             {"cash": 1},
             "ORDERING_OPTIONS names 'cash', which opic lacks; known options: seed_cash, pass_on, "
-            "pass_on_budget, history.",
+            "pass_on_budget, history, site_share.",
         ),
         (
             "breadth-first",
             {"x": 1},
-            "ORDERING_OPTIONS names 'x', which breadth-first lacks; it has no options.",
+            "ORDERING_OPTIONS names 'x', which breadth-first lacks; known options: site_share.",
+        ),
+        (
+            "breadth-first",
+            {"site_share": 0},
+            f"{OPTIONS_OF} breadth-first: site_share is 0; give a whole number of 1 or more.",
+        ),
+        (
+            "combined",
+            {"weights": {"opic": 1.0}, "options": {"opic": {"site_share": 1}}},
+            f"{OPTIONS_OF} combined: options gives 'opic' a site_share; give it to combined "
+            "itself.",
+        ),
+        (
+            "rankmass",
+            {"damping": 1.0},
+            f"{OPTIONS_OF} rankmass: damping is 1.0; give a number of 0 or more, below 1.",
+        ),
+        (
+            "fica",
+            {"link": -0.1},
+            f"{OPTIONS_OF} fica: link is -0.1; give a number of 0 or more.",
         ),
         (
             "pagerank",
@@ -145,7 +166,7 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
             "combined",
             {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
             f"{OPTIONS_OF} combined: ORDERING_OPTIONS names 'cash', which opic lacks; known "
-            "options: seed_cash, pass_on, pass_on_budget, history.",
+            "options: seed_cash, pass_on, pass_on_budget, history, site_share.",
         ),
     ],
 )

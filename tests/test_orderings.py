@@ -138,6 +138,68 @@ def test_every_ordering_fetches_random_webs_as_the_oracle_does(data: st.DataObje
 
 
 SCORES_SEED = 4
+SHARES: list[tuple[str, dict[str, Any]]] = [
+    ("opic", {"site_share": 1}),
+    ("random", {"site_share": 3, "seed": 4}),
+    ("larger-sites-first", {"site_share": 2}),
+    ("sibling-sampling", {"site_share": 1}),
+    ("location", {"site_share": 2}),
+    ("batch-pagerank", {"site_share": 1, "every": 5}),
+]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_sites_take_turns_as_the_oracle_says(data: st.DataObject) -> None:
+    web = data.draw(webs(max_pages=40))
+    seeds = data.draw(seeds_of(web))
+    topic = data.draw(st.sampled_from(TOPICS))
+    for name, options in SHARES:
+        found, expected = orders(web, seeds, name, options, topic)
+        assert found == expected, (name, options)
+
+
+@pytest.mark.parametrize("share", [1, 4])
+@pytest.mark.parametrize("name", ["opic", "breadth-first"])
+def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: int) -> None:
+    """Page 0 of 9 sites of 200 pages each shows the home page of each; sites link to themselves."""
+    n_sites, size = 9, 200
+    draw = random.Random(6)
+    links = {
+        page: [page // size * size + draw.randrange(size) for _ in range(8)]
+        for page in range(n_sites * size)
+    }
+    links[0] += range(size, n_sites * size, size)
+    web = with_urls(Web(links, {page: page // size for page in links}))
+    order = fetch_order(web, [0], name, {"site_share": share})[:900]
+    given = np.cumsum(np.eye(n_sites)[[page // size for page in order]], axis=0)
+    assert (given.max(axis=1) - given.min(axis=1)).max() <= share
+    unequal = fetch_order(web, [0], "opic", {})[:900]
+    counts = np.bincount([page // size for page in unequal], minlength=n_sites)
+    assert counts.max() - counts.min() > 10 * share
+
+
+@pytest.mark.parametrize("n_replayed", [1, 7, 120])
+def test_a_crawl_whose_visits_are_replayed_takes_the_same_turns(n_replayed: int) -> None:
+    web = power_law_web(300, seed=3)
+    orders_found: list[list[int]] = [[]]
+    for _ in range(2):
+        pages = WebPages(web)
+        frontier = CompiledFrontier(make_ordering("opic", {"site_share": 2}), pages)
+        frontier.observe(pages.seeds([0, 5]))
+        order = orders_found[-1][:n_replayed]
+        for page in order:
+            frontier.finish(page)
+            frontier.observe(pages.visit(page))
+        while (page := frontier.next_page(0.0)) != NO_PAGE:
+            frontier.observe(pages.visit(page))
+            frontier.release(page)
+            order.append(page)
+        orders_found.append(order)
+    assert orders_found[2] == orders_found[1]
+    assert len(orders_found[1]) > 150
+
+
 EARLIER = {
     page: random.Random(SCORES_SEED + page).random() for page in range(0, 1500) if page % 3 != 0
 }

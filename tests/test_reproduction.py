@@ -18,9 +18,12 @@ import pytest
 
 from crawlprio.evaluation import depth_from_seeds
 from crawlprio.frontier import Politeness
+from crawlprio.importance import importance_of, open_repository
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network, crawl_order
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.simulator import Network, RecordedVisits, crawl_order
+from crawlprio.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
@@ -31,8 +34,10 @@ def experiments() -> Iterator[SimpleNamespace]:
     """The modules of the folder `experiments`, which is no package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
+        import advice
         import batched
         import castillo_time
+        import cho_similarity
         import measured
         import paper_crawls
         import report
@@ -40,8 +45,9 @@ def experiments() -> Iterator[SimpleNamespace]:
         import verdicts
 
         yield SimpleNamespace(
-            batched=batched, castillo_time=castillo_time, crawls=paper_crawls, measured=measured,
-            report=report, summary=summary, verdicts=verdicts,
+            advice=advice, batched=batched, castillo_time=castillo_time, crawls=paper_crawls,
+            measured=measured, report=report, similarity=cho_similarity, summary=summary,
+            verdicts=verdicts,
         )  # fmt: skip
     finally:
         sys.path.remove(str(ROOT / "experiments"))
@@ -50,14 +56,6 @@ def experiments() -> Iterator[SimpleNamespace]:
 def sections() -> list[tuple[str, dict[str, Any]]]:
     """What the committed sections found, by name."""
     return [(p.stem, json.loads(p.read_text(encoding="utf-8"))) for p in PAGES.glob("*.json")]
-
-
-def need_cases(found: dict[str, Any]) -> None:
-    """Skip a page that was written before findings had cases, until it is written again."""
-    generator = json.loads((PAGES / "generator.json").read_text(encoding="utf-8"))
-    old = "errors" not in generator["tables"]
-    if old or any("cases" not in finding for finding in found["findings"]):
-        pytest.skip("written before findings had cases; run make reproduce")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +151,6 @@ def test_the_steady_rate_of_busy_robots_is_their_number_by_the_mean_duration(
 def test_the_verdicts_of_a_section_follow_from_its_cases(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
 ) -> None:
-    need_cases(found)
     page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
     for finding in found["findings"]:
         cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
@@ -167,7 +164,6 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(
 def test_cases_of_made_up_webs_have_an_error_of_the_generator(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
 ) -> None:
-    need_cases(found)
     known = set(experiments.verdicts.GeneratorErrors.read(PAGES).by_measure.values()) | {0.0, None}
     for finding in found["findings"]:
         assert {case["error"] for case in finding["cases"]} <= known, finding["claim"]
@@ -175,8 +171,6 @@ def test_cases_of_made_up_webs_have_an_error_of_the_generator(
 
 def test_the_committed_summary_is_what_the_sections_say(experiments: SimpleNamespace) -> None:
     found = experiments.summary.Found.read(PAGES)
-    for section in found.sections.values():
-        need_cases(section)
     assert set(found.sections) == set(experiments.summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert page == experiments.summary.summary_page(found)
@@ -186,7 +180,7 @@ def test_the_committed_summary_is_what_the_sections_say(experiments: SimpleNames
 
 def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> None:
     """The same advice says the opposite when the claim behind it fails."""
-    advice = experiments.summary.ADVICE[0]
+    advice = experiments.advice.ADVICE[0]
     rows = {}
     for margin in (1.0, -1.0):
         case = experiments.verdicts.Case("web", margin)
@@ -198,7 +192,7 @@ def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> Non
         rows[margin] = advice.row(found)
     nothing = {"name": advice.finding, "claim": "x", "cases": [], "verdict": "not tested"}
     found = experiments.summary.Found({"cho": {"findings": [nothing], "tables": {}}})
-    assert experiments.summary.OPEN in advice.row(found)
+    assert experiments.advice.OPEN in advice.row(found)
     assert advice.if_it_holds in rows[1.0]
     assert "reproduced: 1 of 1" in rows[1.0]
     assert advice.if_not in rows[-1.0]
@@ -270,3 +264,72 @@ def test_an_earlier_state_has_the_shares_of_pages_and_links_asked_for(
         assert known.sum() / start.n_pages == pytest.approx(0.55, abs=0.02)
         assert earlier[known].sum() == pytest.approx(1.0)
         assert not earlier[~known].any()
+
+
+TEXTS = {
+    0: ("Courses", "student course student"),
+    1: ("", "research computer research"),
+    2: ("Research", "research research"),
+    3: ("", "nothing of that"),
+    4: ("", "course research course course"),
+}
+QUERY = ["student", "course", "research"]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """A crawl store of five pages with texts, page 0 linking to all others."""
+    table = PageTable()
+    for page in TEXTS:
+        table.add(f"http://a.example/{page}", f"http://a.example/{page}", table.site("a.example"))
+    anchors = ["a student", "course", "research", "more research"]
+    with Store.create(tmp_path / "texts.sqlite") as store:
+        store.record(Visit(NO_PAGE, np.array([0], dtype=np.int32)), table)
+        for page, (title, text) in TEXTS.items():
+            targets = np.arange(1, 5, dtype=np.int32) if page == 0 else NO_PAGES
+            said = anchors if page == 0 else []
+            store.record(Visit(page, targets, said, 200, title, text), table)
+    return tmp_path / "texts.sqlite"
+
+
+def test_similarity_estimated_from_all_pages_is_that_of_the_package(
+    experiments: SimpleNamespace, texts: Path
+) -> None:
+    query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
+    exact = importance_of(
+        open_repository(texts), "similarity", topic=",".join(QUERY),
+        options={"idf": "inverse", "measure": "inner"},
+    )  # fmt: skip
+    assert query.similarity().tolist() == pytest.approx(exact.tolist())
+    assert query.seen(list(TEXTS)).tolist() == pytest.approx(exact.tolist())
+
+
+def test_similarity_goes_by_the_occurrences_in_the_pages_fetched(
+    experiments: SimpleNamespace, texts: Path
+) -> None:
+    """Of pages 0 and 4 the words are known: student 2, course 1 + 3, research 1."""
+    query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
+    factors = {"student": 1 / 4, "course": 1 / 16, "research": 1.0}
+    expected = [
+        sum(
+            (10 * (word in title.casefold().split()) + text.split().count(word)) * factors[word]
+            for word in QUERY
+        )
+        for title, text in TEXTS.values()
+    ]
+    assert query.seen([0, 4]).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("every", "order"), [(1, [0, 2, 1, 3, 4]), (100, [0, 1, 2, 3, 4])])
+def test_anchors_are_weighed_by_the_words_of_the_pages_fetched(
+    experiments: SimpleNamespace, texts: Path, every: int, order: list[int]
+) -> None:
+    """Page 0 says student twice, so that page 2, a course, comes before page 1, a student.
+
+    Page 2 says research three times, so that the pages on research come after both.
+    """
+    with Store.open(texts, readonly=True) as store:
+        graph = store.link_graph()
+    ordering = experiments.similarity.AnchorsByIdf(QUERY, every)
+    recorded = RecordedVisits(texts, with_texts=True)
+    assert crawl_order(graph, [0], ordering, recorded=recorded).tolist() == order

@@ -42,14 +42,11 @@ class Queue:
                 assert row["head"] == np.flatnonzero(waiting & (self.pages["key"] == best))[0]
 
     def write_keys(self, n: int) -> None:
-        """Write n keys at once, then resettle their pages, as targets or as others."""
+        """Write n keys at once, then resettle their pages."""
         changed = np.array(self.draw.sample(range(N_PAGES), n), dtype=np.int32)
         before = self.pages["key"][changed]
         self.pages["key"][changed] = [self.draw.choice([0.0, 1.0, 2.0, 3.0]) for _ in range(n)]
-        if self.draw.random() < 0.5:
-            bulk.resettle_pages(*self.arrays, changed)
-        else:
-            bulk.resettle_links(*self.arrays, N_PAGES, changed, before)
+        bulk.resettle_changed(*self.arrays, N_PAGES, changed, before)
 
 
 def test_pages_leave_by_their_keys_however_many_were_written_at_once() -> None:

@@ -58,13 +58,13 @@ def visited(store: Path) -> list[str]:
     return [url for (url,) in rows]
 
 
-def crawl_until_killed(folder: Path, ordering: str, n_pages: int) -> None:
+def crawl_until_killed(folder: Path, settings: dict[str, object], n_pages: int) -> None:
     """Crawl until so many pages are in the store, then kill the process."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "scrapy", "crawl", "site"),
-            *options({**SETTINGS, "JOBDIR": "job", "ORDERING": ordering}),
+            *options({**SETTINGS, **settings, "JOBDIR": "job"}),
         ],
         cwd=folder,
         stdout=subprocess.DEVNULL,
@@ -82,9 +82,17 @@ def crawl_until_killed(folder: Path, ordering: str, n_pages: int) -> None:
     process.wait()
 
 
-@pytest.mark.parametrize("ordering", ["opic", "batch-pagerank"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ORDERING": "opic"},
+        {"ORDERING": "batch-pagerank"},
+        {"ORDERING": "opic", "ORDERING_OPTIONS": '{"site_share": 2}'},
+    ],
+    ids=["opic", "batch-pagerank", "in turns"],
+)
 def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
-    tmp_path: Path, ordering: str
+    tmp_path: Path, settings: dict[str, object]
 ) -> None:
     seed = 20261121
     print("seed", seed)
@@ -92,13 +100,13 @@ def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     undisturbed.mkdir()
     killed.mkdir()
-    whole = crawl_demo_web(undisturbed, {**SETTINGS, "ORDERING": ordering}, pages=300, sites=8)
+    whole = crawl_demo_web(undisturbed, {**SETTINGS, **settings}, pages=300, sites=8)
     order = visited(whole.store)
     for n_pages in sorted(choose.sample(range(10, 200), 3)):
-        crawl_until_killed(killed, ordering, n_pages)
+        crawl_until_killed(killed, settings, n_pages)
         so_far = visited(killed / "job" / "crawl.sqlite")
         assert so_far == order[: len(so_far)]
-    last = crawl_demo_web(killed, {**SETTINGS, "ORDERING": ordering, "JOBDIR": "job"})
+    last = crawl_demo_web(killed, {**SETTINGS, **settings, "JOBDIR": "job"})
     assert last.exit_status == 0
     assert visited(killed / "job" / "crawl.sqlite") == order
 

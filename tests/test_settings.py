@@ -25,6 +25,7 @@ from crawlprio.evaluation import plots
 from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.setting_table import SECTIONS, SETTINGS
 from crawlprio.setting_table.kinds import Setting
+from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import INTERNAL, PLOT_SUFFIXES
 from crawlprio.web.extensions import SKIP_EXTENSIONS
 
@@ -80,7 +81,8 @@ def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
 
 def test_of_scrapys_settings_the_default_under_the_addon_is_scrapys() -> None:
     without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
-    scrapys = [name for name, setting in SETTINGS.items() if not setting.is_ours]
+    shared = {setting.name for setting in SHARING.settings}  # of scrapy-redis
+    scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in shared]
     for name in set(scrapys) - without:
         assert getattr(default_settings, name) == SETTINGS[name].guest_default
 
@@ -173,6 +175,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_STORE": 5,
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
+    "CRAWLPRIO_REDIS_CRAWL": "a{b}",
 }
 
 
@@ -382,7 +385,7 @@ def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
 def test_no_concurrency_at_all_is_no_limit_as_in_scrapy() -> None:
     pages = {"/": page(*(f"/{n}" for n in range(30)))}
     slow = Answer("<p>", headers={"Content-Type": "text/html"}, seconds=0.5)
-    settings = {**ADDON, "CONCURRENT_REQUESTS": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
+    settings = {**ADDON, "CONCURRENT_REQUESTS": 9999, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
     with Site(pages, lambda host, path: None if path == "/" else slow) as site:
         run = run_spider(Plain, settings, site=site)
         starts = [fetch.start for fetch in site.fetches if fetch.path not in ("/", "/robots.txt")]

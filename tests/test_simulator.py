@@ -50,7 +50,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 ALL_CASES = [
     (name, case) for name in ORDERINGS for case in CASES.get(name, oracles.ORDERINGS[name].cases)
 ]
-PAGE_BY_PAGE = ["location", "anchor-similarity", "combined", "sibling-sampling"]
+PAGE_BY_PAGE = ["location", "anchor-similarity", "combined"]
 ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
 """Cases that the oracle does not define: how often `pagerank` computes keys by default."""
 
@@ -107,7 +107,7 @@ def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
     return pages.numbers
 
 
-def test_all_orderings_but_four_run_in_the_compiled_loop() -> None:
+def test_all_orderings_but_three_run_in_the_compiled_loop() -> None:
     web = power_law_web(30, seed=0)
     slow = [
         name
@@ -169,6 +169,18 @@ def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.Dat
     web.urls = {page: url_of(web, page) for page in range(max(web.pages) + 1)}
     loop, pages = both_drivers(web, seeds, name, options)
     assert loop == pages == oracles.crawl(web, seeds, name, **options)
+
+
+@pytest.mark.parametrize("name", ["opic", "random", "larger-sites-first", "batch-pagerank"])
+@pytest.mark.parametrize("share", [1, 3])
+def test_the_loop_lets_sites_take_turns_as_the_page_by_page_driver_does(
+    name: str, share: int
+) -> None:
+    options = {"site_share": share, **({"every": 13} if name == "batch-pagerank" else {})}
+    web = power_law_web(400, seed=21)
+    loop, pages = both_drivers(web, [0, 5], name, options)
+    assert loop == pages
+    assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
 
 
 def test_the_order_does_not_depend_on_sites_but_for_two_orderings() -> None:

@@ -6,6 +6,7 @@ import argparse
 
 from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError
+from crawlprio.setting_table import SETTINGS
 
 _SETTINGS = {
     "ordering": ("ORDERING", "NAME", "which waiting page comes next; default: {default}"),
@@ -46,12 +47,12 @@ class Command(SiteCrawlCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        assert self.settings is not None
         group = parser.add_argument_group(title="Crawl")
         for option, (metavar, meaning) in _ARGUMENTS.items():
             group.add_argument(f"--{option}", metavar=metavar, help=meaning)
         for option, (name, metavar, meaning) in _SETTINGS.items():
-            text = meaning.format(default=self.settings[name])
+            setting = SETTINGS.get(name)
+            text = meaning.format(default=setting.default) if setting else meaning
             group.add_argument(f"--{option}", metavar=metavar, help=text)
         group.add_argument(
             "--demo", action="store_true", help="crawl a made-up web, served on this machine"

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from crawlprio.store import Store
     from crawlprio.store.export import Exported, Row, Track
 
-SYNTAX = "export [--json FILE] [--spreadsheet] STORE FILE"
+SYNTAX = "export [--json FILE] [--spreadsheet] STORE FILE | collect CRAWL STORE"
 
 
 class Command(OneLineCommand):
-    """`scrapy links export STORE FILE` writes the links that a crawl recorded."""
+    """`scrapy links` writes the links of a crawl store to a file, or collects them from Redis."""
 
     def syntax(self) -> str:
         return SYNTAX
 
     def short_desc(self) -> str:
-        return "Export the links of a crawl store"
+        return "Export the links of a crawl store, or collect those of a crawl in Redis"
 
     def long_desc(self) -> str:
         return (
@@ -37,7 +37,10 @@ class Command(OneLineCommand):
             "format: .csv, .jsonl and .parquet (source URL, target URL, anchor text), .graphml, "
             ".npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz (page ids). "
             "A page visited more than once has the links of its last visit. Each of them can be "
-            "given where a command takes a GRAPH."
+            "given where a command takes a GRAPH. "
+            "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
+            "STORE, which is made, or has what was collected before; CRAWL is "
+            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -47,6 +50,9 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` when the links cannot be written."""
+        if len(args) == 3 and args[0] == "collect":
+            self._collect(args[1], Path(args[2]))
+            return
         if len(args) != 3 or args[0] != "export":
             given = " ".join(args) or "nothing"
             raise CrawlprioError(f"links: found {given}; expected: {program()} links {SYNTAX}")
@@ -58,6 +64,27 @@ class Command(OneLineCommand):
                 store, args[2], _progress(store), for_spreadsheets=opts.spreadsheet
             )
         _report(written, opts.json)
+
+    def _collect(self, crawl: str, store: Path) -> None:
+        """Move the visits of a crawl from Redis into a store."""
+        from crawlprio.config import read_setting
+
+        try:
+            from crawlprio.redis.collect import collect
+            from crawlprio.redis.connection import check_server, connect, prefix_of
+        except ModuleNotFoundError:
+            raise CrawlprioError(
+                "links collect needs redis-py; install crawlprio with its extra redis."
+            ) from None
+        assert self.settings is not None
+        url = read_setting(self.settings, "REDIS_URL")
+        client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
+        check_server(client, url)
+        collected = collect(client, prefix_of(crawl), store)
+        print(
+            f"{store}: {collected.n_visits:,} visits more, {collected.n_pages:,} pages more of "
+            f"crawl {crawl}"
+        )
 
 
 def _report(written: Exported, json_file: str | None) -> None:

@@ -39,12 +39,13 @@ class Command(SiteCrawlCommand):
         if len(args) != 1:
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
+        from crawlprio.config import given_on_command_line, read_setting
         from crawlprio.live.given import read_given
         from crawlprio.store import Store
 
         assert self.settings is not None
         folder = Path(args[0])
-        path = folder / (self.settings["CRAWLPRIO_STORE"] or "")
+        path = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "")
         if not path.is_file():
             raise ConfigError(
                 f"{folder} has no crawl to resume ({path} is missing); begin one with crawlprio "
@@ -55,11 +56,8 @@ class Command(SiteCrawlCommand):
         self.set("JOBDIR", str(folder))
         if opts.pages is not None:
             self.set("CLOSESPIDER_PAGECOUNT", opts.pages)
-        for name, value in kept.settings.items():
-            if self.settings.getpriority(name) != _CMDLINE:
+        overridden = given_on_command_line(self.settings)
+        for name, value in kept.options.items():
+            if name not in overridden:
                 self.set(name, value)
         opts.spargs = {**kept.arguments, **opts.spargs}
-
-
-_CMDLINE = 40
-"""Scrapy's priority of settings from the command line."""

@@ -65,8 +65,8 @@ class Command(OneLineCommand):
             metavar="NAME",
             help="name of an importance, or a weighted sum; may be repeated; default: pagerank, "
             "with --topic also similarity. Names: pagerank, cho-pagerank, remote-pagerank, "
-            "backlinks, forward-links, location, similarity, term-count, harmonic, authorities, "
-            "hubs",
+            "weighted-pagerank, backlinks, forward-links, location, similarity, term-count, "
+            "harmonic, authorities, hubs",
         )
         group.add_argument(
             "--importance-options",

@@ -90,7 +90,8 @@ class Command(OneLineCommand):
             "--seeds",
             metavar="ID|URL[,...]|@FILE",
             help="where crawls start, in this order; @FILE: one a line. Default: the seeds of a "
-            "crawl store; else, of page 0 and the four pages with the most links, the one from "
+            "crawl store, or those in NAME.seeds.txt beside its export; else, of page 0 and the "
+            "four pages with the most links, the one from "
             "which the most pages can be reached",
         )
         group.add_argument("--budget", metavar="N", help="fetches at most; default: no limit")
@@ -151,6 +152,7 @@ class Command(OneLineCommand):
         compile_kernels(
             map(type, orderings.values()),
             in_time=network.takes_time or bool(_recorded_options(opts)),
+            by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         source = Source.open(graph_path, most_unpacked(self.settings))
         seeds = _seeds(source, opts.seeds)
@@ -323,10 +325,33 @@ def _make(names: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> dic
     return {name: make_ordering(name, options[name]) for name in names}
 
 
+def _seeds_beside(path: Path) -> Path | None:
+    """The seeds that an export of a crawl has beside its links."""
+    from crawlprio.linkgraph import SEEDS
+
+    name = path.name.removesuffix(".gz")
+    beside = path.with_name(f"{name.rpartition('.')[0] or name}{SEEDS}")
+    return beside if beside.is_file() else None
+
+
 def _seeds(source: Source, text: str | None) -> list[int]:
     """The pages that --seeds names, or the source's own."""
     if text is None:
-        return source.default_seeds()
+        if source.is_store:
+            return source.default_seeds()
+        beside = _seeds_beside(source.path)
+        if beside is not None:
+            print(f"Starting where the crawl did, as {beside} says.", file=sys.stderr)
+            return _seeds(source, f"@{beside}")
+        found = source.default_seeds()
+        if source.graph.urls is not None:
+            names = ", ".join(source.graph.urls[page] for page in found)
+            print(
+                f"{source.path} does not say where a crawl started; starting at {names}; --seeds "
+                "names others.",
+                file=sys.stderr,
+            )
+        return found
     if text.startswith("@"):
         lines = lines_of(f"--seeds {text}", text[1:])
         given = [line for line in lines if line and not line.startswith("#")]

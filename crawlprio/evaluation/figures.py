@@ -28,13 +28,14 @@ from crawlprio.evaluation.plots import check_plot_path, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from crawlprio.evaluation.plots import Style
 
 __all__ = ["Panel", "Series", "distribution_panel", "mean_and_spread", "plot_lines", "plot_panels"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
-LEGEND_WIDTH, LEGEND_LETTER = 0.8, 0.085
+LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
 TITLE_LETTERS = 8.0
 """Letters an inch, at the size of the figure's title."""
 SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
@@ -73,12 +74,17 @@ def plot_lines(
 
 
 def plot_panels(
-    panels: Sequence[Panel], path: str | Path, *, title: str = "", columns: int = 2
+    panels: Sequence[Panel],
+    path: str | Path,
+    *,
+    title: str = "",
+    columns: int = 2,
+    own_legends: bool = False,
 ) -> None:
     """Draw panels side by side with one legend for all, and write PNG, SVG or PDF.
 
-    A name looks the same in all panels. The legend lists names in the order they first come,
-    references last.
+    A name looks the same in all panels that share a legend. A legend lists names in the order they
+    first come, references last.
 
     Parameters
     ----------
@@ -90,6 +96,9 @@ def plot_panels(
         Of the figure; none by default.
     columns
         Panels in a row, >= 1.
+    own_legends
+        Give each panel a legend of its own, below it: for panels whose names are others. Default:
+        one legend beside all.
 
     Raises
     ------
@@ -107,7 +116,9 @@ def plot_panels(
         if not lines:
             raise ConfigError(f"there is nothing to plot in {panel.title!r}; give a series.")
     references = [_as_series(panel.references, panel) for panel in panels]
-    styles = figure_styles([list(lines) for lines in drawn])
+    own_legends = own_legends and len(panels) > 1
+    shared = [[list(lines)] for lines in drawn] if own_legends else [[list(n) for n in drawn]]
+    styles_of_panel = [figure_styles(names) for names in shared] * (len(panels) // len(shared))
 
     n_columns = min(columns, len(panels))
     n_rows = -(-len(panels) // n_columns)
@@ -116,12 +127,18 @@ def plot_panels(
     width, height = SINGLE_WIDTH, SINGLE_HEIGHT
     if not single:
         title = fill(title, int(PANEL_WIDTH * n_columns * TITLE_LETTERS))
-        width = PANEL_WIDTH * n_columns + LEGEND_WIDTH + LEGEND_LETTER * longest
-        height = PANEL_HEIGHT * n_rows + (0.3 * (title.count("\n") + 1) if title else 0.0)
+        width = PANEL_WIDTH * n_columns
+        width += 0.0 if own_legends else LEGEND_WIDTH + LEGEND_LETTER * longest
+        most = max(len(one) + len(two) for one, two in zip(drawn, references, strict=True))
+        legend_rows = most if own_legends else 0
+        height = (PANEL_HEIGHT + LEGEND_ROW * legend_rows) * n_rows
+        height += 0.3 * (title.count("\n") + 1) if title else 0.0
     with new_figure(width, height) as figure:
         handles: dict[str, Any] = {}
         thin_handles: dict[str, Any] = {}
-        for k, panel in enumerate(panels):
+        for k, (panel, styles) in enumerate(zip(panels, styles_of_panel, strict=True)):
+            if own_legends:
+                handles, thin_handles = {}, {}
             axes = figure.add_subplot(n_rows, n_columns, k + 1)
             mark = "" if single else f" ({k + 1})"
             for name, line in references[k].items():
@@ -133,23 +150,33 @@ def plot_panels(
                 level = 4 if name.startswith("opic") else 3
                 handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
             dress_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
+            if own_legends:
+                below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
+                _add_legend(axes, handles, thin_handles, fontsize=9, **below)
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
-        entries = handles | {
-            f"{name} (reference)" if name in handles else name: handle
-            for name, handle in thin_handles.items()
-        }
-        if len(entries) > 1:
-            beside: Any = (
-                {"loc": "upper left", "bbox_to_anchor": (1.045, 1.0), "borderaxespad": 0.0}
-                if single
-                else {"loc": "outside right upper", "borderaxespad": 0.6}
-            )
-            (axes if single else figure).legend(
-                list(entries.values()), [_shown(name) for name in entries],
-                frameon=False, fontsize=11, handlelength=2.8, labelspacing=0.5, **beside,
-            )  # fmt: skip
+        if single:
+            place: Any = {"loc": "upper left", "bbox_to_anchor": (1.045, 1.0), "borderaxespad": 0.0}
+            _add_legend(axes, handles, thin_handles, fontsize=11, **place)
+        elif not own_legends:
+            place = {"loc": "outside right upper", "borderaxespad": 0.6}
+            _add_legend(figure, handles, thin_handles, fontsize=11, **place)
         save_figure(figure, path)
+
+
+def _add_legend(
+    owner: Axes | Figure, handles: dict[str, Any], thin_handles: dict[str, Any], **looks: Any
+) -> None:
+    """Add a legend of lines and references, if there are two or more."""
+    entries = handles | {
+        f"{name} (reference)" if name in handles else name: handle
+        for name, handle in thin_handles.items()
+    }
+    if len(entries) > 1:
+        owner.legend(
+            list(entries.values()), [_shown(name) for name in entries],
+            frameon=False, handlelength=2.8, labelspacing=0.5, **looks,
+        )  # fmt: skip
 
 
 def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, Series]:

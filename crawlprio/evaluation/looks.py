@@ -24,7 +24,7 @@ from crawlprio.evaluation.plots import (
 
 PLAIN_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 LINE_STYLES = (SOLID, DASHED, DASH_DOT, DOTTED)
-THIN = 1.4
+THIN, WIDEST = 1.4, 3.4
 
 
 def ordering_of(name: str) -> str | None:
@@ -53,9 +53,13 @@ def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
         chosen = free[0] if free else line
         used.add((colour, str(chosen)))
         styles[name] = (colour, chosen, width)
-    plain = [(c, s, 2.0) for s in LINE_STYLES for c in PLAIN_COLOURS if (c, str(s)) not in used]
-    for k, name in enumerate(name for name in names if name not in styles):
-        styles[name] = plain[k % len(plain)]
+    plain = [(c, s) for s in LINE_STYLES for c in PLAIN_COLOURS if (c, str(s)) not in used]
+    others = [name for name in names if name not in styles]
+    for k, name in enumerate(others):
+        beside_it = next(panel for panel in panels if name in panel)
+        n_above = len(beside_it) - 1 - list(beside_it).index(name)
+        # Wider below, so that a line on which others lie is seen at both sides of them.
+        styles[name] = (*plain[k % len(plain)], min(2.0 + 0.35 * n_above, WIDEST))
     return {name: styles[name] for name in names}
 
 

@@ -63,36 +63,20 @@ def resettle(
 
 
 @njit(cache=True)
-def resettle_links(
+def resettle_changed(
     pages: Records,
     sites: Records,
     heap: Entries,
     totals: Records,
     first: int,
-    targets: NDArray[np.int32],
+    changed: NDArray[np.int32],
     old_keys: NDArray[np.float64],
 ) -> None:
-    """Resettle the targets below `first` that wait and whose keys are not as they were."""
-    for k in range(len(targets)):
-        target = wide(targets[k])
-        if target < first and pages[target].state == WAITING and pages[target].key != old_keys[k]:
-            rises = pages[target].key > old_keys[k]
-            resettle(pages, sites, heap, totals, target, rises)
-
-
-@njit(cache=True)
-def resettle_pages(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    changed: NDArray[np.int32],
-) -> None:
-    """Resettle those of some pages that wait, whatever became of their keys."""
+    """Resettle the pages below `first` that wait and whose keys are not as they were."""
     for k in range(len(changed)):
         page = wide(changed[k])
-        if pages[page].state == WAITING:
-            resettle(pages, sites, heap, totals, page, False)
+        if page < first and pages[page].state == WAITING and pages[page].key != old_keys[k]:
+            resettle(pages, sites, heap, totals, page, pages[page].key > old_keys[k])
 
 
 @njit(cache=True)

@@ -45,11 +45,11 @@ class SitedPages(Pages, Protocol):
 class CompiledFrontier:
     """All pages that wait, handed out one by one: most important first, no site too soon.
 
-    A page leaves by: larger request priority, then hot before not hot, then larger key, then order
-    of discovery. A site that has as many pages leased as it may, or whose time has not come, lets
-    no page out.
+    A page leaves by: larger request priority, then hot before not hot, then the earlier
+    round of its site (`Ordering.site_share`), then larger key, then order of discovery. A site that
+    has as many pages leased as it may, or whose time has not come, lets no page out.
 
-    Memory: 32 bytes per page known and 88 per site in the heaps, 8 per page for the keys of the
+    Memory: 32 bytes per page known and 104 per site in the heaps, 8 per page for the keys of the
     ordering; all of it in arrays that double when they are full.
 
     Parameters
@@ -104,6 +104,7 @@ class CompiledFrontier:
         self._totals = np.zeros(1, dtype=records.TOTALS)
         self._totals["pages_per_visit"] = pages_per_visit
         self._totals["now"] = -math.inf
+        self._totals["site_share"] = ordering.site_share
         if isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages:
             self._totals["site_rule"] = records.BY_WAITING_PAGES
             self._by_call = False

@@ -10,8 +10,8 @@ Invariants (checked by the tests after every action):
   first: larger tier, then larger key, then smaller id (ids count in order of discovery);
 * a site is ready exactly if it has waiting pages, a free lease and its time has come; it is delayed
   if only its time has not come; else it stands nowhere;
-* ready sites are a heap by (visit under way, tier, site key, first page), delayed sites one by
-  (time, site), with entries that agree with the records.
+* ready sites are a heap by (visit under way, tier, round, site key, first page), delayed sites one
+  by (time, site), with entries that agree with the records.
 """
 
 from __future__ import annotations
@@ -57,10 +57,23 @@ def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) ->
     """Put a site that may lease a page among the ready or the delayed."""
     head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        stand(sites, heap, totals, site, wide(DELAYED), 0.0, -sites[site].ready_at, float(site))
+        stand(
+            sites, heap, totals, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site)
+        )
         return
     tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
-    stand(sites, heap, totals, site, wide(READY), float(tier), sites[site].key, float(head))
+    share = totals[0].site_share
+    at_round = 0.0 if share == 0 else float(sites[site].turn // share)
+    key = sites[site].key
+    stand(sites, heap, totals, site, wide(READY), float(tier), at_round, key, float(head))
+
+
+@njit(cache=True)
+def _end_turn(sites: Records, totals: Records, site: int) -> None:
+    """Count a page that a site gave, where sites take turns."""
+    if totals[0].site_share > 0:
+        totals[0].turn = max(totals[0].turn, sites[site].turn)
+        sites[site].turn += 1
 
 
 @njit(cache=True)
@@ -81,6 +94,9 @@ def push(
     stand_alone(pages, page)
     pages[page].state = WAITING
     sites[site].head = add(pages, wide(sites[site].head), page)
+    share = totals[0].site_share
+    if share > 0 and sites[site].n_waiting == 0:
+        sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
     sites[site].n_waiting += 1
     totals[0].n_waiting += 1
     place_site(pages, sites, heap, totals, site)
@@ -133,6 +149,8 @@ def remove(
     sites[site].n_waiting -= 1
     totals[0].n_waiting -= 1
     pages[page].state = state
+    if state == DONE:
+        _end_turn(sites, totals, site)
     place_site(pages, sites, heap, totals, site)
 
 
@@ -163,6 +181,7 @@ def pop(
     pages[page].n_leases += 1
     totals[0].n_waiting -= 1
     totals[0].n_leased += 1
+    _end_turn(sites, totals, site)
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
     place_site(pages, sites, heap, totals, site)

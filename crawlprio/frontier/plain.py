@@ -44,8 +44,8 @@ def _column(records: Records, name: str) -> Any:
 class PlainQueue:
     """Pages that wait, by site, then by page; methods and records as in `heaps` and `bulk`.
 
-    Entries of pages are (-tier, -key, page). Those of sites are (-tier, -key, first page, site)
-    where the site is ready, (time, site) where it is in its delay.
+    Entries of pages are (-tier, -key, page). Those of sites are (-tier, round, -key, first page,
+    site) where the site is ready, (time, site) where it is in its delay.
     """
 
     def __init__(self) -> None:
@@ -68,13 +68,15 @@ class PlainQueue:
         self._site_key, self._site_tier, self._head, self._ready_at, self._n_waiting = (
             _column(sites, name) for name in ("key", "tier", "head", "ready_at", "n_waiting")
         )
-        self._n_leased, self._limit, self._delay, self._n_visited = (
-            _column(sites, name) for name in ("n_leased", "limit", "delay", "n_visited")
+        self._n_leased, self._limit, self._delay, self._n_visited, self._turn = (
+            _column(sites, name) for name in ("n_leased", "limit", "delay", "n_visited", "turn")
         )
         self._all_ready, self._all_delayed, self._all_waiting, self._all_leased = (
             _column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
         )
         self._now = _column(totals, "now")
+        self._all_turn = _column(totals, "turn")
+        self._site_share = int(totals[0]["site_share"])
         self._site_rule = int(totals[0]["site_rule"])
         self._pages_per_visit = int(totals[0]["pages_per_visit"])
         n_more = len(sites) - len(self._heaps)
@@ -100,6 +102,9 @@ class PlainQueue:
         self._tier[page] = tier
         self._site_of[page] = site
         self._state[page] = WAITING
+        share = self._site_share
+        if share and self._n_waiting[site] == 0:
+            self._turn[site] = max(self._turn[site], self._all_turn[0] // share * share)
         self._n_waiting[site] += 1
         self._all_waiting[0] += 1
         self._enter(page, site, tier, key)
@@ -154,7 +159,13 @@ class PlainQueue:
             self._stand(site, (ready_at, site))
             return
         tier = self._site_tier[site] + (ON_VISIT if self._n_visited[site] > 0 else 0)
-        self._stand(site, (-tier, -self._site_key[site], self._head[site], site))
+        at_round = self._turn[site] // self._site_share if self._site_share else 0
+        self._stand(site, (-tier, at_round, -self._site_key[site], self._head[site], site))
+
+    def _end_turn(self, site: int) -> None:
+        if self._site_share:
+            self._all_turn[0] = max(self._all_turn[0], self._turn[site])
+            self._turn[site] += 1
 
     def _stand(self, site: int, entry: _SiteEntry | None) -> None:
         """Place a site with this entry and no other, or nowhere."""
@@ -220,6 +231,8 @@ class PlainQueue:
         self._n_waiting[site] -= 1
         self._all_waiting[0] -= 1
         self._state[page] = state
+        if state == DONE:
+            self._end_turn(site)
         self._place(site)
 
     def pop(
@@ -240,6 +253,7 @@ class PlainQueue:
         self._n_leases[page] += 1
         self._all_waiting[0] -= 1
         self._all_leased[0] += 1
+        self._end_turn(site)
         if self._limit[site] > 1:
             self._ready_at[site] = max(self._ready_at[site], self._now[0] + self._delay[site])
         self._place(site)

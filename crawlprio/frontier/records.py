@@ -44,6 +44,7 @@ SITE = np.dtype(
         ("key", np.float64),
         ("ready_at", np.float64),
         ("delay", np.float64),
+        ("turn", np.int64),
         ("head", np.int32),
         ("tier", np.int32),
         ("n_waiting", np.int32),
@@ -54,12 +55,13 @@ SITE = np.dtype(
     ],
     align=True,
 )
-"""One site, 56 bytes. `delay` is w in seconds; `limit`: leases it may have; `n_visited`: in this
-visit; `position`: row of its entry, or `NOWHERE`. `tier` and `key` are kept while it has one."""
+"""One site, 64 bytes. `delay` is w in seconds; `turn`: pages it has given, and missed while none
+of it waited; `limit`: leases it may have; `n_visited`: in this visit; `position`: row of its
+entry, or `NOWHERE`. `tier` and `key` are kept while it has one."""
 
-TIER, KEY, TIE, SITE_ID = 0, 1, 2, 3
-"""Columns of the heaps of sites, a row of four float64 for each: larger tier first, then larger
-key, then smaller tie.
+TIER, ROUND, KEY, TIE, SITE_ID = 0, 1, 2, 3, 4
+"""Columns of the heaps of sites, a row of five float64 for each: larger tier first, then smaller
+round, then larger key, then smaller tie.
 
 The tier of a ready site has `ON_VISIT` added during a visit, and its tie is its first page. Of a
 delayed one the tier is 0, the key minus the time at which it is ready, the tie its number."""
@@ -72,10 +74,14 @@ TOTALS = np.dtype(
         ("n_leased", np.int64),
         ("site_rule", np.int64),
         ("pages_per_visit", np.int64),
+        ("site_share", np.int64),
+        ("turn", np.int64),
         ("now", np.float64),
     ],
     align=True,
 )
+"""The whole queue. `site_share`: pages of a site in a round, 0 where sites take no turns; `turn`:
+the latest of any site."""
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]

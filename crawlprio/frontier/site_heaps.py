@@ -8,7 +8,7 @@ p of a heap is row p of the one and row ~p, that is -1 - p, of the other; both a
 side being `READY` or `DELAYED`. A site's `position` is its row, signed like this.
 
 A place has four children, which lie together, and entries hold all that they are sorted by. So a
-sift reads 128 bytes for each two doublings of the number of sites, and no record of a page or of a
+sift reads 160 bytes for each two doublings of the number of sites, and no record of a page or of a
 site. Entries are rows of numbers, since arrays of records make calls from Python dearer.
 
 Source: LaMarca & Ladner, The influence of caches on the performance of heaps, ACM Journal of
@@ -26,6 +26,7 @@ from crawlprio.frontier.records import (
     KEY,
     NOWHERE,
     READY,
+    ROUND,
     SITE_ID,
     TIE,
     TIER,
@@ -34,12 +35,12 @@ from crawlprio.frontier.records import (
     wide,
 )
 
-Entry = tuple[float, float, float, float]
+Entry = tuple[float, float, float, float, float]
 
 
 def no_entries(n_sites: int) -> Entries:
     """Return room for so many sites."""
-    return np.zeros((n_sites, 4))
+    return np.zeros((n_sites, 5))
 
 
 def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
@@ -56,6 +57,8 @@ def _comes_before(heap: Entries, row: int, entry: Entry) -> bool:
     """Whether what stands in a row is served before this entry."""
     if heap[row, TIER] != entry[TIER]:
         return bool(heap[row, TIER] > entry[TIER])
+    if heap[row, ROUND] != entry[ROUND]:
+        return bool(heap[row, ROUND] < entry[ROUND])
     if heap[row, KEY] != entry[KEY]:
         return bool(heap[row, KEY] > entry[KEY])
     return bool(heap[row, TIE] < entry[TIE])
@@ -63,12 +66,13 @@ def _comes_before(heap: Entries, row: int, entry: Entry) -> bool:
 
 @njit(cache=True)
 def _read(heap: Entries, row: int) -> Entry:
-    return heap[row, TIER], heap[row, KEY], heap[row, TIE], heap[row, SITE_ID]
+    return heap[row, TIER], heap[row, ROUND], heap[row, KEY], heap[row, TIE], heap[row, SITE_ID]
 
 
 @njit(cache=True)
 def _write(sites: Records, heap: Entries, row: int, entry: Entry) -> None:
     heap[row, TIER] = entry[TIER]
+    heap[row, ROUND] = entry[ROUND]
     heap[row, KEY] = entry[KEY]
     heap[row, TIE] = entry[TIE]
     heap[row, SITE_ID] = entry[SITE_ID]
@@ -137,11 +141,12 @@ def stand(
     site: int,
     side: int,
     tier: float,
+    at_round: float,
     key: float,
     tie: float,
 ) -> None:
     """Place a site on a side with this entry, wherever it stood before. O(log sites)."""
-    entry = (tier, key, tie, float(site))
+    entry = (tier, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
         leave(sites, heap, totals, site)
@@ -154,7 +159,12 @@ def stand(
             at = totals[0].n_delayed
             totals[0].n_delayed += 1
         _sift_up(sites, heap, side, at, entry)
-    elif heap[row, TIER] != tier or heap[row, KEY] != key or heap[row, TIE] != tie:
+    elif (
+        heap[row, TIER] != tier
+        or heap[row, ROUND] != at_round
+        or heap[row, KEY] != key
+        or heap[row, TIE] != tie
+    ):
         at = row ^ side
         n = totals[0].n_ready if side == READY else totals[0].n_delayed
         if _sift_up(sites, heap, side, at, entry) == at:

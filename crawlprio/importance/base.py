@@ -98,10 +98,13 @@ def checked_option(
     value: object,
     *,
     least: float | None = None,
+    above: float | None = None,
     below: float | None = None,
 ) -> float:
     """Return an option of an importance as a number, or say in one sentence what is allowed."""
     bound = "" if least is None else f" of {least:g} or more"
+    if above is not None:
+        bound = f" above {above:g}"
     if below is not None:
         bound += f", below {below:g}"
     number = float(value) if isinstance(value, int | float) else math.nan
@@ -109,6 +112,7 @@ def checked_option(
         isinstance(value, bool)
         or not math.isfinite(number)
         or (least is not None and number < least)
+        or (above is not None and number <= above)
         or (below is not None and number >= below)
     ):
         raise ConfigError(

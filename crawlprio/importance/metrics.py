@@ -21,6 +21,7 @@ from crawlprio.importance.link_counts import (
     RemotePageRank,
 )
 from crawlprio.importance.similarity import Similarity, TermCount
+from crawlprio.importance.weighted import WeightedPageRank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.topic import Topic
 
@@ -28,6 +29,7 @@ IMPORTANCES: dict[str, type[Importance]] = {
     "pagerank": PageRank,
     "cho-pagerank": ChoPageRank,
     "remote-pagerank": RemotePageRank,
+    "weighted-pagerank": WeightedPageRank,
     "backlinks": Backlinks,
     "forward-links": ForwardLinks,
     "location": LocationMetric,

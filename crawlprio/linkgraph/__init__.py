@@ -8,4 +8,7 @@ from crawlprio.linkgraph.npz import write_npz
 from crawlprio.linkgraph.reading import read_graph
 from crawlprio.linkgraph.urls import Urls
 
-__all__ = ["LinkGraph", "Urls", "read_graph", "write_npz"]
+__all__ = ["SEEDS", "LinkGraph", "Urls", "read_graph", "write_npz"]
+
+SEEDS = ".seeds.txt"
+"""How the file ends, beside the links of a crawl, that says where the crawl started."""

@@ -43,7 +43,7 @@ def read_parquet(path: Path) -> LinkGraph:
     except ImportError:
         raise GraphError(
             f"{path}: .parquet needs pyarrow, which is not installed; "
-            "run `pip install crawlprio[parquet]`, or give the links as .csv."
+            "run `pip install pyarrow`, or give the links as .csv."
         ) from None
     try:
         with parquet.ParquetFile(path) as file:

@@ -24,12 +24,15 @@ _CAUSES = {
 """By the class of the exception, or of one of its bases: those of Scrapy and of Twisted."""
 
 ROBOTS = "forbidden by robots.txt"
+UNREACHABLE = "robots.txt unreachable"
 
 
 def cause_of(error: BaseException) -> str:
     """Return why a fetch failed: a standing phrase, or the name of the exception's class."""
     for cause in _chain(error):
         text = str(cause)
+        if text.startswith(UNREACHABLE):
+            return text
         if "robots.txt" in text and type(cause).__name__ == "IgnoreRequest":
             return ROBOTS
         if _is_tls(cause):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ class Crawl:
         self._recorder: Recorder | None = None
         self._before_close: list[Callable[[str], object]] = []
         self._needs_links = False
+        self._is_recorded_elsewhere = False
         self._is_told = False
         self._is_closed = False
         self._is_covered = False
@@ -152,11 +154,17 @@ class Crawl:
         """Whether visits need anchor texts."""
         return (
             self.recorder.store is not None
+            or self._is_recorded_elsewhere
             or self.config.topic is not None
             or self.config.ordering.needs_anchors
         )
 
     # Life
+
+    def record_elsewhere(self) -> None:
+        """Make no crawl store in this process, as the frontier records; before it is opened."""
+        self._is_recorded_elsewhere = self.config.store_path is not None
+        self.config = replace(self.config, store_path=None, resumes=False)
 
     def serve(self, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and send all requests of the crawl there.

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crawlprio.config import given_on_command_line
 from crawlprio.errors import StoreError
 from crawlprio.orderings import ORDERINGS
 from crawlprio.setting_table import SETTINGS
@@ -25,14 +26,13 @@ ARGUMENTS = ("seeds", "follow", "allow", "deny")
 
 _KEY = "given"
 _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
-_CMDLINE = 40
 
 
 class Given(NamedTuple):
-    """Arguments of the spider, and settings, by name."""
+    """Arguments of the spider, and settings of the command line, by name."""
 
     arguments: dict[str, Any]
-    settings: dict[str, Any]
+    options: dict[str, Any]
 
 
 def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
@@ -40,9 +40,9 @@ def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSetting
     given = {
         "arguments": dict(arguments),
         "settings": {
-            name: settings[name]
-            for name in SETTINGS
-            if _is_kept(name, settings[name]) and settings.getpriority(name) == _CMDLINE
+            name: value
+            for name, value in given_on_command_line(settings).items()
+            if _is_kept(name, value)
         },
     }
     store.set_meta(_KEY, json.dumps(given))
@@ -72,7 +72,7 @@ def read_given(store: Store) -> Given:
         for name, value in arguments.items():
             if not isinstance(value, list if name == "seeds" else str):
                 raise TypeError(f"{name} of another type")
-        settings = {
+        options = {
             name: value for name, value in found["settings"].items() if _is_kept(name, value)
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -80,7 +80,7 @@ def read_given(store: Store) -> Given:
             f"{store.path}: the file is damaged (what its crawl was given: {type(error).__name__});"
             " restore a copy."
         ) from None
-    return Given(arguments, settings)
+    return Given(arguments, options)
 
 
 def _is_kept(name: str, value: object) -> bool:

@@ -314,8 +314,9 @@ class LocalFrontier:
             n_known = n_pages
             recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
-                queue.observe(visit, n_pages)
                 queue.finish(visit.page)
+                queue.observe(visit, n_pages)
+                queue.finish(visit.page)  # if this visit is the first to show it
         self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.restore_counts()
         recorder.figures.n_before = recorder.figures.n_fetched

@@ -16,7 +16,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
 from crawlprio.config import read_setting
-from crawlprio.live.causes import cause_of
+from crawlprio.live.causes import UNREACHABLE, cause_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -98,17 +98,22 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             ASK_AGAIN,
         )
         waiting = self._parsers[netloc]
-        closed = self._parsers[netloc] = _Unreachable(self._stats)
+        closed = self._parsers[netloc] = _Unreachable(self._stats, cause)
         if isinstance(waiting, Deferred):
             waiting.callback(closed)
+
+
+class RobotsUnreachable(IgnoreRequest):
+    """A page is not fetched, as the robots.txt of its site cannot be read."""
 
 
 class _Unreachable(RobotParser):
     """The rules of a site whose robots.txt cannot be read: nothing is allowed."""
 
-    def __init__(self, stats: StatsCollector) -> None:
+    def __init__(self, stats: StatsCollector, cause: str) -> None:
         self.until = monotonic() + ASK_AGAIN
         self._stats = stats
+        self._cause = cause
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
@@ -116,7 +121,7 @@ class _Unreachable(RobotParser):
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         self._stats.inc_value("crawlprio/refused/robots-unreachable")
-        return False
+        raise RobotsUnreachable(f"{UNREACHABLE} ({self._cause})")
 
 
 def _tell(result: Any, waiting: Deferred[None]) -> Any:

@@ -1,4 +1,4 @@
-"""The orderings by name; it must not know how they are queued or who crawls."""
+"""The orderings by name, and how one is made from a name or import path and its options."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from crawlprio.orderings.fica import Fica
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
+from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.siblings import SiblingSampling
@@ -52,6 +53,10 @@ ORDERINGS: dict[str, type[Ordering]] = {
 }
 
 
+SITE_SHARE = "site_share"
+"""The option that every ordering has: pages of one site in each round over the sites that wait."""
+
+
 def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None = None) -> Ordering:
     """Return the ordering of this name, or of this import path, with its options.
 
@@ -70,17 +75,25 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         )
     for option in options or {}:
         if option not in known:
-            allowed = f"known options: {', '.join(known)}" if known else "it has no options"
-            raise ConfigError(f"ORDERING_OPTIONS names {option!r}, which {name} lacks; {allowed}.")
+            raise ConfigError(
+                f"ORDERING_OPTIONS names {option!r}, which {name} lacks; known options: "
+                f"{', '.join(known)}."
+            )
+    own = dict(options or {})
+    share = own.pop(SITE_SHARE, None)
+    if share is not None:
+        share = int(checked_number(str(name), SITE_SHARE, share, least=1, whole=True))
     try:
-        return cls(**(options or {}))
+        ordering = cls(**own)
     except CrawlprioError:
         raise
     except Exception as error:
         raise ConfigError(
-            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; mend "
+            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; fix "
             "it, or choose another ORDERING."
         ) from error
+    ordering.site_share = share or cls.site_share
+    return ordering
 
 
 def option_names(name: str | type[Ordering]) -> list[str]:
@@ -91,11 +104,12 @@ def option_names(name: str | type[Ordering]) -> list[str]:
     ConfigError
         if there is no such ordering, or the path cannot be imported or is no `Ordering`.
     """
-    return [
+    own = [
         parameter.name
         for parameter in inspect.signature(_find(name)).parameters.values()
         if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
+    return [*own, SITE_SHARE]
 
 
 def _find(name: str | type[Ordering]) -> type[Ordering]:

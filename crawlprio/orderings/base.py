@@ -1,20 +1,20 @@
 """What an ordering is: the policy that gives each waiting page a key from the visits seen so far.
 
-An ordering knows no clock, no queue and no Scrapy object; the same object serves the live crawl and
-the simulator.
+An ordering has no clock, no queue and no Scrapy object, so one object serves the live crawl and the
+simulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.rules import MOST_CHANGED, State, VisitRule, compile_rule
+from crawlprio.orderings.rules import State, VisitRule, compile_rule
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 Keys = NDArray[np.float64]
@@ -64,6 +64,9 @@ class Ordering:
         Pages that have a key so far; ids from here on in a visit's targets are new.
     needs_anchors
         Set it in a class that reads `visit.anchors`.
+    site_share
+        Pages of one site in each round over the sites that wait; 0, the default: no rounds. The
+        option of the same name sets it. A site that has pages again joins the round under way.
     needs_truth
         Set it in a class that calls `truth(page)`, the PageRank of a page in the whole graph, which
         is known in the simulator, a replay and the demo web only.
@@ -76,6 +79,7 @@ class Ordering:
     """
 
     initial_key: float = 0.0
+    site_share: int = 0
     needs_anchors: bool = False
     needs_truth: bool = False
 
@@ -85,7 +89,7 @@ class Ordering:
     truth: Callable[[int], float]
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        """Start anew on an empty crawl. Called once before the first visit.
+        """Start on an empty crawl, whatever was seen before. Called once before the first visit.
 
         Raises
         ------
@@ -163,13 +167,9 @@ class CompiledOrdering(Ordering):
     Attributes
     ----------
     rule
-        the visit rule; `crawlprio.orderings.rules.VISIT_RULE` says what it gets.
+        the visit rule; `crawlprio.orderings.rules.VisitRule` says what it gets.
     changes_known
         Whether a visit may change the keys of pages that were known before.
-    has_state
-        Whether the rule gets `State` too; it then reads `pages.sites`.
-    n_values, n_site_values
-        numbers that the state keeps of each page and each site; default 0.
     numbers
         float64: the rule's own numbers, which `open` sets; default none.
     by_waiting_pages
@@ -180,15 +180,10 @@ class CompiledOrdering(Ordering):
 
     rule: ClassVar[VisitRule]
     changes_known: ClassVar[bool] = False
-    has_state: ClassVar[bool] = False
-    n_values: ClassVar[int] = 0
-    n_site_values: ClassVar[int] = 0
     by_waiting_pages: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = False
 
     numbers: NDArray[np.float64]
-    values: NDArray[np.float64]
-    site_values: NDArray[np.float64]
 
     @property
     def n_ranked(self) -> int:
@@ -198,7 +193,12 @@ class CompiledOrdering(Ordering):
     @classmethod
     def compile(cls) -> None:
         """Compile the rule, or load it from numba's cache, for every driver."""
-        compile_rule(cls.rule, has_state=cls.has_state)
+        compile_rule(cls.rule, cls.empty_state())
+
+    @classmethod
+    def empty_state(cls) -> State:
+        """Return arrays of the types that the rule gets as `state`, all empty; by default none."""
+        return ()
 
     @property
     def runs_compiled(self) -> bool:
@@ -240,9 +240,6 @@ class CompiledOrdering(Ordering):
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self.numbers = self.first_numbers()
-        self.values = np.zeros((0, self.n_values))
-        self.site_values = np.zeros((0, self.n_site_values))
-        self._changed = np.empty(MOST_CHANGED, dtype=np.int32)
         # Compiled now rather than at the first visit.
         self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
 
@@ -250,10 +247,11 @@ class CompiledOrdering(Ordering):
         """Return what `numbers` are when a crawl begins; by default none."""
         return np.empty(0)
 
-    def reserve(self, n_pages: int, n_sites: int) -> None:
-        """Make room in `values` and `site_values` for so many pages and sites."""
-        self.values = _with_room(self.values, n_pages)
-        self.site_values = _with_room(self.site_values, n_sites)
+    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
+        """Make room in the state for a crawl of so many pages, sites and links, at most.
+
+        `most_links` are those of any one page. By default there is no state.
+        """
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         self._apply(visit.page, visit.targets, first, last, True)
@@ -264,29 +262,17 @@ class CompiledOrdering(Ordering):
         last = self.n_pages
         n_more = self._apply(visit.page, visit.targets, last, last, False)
         if n_more:
-            return np.concatenate([visit.targets, self._changed[:n_more]])
+            changed = self.state(self.pages.sites)[-2]
+            return np.concatenate([visit.targets, changed[:n_more]])
         return visit.targets
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
         """Call the rule; return how many pages besides the targets changed."""
-        state: State = ()
-        if self.has_state:
-            sited: Any = self.pages
-            self.reserve(self.n_pages, sited.n_sites)
-            state = self.state(sited.sites)
+        state = self.state(self.pages.sites)
         # From the class: a function that is looked up in an instance is bound to it.
         rule = type(self).rule
         return rule(self.keys, page, targets, first, last, again, self.numbers, *state)
 
     def state(self, sites: PageIds) -> State:
-        """Return what the rule gets besides, given the site of each page."""
-        return (self.values, self.site_values, sites, self._changed) if self.has_state else ()
-
-
-def _with_room(values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """The same values with room for n rows at least."""
-    if n <= len(values) or values.shape[1] == 0:
-        return values
-    room = np.zeros((max(n, 2 * len(values), 64), values.shape[1]))
-    room[: len(values)] = values
-    return room
+        """Return what the rule gets besides, given the site of each page; by default nothing."""
+        return ()

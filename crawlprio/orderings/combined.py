@@ -62,6 +62,11 @@ class Combined(Ordering):
                 member = make_ordering(name, of_members.get(name))
             except ConfigError as error:
                 raise ConfigError(f"ORDERING_OPTIONS of combined: {error}") from None
+            if member.site_share:
+                raise ConfigError(
+                    f"ORDERING_OPTIONS of combined: options gives {name!r} a site_share; give it "
+                    "to combined itself."
+                )
             if type(member).site_key is not Ordering.site_key:
                 raise ConfigError(
                     f"ORDERING_OPTIONS of combined: weights names {name!r}, which ranks sites and "

@@ -1,7 +1,4 @@
-"""Scores of an earlier crawl, read from a crawl store, a .npz, a .csv or a dict.
-
-Nothing here knows what the scores are for.
-"""
+"""Scores of an earlier crawl, read from a crawl store, a .npz, a .csv or a dict."""
 
 from __future__ import annotations
 

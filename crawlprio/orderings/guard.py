@@ -1,6 +1,6 @@
 """Calls of an ordering's methods, which make one sentence of what a user's own class does wrong.
 
-Nothing here knows the frontier; compiled code relies on what is checked here.
+Compiled code relies on what is checked here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def open_ordering(
 
 
 def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Changed:
-    """Let an ordering learn from a visit; return the pages whose keys changed, which are pages.
+    """Pass a visit to an ordering; return the pages whose keys changed, which are pages.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def recomputation(ordering: Ordering) -> Callable[[], Keys] | None:
 
 
 def accept(ordering: Ordering, result: Keys) -> Changed:
-    """Let an ordering take over the result of a recomputation; checked as in `learn`."""
+    """Hand an ordering the result of a recomputation; checked as in `learn`."""
     try:
         changed = ordering.accept(result)
     except Exception as error:

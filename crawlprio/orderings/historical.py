@@ -1,7 +1,4 @@
-"""Orderings by scores from outside the crawl: the true ones, and those of an earlier crawl.
-
-How scores are kept in files is known to `orderings.earlier_scores`; nothing here knows queues.
-"""
+"""Orderings by scores from outside the crawl: the true ones, and those of an earlier crawl."""
 
 from __future__ import annotations
 

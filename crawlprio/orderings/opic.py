@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
@@ -56,7 +57,7 @@ class Opic(CompiledOrdering):
     seed_cash
         cash of a seed; default 1. More lets what the seeds vouch for come sooner.
     pass_on
-        Let fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
+        Fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
         it gives all of it to them, first come first served. None (the default): cash on fetched
         pages stays there. Stores the links of all fetched pages, 4 bytes each.
     pass_on_budget
@@ -117,7 +118,7 @@ class Opic(CompiledOrdering):
         self._apply(page, targets, self.n_pages, self.n_pages, False)
 
     def _pass_on(self, page: int, threshold: float) -> Changed:
-        """Let a page give its cash, and then every fetched page that has come to hold too much."""
+        """Spread the cash of a page, then that of every fetched page that now holds too much."""
         waiting_to_give = deque([page])
         queued = {page}
         changed = [NO_PAGES]
@@ -141,13 +142,29 @@ class Opic(CompiledOrdering):
         return np.unique(np.concatenate(changed))
 
     def importance(self) -> Keys:
-        """Return the estimate (H + C) / (G + 1) of each page's importance; needs `history`.
+        """Return each page's share of all cash ever received, the estimate (H + C) / (G + T).
+
+        H is the cash that a page has given away, C what it holds, G and T their sums over all
+        pages. In Abiteboul et al. 2003, section 3, T is 1: the pages share one unit of cash from
+        the start. Here each page brings its own. Where every page has links, one step of a random
+        surfer changes the estimate by at most 2 T / (G + T) in L1, so it tends to PageRank without
+        teleport as cash flows; that takes `pass_on`, as each page is fetched once.
 
         Returns
         -------
-        float64, shape (n_pages,)
-            H is the cash that a page gave away so far, C what it holds, G the sum of all H.
+        float64, shape (n_pages,), sum 1; all 0 before there is cash.
+
+        Raises
+        ------
+        ConfigError
+            without the option `history`.
         """
-        spent = np.zeros(self.n_pages)
-        spent[list(self._spent)] = list(self._spent.values())
-        return np.asarray((spent + self.keys[: self.n_pages]) / (self._total_spent + 1.0))
+        if not self._keeps_history:
+            raise ConfigError(
+                "ORDERING_OPTIONS of opic: history is off, so no importance is known; set it to "
+                "true."
+            )
+        received = self.keys[: self.n_pages].copy()
+        total = self._total_spent + received.sum()
+        received[list(self._spent)] += list(self._spent.values())
+        return received / total if total > 0.0 else received

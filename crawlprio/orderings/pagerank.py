@@ -149,7 +149,7 @@ class PartialPageRank(CompiledOrdering):
     that equal ranks leave in order of discovery.
 
     A computation may take time while visits go on; its ranks are then taken over as if they had
-    been there at once: what was found since is valued anew, visit by visit, from the new ranks.
+    been there at once: what was found since is valued again, visit by visit, from the new ranks.
 
     Parameters
     ----------

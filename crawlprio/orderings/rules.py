@@ -14,21 +14,19 @@ from numpy.typing import NDArray
 
 from crawlprio import compiled
 from crawlprio.compiled import cache, njit
-from crawlprio.pages import NO_PAGES, PageIds
 
 Floats = NDArray[np.float64]
 
-State = tuple[()] | tuple[Floats, Floats, PageIds, PageIds]
-"""What a rule may keep and read besides keys and numbers, if its class sets `has_state`.
+State = tuple[Any, ...]
+"""What a rule keeps and reads besides keys and numbers: nothing, or arrays, of which the last three
+are
 
-values
-    float64, shape (pages, `n_values`): what the ordering keeps of each page, 0 at first.
-site_values
-    float64, shape (sites, `n_site_values`): what it keeps of each site, 0 at first.
 sites
     int32 by page id: its site.
 changed
-    int32, room for `MOST_CHANGED` page ids.
+    int32: where the rule writes the pages besides the targets whose keys it changed.
+before
+    float64: where it writes the keys that they had.
 """
 
 VisitRule = Callable[..., int]
@@ -49,14 +47,11 @@ again
 numbers
     float64, the ordering's own: what its options say, and counts over the whole crawl.
 state
-    The four arrays of `State`, or nothing.
+    The arrays of `State`, or nothing.
 
-It returns how many ids it wrote into `changed`: pages besides the targets whose keys it changed,
-distinct. Keys of pages below `first` may change only in a class that sets `changes_known`.
+It returns how many pages it wrote into `changed`, none of them twice. Keys of pages below `first`
+may change only in a class that sets `changes_known`.
 """
-
-MOST_CHANGED = 1024
-"""Pages besides its targets whose keys a visit may change, so that the work for it is bounded."""
 
 
 class RuleLoop:
@@ -95,15 +90,17 @@ class RuleLoop:
         return (called, *map(numba.typeof, (state, *arguments)))
 
 
-def compile_rule(rule: VisitRule, *, has_state: bool) -> None:
-    """Compile a rule, or load it from numba's cache, for a live crawl and for compiled loops."""
-    import numba
+def compile_rule(rule: VisitRule, state: State) -> None:
+    """Compile a rule, or load it from numba's cache, for a live crawl and for compiled loops.
+
+    Parameters
+    ----------
+    state
+        of the types that the rule gets; arrays may be empty.
+    """
+    from numba import types
 
     dispatcher = compiled.dispatcher(rule)
-    state: State = ()
-    if has_state:
-        state = (np.empty((0, 0)), np.empty((0, 0)), NO_PAGES, NO_PAGES)
-    types = numba.types
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
     # With what it returns, as where its address is taken: numba's cache tells these two apart.
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "A")))
@@ -111,13 +108,12 @@ def compile_rule(rule: VisitRule, *, has_state: bool) -> None:
 
 def _signature(state: State, keys: Any) -> Any:
     """Numba's type of a rule that gets keys of this type."""
-    from numba import types
+    from numba import typeof, types
 
     page_ids = types.Array(types.int32, 1, "C")
-    values = types.Array(types.float64, 2, "C")
     numbers = types.Array(types.float64, 1, "C")
     bounds = (types.int64, types.int64)
-    rest = (values, values, page_ids, page_ids) if state else ()
+    rest = map(typeof, state)
     return types.int64(keys, types.int64, page_ids, *bounds, types.boolean, numbers, *rest)
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
-from crawlprio.orderings.base import Changed, Keys, Ordering, Pages
+from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_number
-from crawlprio.pages import PageIds, Visit
+from crawlprio.orderings.rules import State
+from crawlprio.pages import PageIds
 
 Records = NDArray[np.void]
 
@@ -25,7 +26,7 @@ LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
 """Visited pages looked at after each visit; the share of its mass that one must have gained to pass
 it on again; and the links that it may have for that."""
 
-PRIOR, NEAREST = 0.5, 256
+PRIOR, NEAREST = 1.5, 256
 """What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
 
 ESTABLISHED = 30
@@ -155,11 +156,13 @@ def observe_visit(
     page: int,
     targets: PageIds,
     changed: PageIds,
+    before: Keys,
 ) -> int:
-    """Learn from the visit of a page; write which keys were brought up to date, return how many.
+    """Learn from the visit of a page; write the keys of waiting pages that change.
 
-    A page may be named twice. The arrays have room: `links` for the row; `changed` for it, for
-    `NEAREST` siblings, and `n_passes` times for the longest row up to `LONGEST`.
+    Those of pages besides the targets are named in `changed`, with what they were in `before`;
+    returns how many. The arrays have room: `links` for the row; `changed` for it, for `NEAREST`
+    siblings, and `n_passes` times for the longest row up to `LONGEST`.
     """
     n = rules[0].n_visits
     end = rules[0].n_links
@@ -178,7 +181,8 @@ def observe_visit(
     if pages[page].passed == NOT_VISITED:
         pages[page].passed = 0.0
     pass_on(pages, damping, page, targets)
-    n_changed = len(targets)
+    n_targets = len(targets)
+    n_changed = n_targets
     changed[:n_changed] = targets
 
     if parent >= 0 and pages[parent].n_visited >= pages[parent].due:
@@ -208,17 +212,53 @@ def observe_visit(
         n_changed += len(row)
         n_passed += 1
 
-    n_waiting = 0
+    n_others = 0
     for at in range(n_changed):
         target = changed[at]
         if pages[target].passed == NOT_VISITED:
-            keys[target] = key_of(pages, sites, rules, target, log_visits)
-            changed[n_waiting] = target
-            n_waiting += 1
-    return n_waiting
+            key = key_of(pages, sites, rules, target, log_visits)
+            if key != keys[target]:
+                if at >= n_targets:
+                    changed[n_others] = target
+                    before[n_others] = keys[target]
+                    n_others += 1
+                keys[target] = key
+    return n_others
 
 
-class SiblingSampling(Ordering):
+@njit(cache=True)
+def sample_siblings(
+    keys: Keys,
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: Keys,
+    pages: Records,
+    sites: Records,
+    rules: Records,
+    own_mass: Keys,
+    visited: PageIds,
+    ends: NDArray[np.int64],
+    links: PageIds,
+    page_sites: PageIds,
+    changed: PageIds,
+    before: Keys,
+) -> int:
+    """The visit rule: what is found, then what the visit says."""
+    if last > first:
+        discover_pages(pages, sites, rules, own_mass, page_sites, keys, first, last, page)
+    if again or page < 0:
+        return 0
+    return int(
+        observe_visit(
+            pages, sites, rules, visited, ends, links, keys, page, targets, changed, before
+        )
+    )
+
+
+class SiblingSampling(CompiledOrdering):
     """Pages of the most mass first, corrected for what their siblings have not said yet.
 
     *Mass* is an estimate of PageRank. A page has mass of its own when it is discovered: seeds
@@ -230,7 +270,7 @@ class SiblingSampling(Ordering):
 
     *Siblings* are the pages that one page, their parent, was the first to show. They are linked
     alike: from the parent, and often from each other. So what of a page's mass came from its parent
-    and siblings is scaled up by (n + 1/2) / (c + 1/2), where c of the n siblings are fetched: links
+    and siblings is scaled up by (n + 3/2) / (c + 3/2), where c of the n siblings are fetched: links
     of those not fetched are expected to be like those of the ones that are (the estimator of
     Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
     1952). While none is fetched, each of n siblings counts nearly all that their parent passes on:
@@ -269,6 +309,9 @@ class SiblingSampling(Ordering):
     64 bytes per page known with its key, 12 per visit, and 4 per link.
     """
 
+    rule = sample_siblings
+    changes_known: ClassVar[bool] = True
+
     def __init__(
         self,
         seed_mass: float = 30.0,
@@ -293,7 +336,6 @@ class SiblingSampling(Ordering):
         self._own_mass = np.array([ratio**k for k in range(N_DEPTHS)])
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        super().open(pages, truth)
         self._rules = np.zeros(1, dtype=RULES)
         for name, value in zip(
             ("seed_mass", "damping", "novelty", "n_passes", "by_siblings"),
@@ -302,58 +344,43 @@ class SiblingSampling(Ordering):
         ):
             self._rules[name] = value
         self._rules["cursor"] = -1
-        self._records = np.zeros(1024, dtype=PAGE)
-        self._sites = np.zeros(64, dtype=SITE)
-        self._visited = np.zeros(1024, dtype=np.int32)
-        self._ends = np.zeros(1025, dtype=np.int64)
-        self._links = np.zeros(8192, dtype=np.int32)
-        self._changed = np.zeros(1024, dtype=np.int32)
-
-    def discover(self, first: int, last: int, visit: Visit) -> None:
-        page_sites = self.pages.sites
-        self._records = _with_room(self._records, last)
-        self._sites = _with_room(self._sites, int(page_sites[first:last].max()) + 1)
-        discover_pages(
-            self._records,
-            self._sites,
-            self._rules,
-            self._own_mass,
-            page_sites,
-            self.keys,
-            first,
-            last,
-            visit.page,
+        self._records, self._sites, _, _, self._visited, self._ends, self._links, *rest = (
+            self.empty_state()
         )
+        _, self._changed, self._before = rest
+        super().open(pages, truth)
 
-    def observe(self, visit: Visit) -> Changed:
-        page, targets = visit.page, visit.targets
-        if page < 0:
-            return targets
-        rules, n_links = self._rules[0], len(targets)
-        self._visited = _with_room(self._visited, int(rules["n_visits"]) + 1)
-        self._ends = _with_room(self._ends, int(rules["n_visits"]) + 2)
-        self._links = _with_room(self._links, int(rules["n_links"]) + n_links)
-        room = n_links + NEAREST + int(rules["n_passes"]) * LONGEST
+    @classmethod
+    def empty_state(cls) -> State:
+        dtypes = (PAGE, SITE, RULES, np.float64, np.int32, np.int64, np.int32)
+        written = (np.int32, np.int32, np.float64)
+        return tuple(np.zeros(0, dtype=dtype) for dtype in (*dtypes, *written))
+
+    def state(self, sites: PageIds) -> State:
+        arrays = (self._records, self._sites, self._rules, self._own_mass, self._visited)
+        return (*arrays, self._ends, self._links, sites, self._changed, self._before)
+
+    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
+        self._records = _with_room(self._records, n_pages)
+        self._sites = _with_room(self._sites, n_sites)
+        self._visited = _with_room(self._visited, n_pages)
+        self._ends = _with_room(self._ends, n_pages + 1)
+        self._links = _with_room(self._links, n_links)
+        room = most_links + NEAREST + int(self._rules["n_passes"][0]) * LONGEST
         self._changed = _with_room(self._changed, room)
-        n_changed = observe_visit(
-            self._records,
-            self._sites,
-            self._rules,
-            self._visited,
-            self._ends,
-            self._links,
-            self.keys,
-            page,
-            targets,
-            self._changed,
-        )
-        return self._changed[:n_changed].copy()
+        self._before = _with_room(self._before, room)
+
+    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
+        n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
+        n_links = int(self._rules["n_links"][0]) + len(targets)
+        self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
+        return super()._apply(page, targets, first, last, again)
 
 
 def _with_room(array: NDArray[Any], n: int) -> NDArray[Any]:
     """The array, or a longer copy with zeros behind it, with at least n elements."""
     if n <= len(array):
         return array
-    room = np.zeros(max(n, 2 * len(array)), dtype=array.dtype)
+    room = np.zeros(max(n, 2 * len(array), 64), dtype=array.dtype)
     room[: len(array)] = array
     return room

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from crawlprio.setting_table.crawling import BOUNDS, ORDER, POLITENESS, SITE
 from crawlprio.setting_table.kinds import Section, Setting
+from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import DEMO, INTERNAL, OUTPUT, PROCESS, SCRAPYS
 
 __all__ = ["SECTIONS", "SETTINGS", "Section", "Setting"]
 
-SECTIONS = (ORDER, POLITENESS, BOUNDS, SITE, OUTPUT, PROCESS, DEMO, INTERNAL, SCRAPYS)
+SECTIONS = (ORDER, POLITENESS, BOUNDS, SITE, OUTPUT, PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS)
 
 SETTINGS = {setting.name: setting for section in SECTIONS for setting in section.settings}
 """Every setting, by name."""

@@ -76,9 +76,9 @@ POLITENESS = Section(
         ),
         Setting(
             "CONCURRENT_REQUESTS",
-            Whole(),
+            Whole(1),
             16,
-            "Fetches at once, on all sites together; 0: no limit.",
+            "Fetches at once, on all sites together.",
             "fetches",
         ),
         Setting(

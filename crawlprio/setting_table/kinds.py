@@ -77,6 +77,20 @@ class Anything(Kind):
 
 
 @dataclass(frozen=True)
+class KeyName(Kind):
+    """A name that can stand in the keys of a Redis server, inside a hash tag."""
+
+    @property
+    def bounds(self) -> str:
+        return "a name without braces"
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or not value.isprintable() or {"{", "}"} & set(value):
+            raise NotAllowedError
+        return value
+
+
+@dataclass(frozen=True)
 class Number(Kind):
     """A finite number of 0 or more, as float."""
 

@@ -1,7 +1,4 @@
-"""The simulator: crawls of a link graph, without a network.
-
-It knows orderings and the frontier; nothing here knows Scrapy.
-"""
+"""The simulator: crawls of a link graph, without a network."""
 
 from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network

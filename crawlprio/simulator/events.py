@@ -1,7 +1,4 @@
-"""The two drivers of a simulation in time: event by event with a frontier, and the compiled loop.
-
-Both do the same things in the same order, and know no clock but that of the events.
-"""
+"""The two drivers of a simulation in time: event by event on a frontier, and in a compiled loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The network that a simulated crawl goes through: robots, delays, sizes, speeds, latencies.
-
-It knows page and site ids; nothing here knows orderings, queues or how a crawl runs.
-"""
+"""The network that a simulated crawl goes through: robots, delays, sizes, speeds, latencies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Simulated crawls and how good their orders were: what `scrapy simulate` reports.
-
-Nothing here knows files, terminals or Scrapy.
-"""
+"""Simulated crawls and how good their orders were: what `scrapy simulate` reports."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.pages import PageIds
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
@@ -152,7 +150,7 @@ class Simulation:
         return self.n_reachable if self.budget is None else min(self.budget, self.n_reachable)
 
     def run(self, name: str, ordering: Ordering, on_progress: OnProgress | None = None) -> Run:
-        """Crawl under an ordering and measure the order; the ordering is opened anew.
+        """Crawl under an ordering and measure the order; the ordering is opened here.
 
         Raises
         ------
@@ -229,7 +227,9 @@ def simulate(
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
 
 
-def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False) -> None:
+def compile_kernels(
+    orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False, by_site: bool = False
+) -> None:
     """Compile, or load from numba's cache, all that a simulation runs, so that none is timed.
 
     Parameters
@@ -238,6 +238,8 @@ def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool =
         those that will be simulated; their rules and loops are compiled.
     in_time
         what only a network that takes time needs is compiled too.
+    by_site
+        what only orderings with a `site_share` need is compiled too.
     """
     chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
     for cls in chosen:
@@ -246,8 +248,10 @@ def compile_kernels(orderings: Iterable[type[Ordering]] = (), *, in_time: bool =
     slow = Network(robots=2, bandwidth=1.0, latency=1.0, page_bytes=1.0)
     simulation = Simulation(graph, [0], network=slow if in_time else None)
     runs: list[Ordering] = [Opic(), Opic(history=True), BatchPageRank(every=1)]
-    if any(cls.by_waiting_pages for cls in chosen):
+    if by_site or any(cls.by_waiting_pages for cls in chosen):
         runs.append(LargerSitesFirst())
+    if SiblingSampling in chosen:
+        runs.append(SiblingSampling())
     for ordering in runs:
         simulation.run("", ordering)
 

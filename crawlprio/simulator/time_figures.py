@@ -1,7 +1,4 @@
-"""What a simulated crawl had gathered by which hour, and how busy its robots were.
-
-Nothing here knows how a crawl runs, or files and terminals.
-"""
+"""What a simulated crawl had gathered by which hour, and how busy its robots were."""
 
 from __future__ import annotations
 

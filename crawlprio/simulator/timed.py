@@ -1,7 +1,4 @@
-"""Simulation in time: robots, delays, latency and bandwidth, on a link graph.
-
-It has a clock of its own and knows no other; nothing here judges the crawl that comes out.
-"""
+"""Simulation in time: robots, delays, latency and bandwidth, on a link graph."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def timed_crawl(
     A page leaves the frontier when its fetch starts and is observed when it ends. At each moment
     first all fetches that end are observed, in the order of their start; then transfers begin whose
     latency is over; then fetches start, while a robot is free and a page of a ready site waits;
-    then the bandwidth is shared anew. A fetch that takes no time ends after all those have started
+    then the bandwidth is shared again. A fetch that takes no time ends after all those have started
     that start with it. The pause of a site is what `Politeness.pause` says when its fetch ends,
     before its links are seen, as in a live crawl: that is the number of known pages which makes a
     site small. Every fetch is answered: none is refused, whatever status a crawl store recorded.

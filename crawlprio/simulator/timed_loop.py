@@ -89,7 +89,7 @@ def _run_events(
 
     Call it again to go on. At each moment first the fetches that end are observed, in the order of
     their start; then transfers begin whose latency is over; then fetches start while a robot is
-    free and a page may leave; then shares are set anew, and time moves on to what comes next.
+    free and a page may leave; then shares are recomputed, and time moves on to what comes next.
 
     Parameters
     ----------

@@ -1,7 +1,5 @@
 """Compiled fetches in flight: which ends next, and how transfers share the bandwidth of the link.
 
-It knows fetches by number and seconds; nothing here knows pages, sites or queues.
-
 A fetch is in one of three places: in `ends`, a heap of fetches whose end is known; in `latent`, a
 heap of those that wait for their transfer; or in a column of `moving`, a transfer under way that
 shares the bandwidth. `times` has, by fetch, the time that its heap goes by.
@@ -13,9 +11,9 @@ Arithmetic, in float64, so that every implementation comes to the same bits:
   bandwidth b left to them, a speed of at least b / n is served b / n, as are all after it; a
   smaller one is served itself, and leaves b - speed. A transfer has the smaller of its speed and
   that share;
-* shares are set anew once all that happens at a moment has happened. A transfer whose rate changes
-  then has left - rate * (now - since) bytes left, and ends at now + left / new rate; others keep
-  their end.
+* shares are recomputed once all that happens at a moment has happened. A transfer whose rate
+  changes then has left - rate * (now - since) bytes left, and ends at now + left / new rate; others
+  keep their end.
 """
 
 from __future__ import annotations
@@ -283,7 +281,7 @@ def share_out(
     times: Floats,
     now: float,
 ) -> None:
-    """Set the shares anew if transfers began or ended, and the ends that follow. O(robots)."""
+    """Recompute the shares if transfers began or ended, and the ends that follow. O(robots)."""
     if not flight[0].changed:
         return
     flight[0].changed = 0

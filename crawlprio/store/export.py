@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from crawlprio.errors import GraphError, StoreError
-from crawlprio.linkgraph import write_npz
+from crawlprio.linkgraph import SEEDS, write_npz
 from crawlprio.linkgraph.tables import as_text
 from crawlprio.pages import PageTable
 from crawlprio.store.store import Store
@@ -48,8 +48,8 @@ def export_links(
     `.csv`, `.jsonl`, `.parquet`: source URL, target URL and anchor text of each link. `.graphml`:
     pages with URL and site, links with anchor text. `.npz`: `indptr`, `indices`, `site`, with the
     URLs in `NAME.urls.gz` beside it. `.txt.gz`: page ids, two a line, under a `#` header.
-    `read_graph` reads each of them: `.graphml` and `.npz` as the same graph, pages without links
-    too, the others as the same links.
+    Where the crawl started is in `NAME.seeds.txt` beside each. `read_graph` reads `.graphml` and
+    `.npz` as the same graph, pages without links too, the others as the same links.
 
     A page visited more than once has the links of its last visit. Sources come in the order of
     those visits (in `.npz`: of pages), their links in page order. `path` is replaced once all is
@@ -89,8 +89,9 @@ def export_links(
             with store.snapshot():
                 counts = _Counts(store, track, for_spreadsheets=for_spreadsheets)
                 _WRITERS[suffix](counts, unfinished)
+                _write_seeds(store, unfinished, suffix)
             # The file asked for comes last: once it is there, so is what belongs to it.
-            files = sorted(Path(folder).iterdir(), key=lambda file: file == unfinished)
+            files = sorted(Path(folder).iterdir(), key=lambda file: (file == unfinished, file.name))
             for file in files:
                 os.replace(file, path.with_name(file.name))
     except GraphError as error:
@@ -126,6 +127,15 @@ class _Counts:
                 yield source, url, anchor
 
 
+def _write_seeds(store: Store, path: Path, suffix: str) -> None:
+    """Where the crawl started, a line each: URLs, or page ids where the links are ids alone."""
+    seeds = store.seeds()
+    if seeds:
+        lines = seeds if suffix == ".txt.gz" else [url for url, _ in store.read_urls(seeds)]
+        text = "".join(f"{line}\n" for line in lines)
+        path.with_name(f"{path.name[: -len(suffix)]}{SEEDS}").write_text(text, encoding="utf-8")
+
+
 def _write_csv(counts: _Counts, path: Path) -> None:
     """A header and one record per link, as RFC 4180 has it."""
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -153,7 +163,7 @@ def _write_parquet(counts: _Counts, path: Path) -> None:
     except ImportError:
         raise StoreError(
             f"{path.name}: .parquet needs pyarrow, which is not installed; "
-            "run `pip install crawlprio[parquet]`, or choose .csv."
+            "run `pip install pyarrow`, or choose .csv."
         ) from None
     names = ("source", "target", "anchor")
     schema = pyarrow.schema([(name, pyarrow.string()) for name in names])

@@ -55,6 +55,11 @@ class StoreReader:
         return self._n_pages
 
     @property
+    def last_seq(self) -> int:
+        """Place in the crawl of the last visit on disk, from 1; 0 without one."""
+        return self._last_seq
+
+    @property
     def n_visits(self) -> int:
         """Visits stored, revisits counted; those of `NO_PAGE`, which only name seeds, not."""
         return self._n_visits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,10 +35,41 @@ class Topic:
         )
 
 
-def dequeue2(record: Record, ordering: Ordering) -> int:
+class Turns:
+    """Rounds over the sites in which pages wait, each of which gives `share` pages in a round.
+
+    A site that gives a page has had a turn more. One in which no page waited has missed all turns
+    of the rounds before the one under way.
+    """
+
+    def __init__(self, record: Record, share: int) -> None:
+        self.record = record
+        self.share = share
+        self.had: Counter[int] = Counter()
+        self.latest = 0
+
+    def site(self, page: int) -> int:
+        return self.record.web.site.get(page, 0)
+
+    def found(self, page: int) -> None:
+        """Note that a page is about to wait."""
+        site = self.site(page)
+        if site not in map(self.site, self.record.waiting()):
+            self.had[site] = max(self.had[site], self.latest // self.share * self.share)
+
+    def first(self, ordered: list[int]) -> int:
+        """Take the first of the pages of the sites whose round is the earliest."""
+        page = min(ordered, key=lambda page: self.had[self.site(page)] // self.share)
+        self.latest = max(self.latest, self.had[self.site(page)])
+        self.had[self.site(page)] += 1
+        return page
+
+
+def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
     """Take the first page of the hot queue, or if that is empty of the URL queue."""
     queue = record.hot_queue or record.url_queue
-    page = ordering.reorder(queue)[0]
+    ordered = ordering.reorder(queue)
+    page = ordered[0] if turns is None else turns.first(ordered)
     queue.remove(page)
     return page
 
@@ -58,6 +90,7 @@ def crawling(
     ordering: str,
     budget: int | None = None,
     topic: Topic | Sequence[str] | None = None,
+    site_share: int | None = None,
     **options: Any,
 ) -> Iterator[tuple[Record, Ordering]]:
     """Yield the record and the ordering, ever the same two objects, after each visit.
@@ -69,6 +102,7 @@ def crawling(
         topic = Topic([topic] if isinstance(topic, str) else topic)
     distinct_seeds = list(dict.fromkeys(seeds))
     record = Record(web, distinct_seeds)
+    turns = None if site_share is None else Turns(record, site_share)
     for seed in distinct_seeds:
         record.discover(seed, record.url_queue)
     policy = ORDERINGS[ordering](record, **options)
@@ -76,7 +110,7 @@ def crawling(
     while record.hot_queue or record.url_queue:
         if budget is not None and len(record.crawled_pages) >= budget:
             return
-        page = dequeue2(record, policy)
+        page = dequeue2(record, policy, turns)
         record.crawled_pages.append(page)
         if topic and topic.is_hot(web.titles.get(page, ""), web.bodies.get(page, "")):
             record.hot.add(page)
@@ -84,6 +118,8 @@ def crawling(
             record.record_link(page, u)
             if u not in record.found_after:
                 hot = topic is not None and belongs_in_hot_queue(record, topic, page, u)
+                if turns is not None:
+                    turns.found(u)
                 record.discover(u, record.hot_queue if hot else record.url_queue)
                 record.parent[u] = page
         policy.observe(page)
@@ -100,7 +136,7 @@ def crawl(
 ) -> list[int]:
     """Return the pages in the order in which the ordering fetches them.
 
-    `options` are those of the ordering; a topic puts a hot queue in front of it.
+    `options` are those of the ordering, with `site_share`; a topic puts a hot queue in front of it.
     """
     order: list[int] = []
     for record, _ in crawling(web, seeds, ordering, budget, topic, **options):

@@ -58,7 +58,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         if parent is not None and self.siblings:
             n = len(self.children[parent])
             c = self.n_fetched(self.children[parent])
-            worth += ((n + 0.5) / (c + 0.5) - 1.0) * self.from_kin[page]
+            worth += ((n + 1.5) / (c + 1.5) - 1.0) * self.from_kin[page]
         visits = Counter(self.site(u) for u in record.crawled_pages)
         source = self.shown_by[self.site(page)]
         if source is None or visits[source] >= 30:

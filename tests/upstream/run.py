@@ -128,7 +128,8 @@ def settled(
         )
         for name in ("", part)
     ]
-    return list(differing(*again))
+    # A test that fails with Scrapy alone this time, and passes with the part, does not differ.
+    return [test for test in differing(*again) if again[1].get(test) != plain[test]]
 
 
 def update(rows: list[str]) -> None:

@@ -1,0 +1,163 @@
+"""The connection to Redis, and where a crawl's keys are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from crawlprio.config import CrawlConfig
+from crawlprio.errors import ConfigError
+from crawlprio.redis.rules import Rules
+from crawlprio.redis.scripts import script
+
+Client: TypeAlias = Any
+"""A client of redis-py, whose annotations are of several minds about it."""
+
+N_BUCKETS = 2**16
+"""Hashes over which the identities of a shard are spread: small ones, up to 8 million pages."""
+
+MAX_ATTEMPTS = 3
+"""Workers that may end while they have a page leased, before it is set aside."""
+
+_TIMEOUT = 5.0
+"""Seconds after which a silent server counts as one that cannot be reached."""
+
+
+def connect(url: str, parameters: Mapping[str, Any]) -> Client:
+    """Return a client, which connects at its first command.
+
+    Raises
+    ------
+    ConfigError
+        if the URL or a parameter is none of redis-py's.
+    """
+    chosen = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, **parameters}
+    try:
+        client: Client = Redis
+        return client.from_url(url, **{**chosen, "decode_responses": False})
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
+            f"make no client ({error}); give a URL such as redis://localhost:6379/0."
+        ) from None
+
+
+def prefix_of(crawl: str, shard: int = 0) -> str:
+    """Return the prefix of the keys of a crawl; its hash tag keeps a shard on one node."""
+    return f"crawlprio:{{{crawl}:{shard}}}"
+
+
+def check_server(client: Client, url: str) -> None:
+    """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
+    try:
+        facts = client.info()
+    except RedisError as error:
+        raise ConfigError(
+            f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the "
+            "URL."
+        ) from None
+    version = str(facts.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < (6, 2):
+        raise ConfigError(f"The server at {url} is Redis {version}; a frontier needs 6.2 or later.")
+    policy = str(facts.get("maxmemory_policy", "noeviction"))
+    if policy.startswith("allkeys"):
+        raise ConfigError(
+            f"The server at {url} has maxmemory-policy {policy}, by which it would evict parts of "
+            "the frontier; set it to noeviction."
+        )
+
+
+def open_crawl(
+    client: Client,
+    prefix: str,
+    config: CrawlConfig,
+    rules: Rules,
+    *,
+    lease_seconds: float,
+    records: bool = True,
+    bounded: bool = True,
+) -> None:
+    """Begin a crawl, or join it; what must be the same for all workers is compared.
+
+    Parameters
+    ----------
+    lease_seconds
+        after which a silent worker is taken for dead.
+    records
+        whether visits go to the stream.
+    bounded
+        whether the budget by pattern of URLs holds.
+
+    Raises
+    ------
+    ConfigError
+        if the crawl was begun with other values.
+    """
+    wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
+    slots = [
+        text
+        for host, (delay, limit) in config.slots.items()
+        for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
+    ]
+    flat = [text for pair in wanted.items() for text in pair]
+    reply = client.eval(
+        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, *flat
+    )
+    texts = [part.decode() for part in reply]
+    found = dict(zip(texts[::2], texts[1::2], strict=True))
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise ConfigError(
+                f"The crawl under {prefix} was begun with {name} {found.get(name)}, and this "
+                f"worker has {value}; give all workers the same settings, or set "
+                "SCHEDULER_FLUSH_ON_START to begin a new crawl."
+            )
+
+
+def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
+    """Delete all keys of a crawl, a few at a time; O(keys of the server)."""
+    pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in prefix) + ":*"
+    for key in client.scan_iter(match=pattern, count=1000):
+        if not (keeps_visits and key == f"{prefix}:visits".encode()):
+            client.unlink(key)
+
+
+def _values(
+    config: CrawlConfig, rules: Rules, lease_seconds: float, *, records: bool, bounded: bool
+) -> dict[str, str]:
+    """What `config` in the scripts holds, as text."""
+    politeness = config.politeness
+    small = politeness.small_site_delay
+    numbers: dict[str, float] = {
+        "buckets": N_BUCKETS,
+        "first_rule": rules.first_rule,
+        "evidence_rule": rules.evidence_rule,
+        "initial_key": rules.initial_key,
+        "new_key": rules.new_key,
+        "seed_key": rules.seed_key,
+        "random_seed": rules.random_seed,
+        "factor": rules.factor,
+        "link": rules.link,
+        "by_waiting_pages": rules.by_waiting_pages,
+        "limit": config.limit,
+        "pages_per_visit": config.pages_per_visit,
+        "delay": politeness.delay,
+        "small_site_delay": -1.0 if small is None else small,
+        "small_site_pages": politeness.small_site_pages,
+        "adaptive": politeness.adaptive,
+        "max_adaptive": politeness.max_adaptive,
+        "max_back_off": politeness.max_back_off,
+        "per_site": config.max_pages_per_site or 0,
+        "per_domain": config.max_pages_per_domain or 0,
+        "per_pattern": (config.max_pages_per_pattern or 0) if bounded else 0,
+        "records": records,
+        "lease_seconds": lease_seconds,
+        "max_attempts": MAX_ATTEMPTS,
+    }
+    return {"ordering": config.ordering_name} | {
+        name: f"{float(number):.17g}" for name, number in numbers.items()
+    }

@@ -1,0 +1,269 @@
+-- How pages come to be known, and what a visit does to their keys. It follows `common.lua` in the
+-- scripts that learn. The rules are those of `crawlprio.redis.rules`, with the same numbers.
+--
+-- Numbers of `config` that it reads
+--   first_rule     key of a new page: 0 `new_key`; 1 drawn at random; 2 number of the visit that
+--                  shows it; 3 by its distance from the seeds; 4 given by the caller
+--   evidence_rule  0 links say nothing; 1 each adds 1 to its target's key; 2 a page's key is split
+--                  over its links and gone; 3 a target's key is at least the number that is given;
+--                  4 a page passes `factor` times its key on, in equal shares, and keeps it; 5 a
+--                  target's key is at least minus its distance by this link
+--   factor, link   of rule 4; how much of a page's distance its links inherit, and their length
+--   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: pages known at most (0: any)
+
+local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN = 0, 1, 2, 3, 4
+local COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 1, 2, 3, 4, 5
+local NO_PAGE = -1
+
+-- 64-bit numbers are four limbs of 16 bits, least first.
+
+local function limbs(number)
+  return { number % 65536, floor(number / 65536) % 65536, floor(number / 2 ^ 32) % 65536,
+    floor(number / 2 ^ 48) % 65536 }
+end
+
+local function times(a, b)
+  local result, carry = {}, 0
+  for at = 1, 4 do
+    for other = 1, at do
+      carry = carry + a[other] * b[at - other + 1]
+    end
+    result[at] = carry % 65536
+    carry = floor(carry / 65536)
+  end
+  return result
+end
+
+local function plus(a, b)
+  local result, carry = {}, 0
+  for at = 1, 4 do
+    carry = carry + a[at] + b[at]
+    result[at] = carry % 65536
+    carry = floor(carry / 65536)
+  end
+  return result
+end
+
+-- x xor (x >> shift), for a shift from 17 to 31.
+local function mixed(x, shift)
+  local low = shift - 16
+  local result = {}
+  for at = 1, 4 do
+    local from, above = x[at + 1] or 0, x[at + 2] or 0
+    local shifted = floor(from / 2 ^ low) + (above * 2 ^ (16 - low)) % 65536
+    result[at] = bit.bxor(x[at], shifted)
+  end
+  return result
+end
+
+local GOLDEN = { 0x7C15, 0x7F4A, 0x79B9, 0x9E37 }
+local FIRST = { 0xE5B9, 0x1CE4, 0x476D, 0xBF58 }
+local SECOND = { 0x11EB, 0x1331, 0x49BB, 0x94D0 }
+
+-- Number `index` of the SplitMix64 sequence that starts at `seed`, in [0, 1).
+local function uniform(seed, index)
+  local x = plus(limbs(seed), times(limbs(index + 1), GOLDEN))
+  x = times(mixed(x, 30), FIRST)
+  x = times(mixed(x, 27), SECOND)
+  x = mixed(x, 31)
+  return (x[4] * 2 ^ 37 + x[3] * 2 ^ 21 + x[2] * 2 ^ 5 + floor(x[1] / 2 ^ 11)) * 2 ^ -53
+end
+
+-- Which budget has no room for one more page: its name, or nil.
+local function refusal(site, domain, pattern)
+  if config.per_site > 0 and site.known >= config.per_site then
+    return 'site-budget'
+  end
+  if config.per_domain > 0 and domain ~= '' and
+    tonumber(call('HGET', P .. ':domains', domain) or 0) >= config.per_domain then
+    return 'domain-budget'
+  end
+  if config.per_pattern > 0 and pattern ~= '' and
+    tonumber(call('HGET', P .. ':patterns', pattern) or 0) >= config.per_pattern then
+    return 'pattern-budget'
+  end
+end
+
+-- Give a page that is not known yet the next number.
+local function add_page(hash, url, site, domain, pattern, depth, number)
+  local id = counts.pages
+  counts.pages = id + 1
+  call('HSET', bucket_of(hash), hash, id)
+  site.known = site.known + 1
+  if config.per_domain > 0 and domain ~= '' then
+    call('HINCRBY', P .. ':domains', domain, 1)
+  end
+  if config.per_pattern > 0 and pattern ~= '' then
+    call('HINCRBY', P .. ':patterns', pattern, 1)
+  end
+  pages[id] = {
+    key = counts.initial, given = number, site = site.id, tier = 0,
+    depth = min(depth, 32767), state = UNKNOWN, leases = 0, flags = 0, dirty = true,
+  }
+  keep_url(id, site.host, url)
+  return id
+end
+
+-- Links as a caller gives them from ARGV[at] on: the number of hosts, each host and its registered
+-- domain; the number of links, and of each: hash of its identity, URL, identity where that is not
+-- the URL, number of its host from 1, pattern, and the number that the rules ask for. A link without
+-- a host is not followed: it is evidence where its target is known.
+local function read_links(at)
+  local hosts, links = {}, {}
+  local n_hosts = tonumber(ARGV[at])
+  for host = 1, n_hosts do
+    hosts[host] = { name = ARGV[at + 2 * host - 1], domain = ARGV[at + 2 * host] }
+  end
+  at = at + 2 * n_hosts + 1
+  for link = 1, tonumber(ARGV[at]) do
+    local base = at + 6 * (link - 1)
+    links[link] = {
+      hash = ARGV[base + 1], url = ARGV[base + 2], identity = ARGV[base + 3],
+      host = hosts[tonumber(ARGV[base + 4])], pattern = ARGV[base + 5],
+      number = tonumber(ARGV[base + 6]),
+    }
+  end
+  return links
+end
+
+-- The pages that links mean, new ones with the next numbers; fills `id` of each link, which a link
+-- for which a budget has no room lacks. Returns how many links each budget refused.
+local function find_or_add(links, depth)
+  local refused = {}
+  for _, link in ipairs(links) do
+    link.id = find_page(link.hash)
+    if link.id == nil and link.host then
+      local site = site_of_host(link.host.name)
+      local reason = refusal(site, link.host.domain, link.pattern)
+      if reason then
+        link.refused = true
+        refused[reason] = (refused[reason] or 0) + 1
+      else
+        link.id = add_page(link.hash, link.url, site, link.host.domain, link.pattern, depth,
+          link.number)
+        link.is_new = true
+      end
+    end
+  end
+  return refused
+end
+
+-- Give keys to the pages that have none, and let links change those of their targets.
+--   visited  the page fetched, or NO_PAGE: the targets are seeds
+--   targets  {id, number} of each link, distinct, without the page itself
+local function learn(visited, targets)
+  local rule, is_seed = config.first_rule, visited == NO_PAGE
+  local page = not is_seed and page_of(visited) or nil
+  local again = page ~= nil and has_flag(page, OBSERVED)
+  local before = page and page.key or 0
+  if page and visited >= counts.keyed then
+    before = config.initial_key
+  end
+  local changed = {}
+
+  -- Minus the distance of the links of a page with this key.
+  local function distant(key)
+    return -(config.factor * -key + math.log(max(#targets, 1)) + config.link)
+  end
+
+  if counts.keyed < counts.pages then
+    local parent_key = is_seed and counts.parent or before
+    for id = counts.keyed, counts.pages - 1 do
+      local new = page_of(id)
+      if rule == CONSTANT then
+        new.first_key = is_seed and config.seed_key or config.new_key
+      elseif rule == RANDOM then
+        new.first_key = parent_key + math.log(1 - uniform(config.random_seed, id))
+      elseif rule == STEP then
+        new.first_key = is_seed and 0 or counts.visits + 1
+      elseif rule == DISTANCE then
+        new.first_key = is_seed and 0 or distant(before)
+      else
+        new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
+        if not new.given then
+          call('HDEL', P .. ':given', id)
+        end
+      end
+      changed[id] = new.first_key
+    end
+  end
+  if page and not again then
+    set_flag(page, OBSERVED, true)
+    counts.visits = counts.visits + 1
+    local evidence, share = config.evidence_rule, 0
+    local own_key = changed[visited] or page.key
+    if evidence == COUNT_BACKLINKS then
+      share = 1
+    elseif evidence == SPREAD and #targets > 0 then
+      share = own_key / #targets
+    elseif evidence == PASS and #targets > 0 then
+      share = config.factor * own_key / #targets
+    end
+    if share ~= 0 then
+      if evidence == SPREAD then
+        -- Where it waits already, to be fetched again, it stays where it stands.
+        if changed[visited] then
+          changed[visited] = 0
+        else
+          page.key, page.dirty = 0, true
+        end
+      end
+      for _, target in ipairs(targets) do
+        local id = target.id
+        changed[id] = (changed[id] or page_of(id).key) + share
+      end
+    elseif evidence == RAISE or evidence == SHORTEN then
+      local key = evidence == SHORTEN and distant(own_key)
+      for _, target in ipairs(targets) do
+        local id = target.id
+        changed[id] = max(changed[id] or page_of(id).key, key or target.number)
+      end
+    end
+    if rule == RANDOM then
+      counts.parent, counts.initial = own_key, own_key - 1
+    end
+  end
+  counts.keyed = counts.pages
+  for id, key in pairs(changed) do
+    local one = page_of(id)
+    if one.state == WAITING then
+      rekey(id, one, key)
+    elseif one.state == UNKNOWN and one.first_key then
+      push(id, one, one.tier, key)
+    elseif one.key ~= key then
+      one.key, one.dirty = key, true
+    end
+  end
+end
+
+-- What the stream says of new pages, as fields and values; an entry of it may have more.
+--   n  number of the entry, from 1; c  the crawl; e  seeds among the new pages; p  page visited;
+--   t  pages that its links mean, in their order, -1: none; v  the visit, as the worker wrote it;
+--   o  {position from 0, URL} of links for which a budget had no room
+--   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
+--   that is not the URL; s  host of each; d  their depth
+local function new_pages(links, depth)
+  local urls, identities, hosts, first = {}, {}, {}, nil
+  for _, link in ipairs(links) do
+    if link.is_new then
+      first = first or link.id
+      if link.identity ~= '' then
+        identities[#identities + 1] = { #urls, link.identity }
+      end
+      urls[#urls + 1] = link.url
+      hosts[#hosts + 1] = link.host.name
+    end
+  end
+  if first == nil then
+    return {}
+  end
+  return { 'f', first, 'u', cjson.encode(urls), 's', cjson.encode(hosts), 'd', depth,
+    'k', #identities > 0 and cjson.encode(identities) or '[]' }
+end
+
+local function record(fields)
+  if config.records == 1 and #fields > 0 then
+    counts.recorded = counts.recorded + 1
+    call('XADD', P .. ':visits', '*', 'n', counts.recorded, 'c', config.crawl_id, unpack(fields))
+  end
+end

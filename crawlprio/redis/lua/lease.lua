@@ -1,0 +1,105 @@
+-- Lease the pages to fetch next; also takes over what a dead worker had leased.
+--
+--   ARGV[3]  pages at most
+--   ARGV[4]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
+--   result   for each page five values: lease, URL, depth, request ('': a plain GET), host. After
+--            a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
+
+local is_done, err = begin()
+if err then
+  return err
+end
+local leases = P .. ':leases:' .. worker
+local result = {}
+
+-- The first page of the first site that is ready; nil without one.
+local function first_ready()
+  if counts.ready == 0 then
+    return nil
+  end
+  for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
+    local first = call('ZRANGE', P .. ':ready:' .. tier, 0, 0)[1]
+    if first then
+      return first
+    end
+    if tier ~= '0' then
+      call('ZREM', P .. ':tiers', tier)
+    end
+  end
+end
+
+local function hand_out(lease, id, request)
+  local page = page_of(id)
+  local site = site_of(page.site)
+  result[#result + 1] = lease
+  result[#result + 1] = url_of(id, site.host)
+  result[#result + 1] = page.depth
+  result[#result + 1] = request
+  result[#result + 1] = site.host
+end
+
+if is_done then
+  for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
+    local lease = exact(seq * 1000 + place_of_lease)
+    local record_of_lease = find_lease(worker, lease)
+    if record_of_lease and record_of_lease[1] >= 0 then
+      hand_out(lease, record_of_lease[1], record_of_lease[4])
+    end
+  end
+  return finish(unpack(result))
+end
+
+local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), 'LIMIT', 0, 1)[1]
+if dead then
+  local lost = call('HKEYS', P .. ':leases:' .. dead)
+  take_over(dead, lost, true)
+  call('ZREM', P .. ':workers', dead)
+  call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
+  for _, site in pairs(sites) do
+    place(site)
+  end
+end
+
+now = now + tonumber(ARGV[4])
+if config.state == 'paused' or now < counts.rest_until then
+  if config.state == 'paused' then
+    counts.rest_until = now + 1
+  end
+  return finish()
+end
+
+for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
+  while true do
+    local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
+    if #due == 0 then
+      break
+    end
+    for _, id in ipairs(due) do
+      place(site_of(tonumber(id)))
+    end
+  end
+  local first = first_ready()
+  if first == nil then
+    break
+  end
+  local id = unpack_struct('>I4', first)
+  local page = page_of(id)
+  local site = site_of(page.site)
+  leave(id, page, site)
+  site.waiting = site.waiting - 1
+  site.leased = site.leased + 1
+  site.unstarted = site.unstarted + 1
+  counts.waiting = counts.waiting - 1
+  counts.leased = counts.leased + 1
+  page.state, page.leases, page.dirty = LEASED, page.leases + 1, true
+  if limit_of(site) > 1 then
+    site.ready_at = max(site.ready_at, now + delay_of(site, 0))
+  end
+  local request, priority = pop_request(id)
+  wait_for_rest(id, page)
+  place(site)
+  local lease = exact(seq * 1000 + place_of_lease)
+  call('HSET', leases, lease, lease_record(id, site.id, true, request, priority, now))
+  hand_out(lease, id, request)
+end
+return finish(unpack(result))

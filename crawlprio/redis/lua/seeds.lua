@@ -1,0 +1,36 @@
+-- Queue plain pages as seeds, all at once and in their order; those known already stay as they are.
+--
+--   ARGV[3]...  links, as `read_links` has them
+--   result      pairs: the name of a budget, how many seeds it refused
+
+local is_done, err = begin()
+if err then
+  return err
+end
+if is_done then
+  return finish()
+end
+local links = read_links(3)
+local n_pages = counts.pages
+local refused = find_or_add(links, 0)
+local targets, ids = {}, {}
+for _, link in ipairs(links) do
+  if link.is_new then
+    targets[#targets + 1] = link
+    ids[#ids + 1] = link.id
+  end
+end
+learn(NO_PAGE, targets)
+counts.links = counts.links + counts.pages - n_pages
+local fields = new_pages(links, 0)
+if #ids > 0 then
+  fields[#fields + 1] = 'e'
+  fields[#fields + 1] = cjson.encode(ids)
+end
+record(fields)
+local told = {}
+for reason, count in pairs(refused) do
+  told[#told + 1] = reason
+  told[#told + 1] = count
+end
+return finish(unpack(told))

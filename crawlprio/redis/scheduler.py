@@ -1,0 +1,120 @@
+"""The scheduler of a worker whose frontier is in Redis."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from redis.exceptions import RedisError
+
+from crawlprio.config import read_setting
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.live.crawl import Crawl
+from crawlprio.live.request_json import from_json
+from crawlprio.redis.connection import (
+    check_server,
+    connect,
+    delete_crawl,
+    open_crawl,
+    prefix_of,
+)
+from crawlprio.redis.frontier import RedisFrontier
+from crawlprio.redis.rules import rules_of
+from crawlprio.schedulers import Scheduler
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+
+
+class RedisScheduler(Scheduler):
+    """crawlprio's scheduler over one frontier in Redis, which any number of workers share.
+
+    `CRAWLPRIO_FRONTIER = "redis"` brings it under the add-on, or set it as `SCHEDULER`. REDIS_URL,
+    REDIS_PARAMS, SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START mean what they mean to
+    scrapy-redis.
+
+    A worker ends when nothing waits and no worker has anything leased.
+    """
+
+    def open(self, spider: Spider) -> None:
+        crawl = self._crawl
+        try:
+            if crawl.failure is None:
+                # A store of its own would know this worker's visits alone.
+                crawl.record_elsewhere()
+        except CrawlprioError as error:
+            crawl.refuse(error)
+        super().open(spider)
+
+    def make_frontier(self, crawl: Crawl) -> RedisFrontier:
+        from twisted.internet import reactor
+
+        running: Any = reactor
+        read = partial(read_setting, self._crawler.settings)
+        config = crawl.config
+        if config.topic is not None:
+            raise ConfigError(
+                "TOPIC is set, which a frontier in Redis cannot keep yet; unset it, or set "
+                "CRAWLPRIO_FRONTIER = 'local'."
+            )
+        if config.max_waiting is not None:
+            raise ConfigError(
+                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset "
+                "it, or set CRAWLPRIO_FRONTIER = 'local'."
+            )
+        if config.keeps_items:
+            raise ConfigError(
+                "CRAWLPRIO_ITEMS is on, and a frontier in Redis keeps no items yet; use a feed or "
+                "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
+            )
+        rules = rules_of(config.ordering, config.ordering_name)
+        url = read("REDIS_URL")
+        client = connect(url, read("REDIS_PARAMS"))
+        check_server(client, _without_password(url))
+        assert self._spider is not None
+        spider = self._spider
+        prefix = prefix_of(read("CRAWLPRIO_REDIS_CRAWL") or spider.name)
+        shared: dict[str, Any] = {
+            "lease_seconds": read("CRAWLPRIO_LEASE_SECONDS"),
+            "records": read("CRAWLPRIO_STORE") is not None,
+            # A web that is wholly known has no traps, and is judged as a whole.
+            "bounded": crawl.web is None,
+        }
+        try:
+            if read("SCHEDULER_FLUSH_ON_START"):
+                delete_crawl(client, prefix)
+            open_crawl(client, prefix, config, rules, **shared)
+        except RedisError as error:
+            raise ConfigError(
+                f"The frontier in Redis at {_without_password(url)} cannot be opened: {error}."
+            ) from None
+        stats = self._crawler.stats
+        assert stats is not None
+        return RedisFrontier(
+            client,
+            prefix,
+            config,
+            rules,
+            deliver=running.callFromThread,
+            identity_of=crawl.identities.of_url,
+            read_request=lambda request: from_json(request, spider),
+            figures=crawl.recorder.figures,
+            pages=crawl.recorder.pages,
+            failed=crawl.fail,
+            refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            persists=read("SCHEDULER_PERSIST"),
+            **shared,
+        )
+
+    def close(self, reason: str) -> None:
+        super().close(reason)
+        frontier = self._crawl.frontier
+        if isinstance(frontier, RedisFrontier):
+            frontier.ends_crawl = reason == "finished"
+
+
+def _without_password(url: str) -> str:
+    """A server's URL as a message may show it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

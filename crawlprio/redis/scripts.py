@@ -1,0 +1,35 @@
+"""The Lua scripts of the frontier, put together from their files."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import NamedTuple
+
+_PRELUDES = {
+    "open": (),
+    "add": ("common", "learning"),
+    "seeds": ("common", "learning"),
+    "observe": ("common", "learning"),
+}
+"""What comes before a script; `common` where nothing else is said."""
+
+SCRIPTS = ("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat")
+"""The scripts, by the names of their files."""
+
+
+class Script(NamedTuple):
+    """A script as the server knows it: its text, and the hash by which it is called."""
+
+    text: str
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """Return a script, with the files that it stands on before it."""
+    folder = files("crawlprio.redis") / "lua"
+    parts = (*_PRELUDES.get(name, ("common",)), name)
+    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -1,0 +1,146 @@
+"""Several workers, each a Scrapy process of its own, on one demo web and one frontier in Redis."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from crawls import ROOT, options, server_log
+
+from crawlprio.demo.process import LoopbackServer
+
+_HANDLER = "crawlprio.demo.handler.LoopbackHandler"
+
+
+class Workers:
+    """A demo web, and the workers that crawl it.
+
+    Parameters
+    ----------
+    folder
+        where the server's log and those of the workers go.
+    redis_url
+        of the server with the frontier.
+    pages, sites
+        of the web.
+    settings
+        of all workers.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        redis_url: str,
+        *,
+        pages: int,
+        sites: int,
+        settings: Mapping[str, object] = {},
+    ) -> None:
+        self.folder = folder
+        self.log = folder / "server.jsonl"
+        self._web = LoopbackServer(pages=pages, sites=sites, seed=1, port=0, log=self.log)
+        self._web.start()
+        self._settings = {
+            "CRAWLPRIO_FRONTIER": "redis",
+            "REDIS_URL": redis_url,
+            "DOWNLOAD_HANDLERS": {"http": _HANDLER, "https": _HANDLER},
+            "CRAWLPRIO_LOOPBACK": self._web.address,
+            "CRAWLPRIO_HEURISTICS": False,
+            "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
+            "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
+            "CRAWLPRIO_COMPILE": False,
+            "CRAWLPRIO_PRINT": False,
+            "ROBOTSTXT_OBEY": False,
+            "RETRY_ENABLED": False,
+            "SCHEDULER_PERSIST": True,
+            **settings,
+        }
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._n_started = 0
+
+    def start(self, n_workers: int = 1) -> None:
+        """Start more workers."""
+        (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+        for _ in range(n_workers):
+            self._n_started += 1
+            log = self.folder / f"worker{self._n_started}.log"
+            line = [sys.executable, "-m", "scrapy", "crawl", "site"]
+            line += ["-a", f"seeds={','.join(self._web.seeds)}", "-a", "follow=web"]
+            line += ["-a", r"deny=/calendar\?month=[1-9]"]  # without end
+            line += ["--logfile", str(log), *options(self._settings)]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            self.processes.append(
+                subprocess.Popen(
+                    line,
+                    cwd=self.folder,
+                    env=environment,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+
+    def n_fetched(self) -> int:
+        """Requests that the web has answered so far."""
+        return self.log.read_bytes().count(b"\n") if self.log.exists() else 0
+
+    def wait_for(self, n_fetches: int, seconds: float = 60.0) -> None:
+        """Wait until the web has answered so many requests."""
+        until = monotonic() + seconds
+        while self.n_fetched() < n_fetches:
+            assert monotonic() < until, self.last_lines()
+            sleep(0.05)
+
+    def wait(self, seconds: float = 120.0) -> list[int]:
+        """Wait for all workers that were not killed; return how they exited."""
+        until = monotonic() + seconds
+        try:
+            return [process.wait(max(until - monotonic(), 0.1)) for process in self.processes]
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.last_lines()) from None
+
+    def kill(self, at: int) -> None:
+        """End a worker as `kill -9` does, and forget it."""
+        process = self.processes.pop(at)
+        process.kill()
+        process.wait()
+
+    def fetches(self) -> list[dict[str, Any]]:
+        """All requests that the web has had, in order of arrival."""
+        return server_log(self.log)
+
+    def logs(self) -> str:
+        """What all workers logged."""
+        return "\n".join(log.read_text() for log in sorted(self.folder.glob("worker*.log")))
+
+    def last_lines(self) -> str:
+        return "\n".join(
+            "\n".join(log.read_text().splitlines()[-8:])
+            for log in sorted(self.folder.glob("worker*.log"))
+        )
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._web.stop()
+
+
+def smallest_gap(fetches: list[dict[str, Any]]) -> float:
+    """Return the least time from the end of a fetch to the next start on its site, in seconds."""
+    by_site = defaultdict(list)
+    for fetch in fetches:
+        by_site[fetch["url"].split("/")[2]].append(fetch)
+    gaps = [
+        after["start"] - before["end"]
+        for site in by_site.values()
+        for before, after in pairwise(site)
+    ]
+    return min(gaps)

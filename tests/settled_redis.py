@@ -1,0 +1,78 @@
+"""A frontier in Redis whose caller waits for each answer, for tests of what it answers."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from redis import Redis
+from scrapy.utils.test import get_crawler
+
+from crawlprio.config import CrawlConfig
+from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import Handout
+from crawlprio.live.identity import Identities
+from crawlprio.redis.connection import open_crawl, prefix_of
+from crawlprio.redis.frontier import RedisFrontier
+from crawlprio.redis.rules import rules_of
+
+_NUMBERS = count()
+
+
+class SettledRedis(RedisFrontier):
+    """Whoever calls it waits until the server has done what was told.
+
+    Parameters
+    ----------
+    client
+        of the server.
+    crawl
+        name of the crawl; a new one by default.
+    settings
+        of the crawl, by name.
+    """
+
+    def __init__(
+        self, client: Redis, crawl: str | None = None, lease_seconds: float = 60.0, **settings: Any
+    ) -> None:
+        self._answers: queue.Queue[Callable[[], object]] = queue.Queue()
+        crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
+        config = CrawlConfig.from_settings(crawler.settings)
+        rules = rules_of(config.ordering, config.ordering_name)
+        prefix = prefix_of(crawl or f"crawl {next(_NUMBERS)}")
+        open_crawl(client, prefix, config, rules, lease_seconds=lease_seconds)
+        self.failures: list[CrawlprioError] = []
+        super().__init__(
+            client,
+            prefix,
+            config,
+            rules,
+            lease_seconds=lease_seconds,
+            deliver=self._answers.put,
+            identity_of=Identities(crawler).of_url,
+            failed=self.failures.append,
+            ahead=1,
+        )
+
+    def settle(self) -> None:
+        """Wait until all that was told is done."""
+        until = monotonic() + 30.0
+        while self._session.n_unanswered and not self.failures:
+            self._answers.get(timeout=max(until - monotonic(), 0.0))()
+        if self.failures:
+            raise self.failures[0]
+
+    def _call(self, script: str, *arguments: Any, **how: Any) -> None:
+        super()._call(script, *arguments, **how)
+        self.settle()
+
+    def _ask(self, now: float) -> None:
+        super()._ask(now)
+        self.settle()
+
+    def next_page(self, now: float) -> Handout | None:
+        found = super().next_page(now)
+        return super().next_page(now) if found is None else found

@@ -1,0 +1,110 @@
+"""A guest's crawl where nothing but the temporary folder can be written, as in many containers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import crawlprio
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drops a capability of Linux")
+
+CRAWL = """
+import sys
+import crawlprio
+from pathlib import Path
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerProcess
+
+assert Path(crawlprio.__file__).is_relative_to(sys.argv[1]), crawlprio.__file__
+for folder in (Path(crawlprio.__file__).parent, Path.home(), Path.cwd()):
+    try:
+        Path(folder, "written").touch()
+    except PermissionError:
+        continue
+    sys.exit(f"{folder} can be written")
+
+class Pages(Spider):
+    name = "pages"
+    start_urls = [f"data:text/html,<title>{n}</title>" for n in range(3)]
+
+    def parse(self, response):
+        yield {"title": response.css("title::text").get()}
+
+process = AsyncCrawlerProcess({
+    "ADDONS": {"crawlprio.Addon": 500},
+    "CRAWLPRIO_COMPILE": sys.argv[2] == "compiled",
+    "CRAWLPRIO_PRINT": False,
+    "LOG_LEVEL": "WARNING",
+    "ORDERING": "opic",
+    "TELNETCONSOLE_ENABLED": False,
+})
+crawler = process.create_crawler(Pages)
+process.crawl(crawler)
+process.start()
+stats = crawler.stats
+print(stats.get_value("finish_reason"), stats.get_value("item_scraped_count"))
+"""
+
+
+def may_write_only_where_permitted() -> None:
+    """Take from root what lets it write everywhere (CAP_DAC_OVERRIDE), from the next exec on."""
+    if os.geteuid() == 0:
+        pr_capbset_drop, cap_dac_override = 24, 1
+        if ctypes.CDLL(None, use_errno=True).prctl(pr_capbset_drop, cap_dac_override, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "a capability cannot be dropped")
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """Folders that cannot be written: the package, a home and a working folder."""
+    source = Path(crawlprio.__file__).parent
+    leaves_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, tmp_path / "site" / "crawlprio", ignore=leaves_out)
+    for name in ("home", "work"):
+        (tmp_path / name).mkdir()
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    (tmp_path / "temporary").mkdir()
+    yield tmp_path
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("queue", ["plain", "compiled"])
+def test_a_crawl_brings_its_items_and_warns_once_that_nothing_is_recorded(
+    locked: Path, queue: str
+) -> None:
+    unset = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    done = subprocess.run(
+        [sys.executable, "-c", CRAWL, str(locked / "site"), queue],
+        cwd=locked / "work",
+        env={
+            **{name: value for name, value in os.environ.items() if name not in unset},
+            "HOME": str(locked / "home"),
+            "PYTHONPATH": str(locked / "site"),
+            "TMPDIR": str(locked / "temporary"),
+            # Scrapy notes there which jobs run, and logs an error where it cannot.
+            "XDG_STATE_HOME": str(locked / "temporary"),
+        },
+        preexec_fn=may_write_only_where_permitted,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1:] == ["finished 3"], done.stderr[-3000:]
+    said = [line for line in done.stderr.splitlines() if "Compiling" not in line]
+    assert len(said) == 1, said
+    assert "crawl.sqlite" in said[0]
+    compiled = list((locked / "temporary").rglob("*.nbi"))
+    assert bool(compiled) == (queue == "compiled")

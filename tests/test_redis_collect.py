@@ -1,0 +1,83 @@
+"""What workers record in Redis comes into a crawl store once, whatever interrupts collecting."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from test_redis_crawl import crawl
+
+from crawlprio.errors import StoreError
+from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import prefix_of
+
+PREFIX = prefix_of("site")
+TABLES = {
+    "pages": "SELECT id, url, key, depth, seed FROM pages ORDER BY id",
+    "hosts": "SELECT pages.id, host FROM pages JOIN sites ON sites.id = pages.site ORDER BY 1",
+    "links": "SELECT source, target, anchor FROM links ORDER BY 1, 2",
+    "visits": (
+        "SELECT page, status, targets, anchors, title, error FROM visits WHERE page >= 0 "
+        "ORDER BY seq"
+    ),
+}
+
+
+def contents(store: Path) -> dict[str, list[Any]]:
+    with sqlite3.connect(store) as db:
+        return {name: db.execute(query).fetchall() for name, query in TABLES.items()}
+
+
+@pytest.fixture
+def recorded(
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> Path:
+    """A crawl whose visits are in Redis, and the store of the same crawl in this process."""
+    store = tmp_path / "here.sqlite"
+    here = crawl(tmp_path / "here.jsonl", CRAWLPRIO_STORE=str(store))
+    there = crawl(
+        tmp_path / "there.jsonl",
+        CRAWLPRIO_FRONTIER="redis",
+        CRAWLPRIO_STORE=str(tmp_path / "unused.sqlite"),
+        REDIS_URL=redis_server.url,
+        SCHEDULER_PERSIST=True,
+    )
+    assert here == there
+    assert not (tmp_path / "unused.sqlite").exists()
+    return store
+
+
+def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
+    recorded: Path,
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    client = redis_server.client()
+    store = tmp_path / "collected.sqlite"
+    first = collect(client, PREFIX, store, trims=False, limit=50)
+    assert 0 < first.n_visits <= 50
+    # Not trimmed, as by a collector that was killed between its two steps.
+    again = collect(client, PREFIX, store, trims=False, limit=50)
+    assert again.n_visits == 0
+    rest = collect(client, PREFIX, store)
+    assert collect(client, PREFIX, store) == (0, 0)
+    assert client.xlen(f"{PREFIX}:visits") == 0
+    assert contents(store) == contents(recorded)
+    assert first.n_visits + rest.n_visits == len(contents(recorded)["visits"])
+
+
+def test_a_store_that_lacks_what_was_collected_elsewhere_is_refused(
+    recorded: Path,
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    client = redis_server.client()
+    collect(client, PREFIX, tmp_path / "one.sqlite", limit=50)
+    with pytest.raises(StoreError, match=r"has 0 entries of|is number 51"):
+        collect(client, PREFIX, tmp_path / "other.sqlite")
+    with pytest.raises(StoreError, match="was not collected from Redis"):
+        collect(client, PREFIX, recorded)

@@ -1,0 +1,145 @@
+"""What a frontier in Redis refuses, sets aside, repeats and leaves behind."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from settled_redis import SettledRedis
+
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.frontier.protocol import Entry, PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.orderings import make_ordering
+from crawlprio.redis.connection import check_server, connect
+from crawlprio.redis.rules import rules_of
+from crawlprio.redis.scripts import script
+
+
+def begin(server: RedisServer, crawl: str, **settings: Any) -> SettledRedis:
+    chosen = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, **settings}
+    return SettledRedis(server.client(), crawl, **chosen)
+
+
+def test_an_entry_that_cannot_be_read_is_set_aside_and_the_next_one_leaves(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    frontier = begin(redis_server, "poison")
+
+    def read(request: bytes) -> object:
+        if request == b"bad":
+            raise CrawlprioError("no request")
+        return request
+
+    frontier._read_request = read
+    for name, request in (("bad", b"bad"), ("good", b"good")):
+        url = f"http://{name}.test/"
+        frontier.add(Entry(url, url, f"{name}.test", request=request))
+    handout = frontier.next_page(0.0)
+    assert handout is not None
+    assert (handout.url, handout.request) == ("http://good.test/", b"good")
+    assert frontier.n_dead == 1
+    (letter,) = redis_server.client().lrange("crawlprio:{poison:0}:dead", 0, -1)
+    assert b"http:\\/\\/bad.test\\/" in letter
+    assert b"no request" in letter
+    assert len(frontier) == 0
+    frontier.close()
+
+
+def test_a_server_that_would_evict_pages_is_refused(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client = redis_server.client()
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(ConfigError, match=r"allkeys-lru.* set it to noeviction"):
+            check_server(client, redis_server.url)
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+    check_server(client, redis_server.url)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    url = "redis://127.0.0.1:1/0"
+    with pytest.raises(ConfigError, match="where no server answers"):
+        check_server(connect(url, {}), url)
+
+
+def test_a_worker_with_other_settings_may_not_join(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    first = begin(redis_server, "joined")
+    with pytest.raises(ConfigError, match=r"begun with ordering breadth-first.* has opic"):
+        begin(redis_server, "joined", ORDERING="opic")
+    first.close()
+
+
+@pytest.mark.parametrize("name", ["pagerank", "sibling-sampling"])
+def test_an_ordering_that_needs_all_links_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="a frontier in Redis cannot keep"):
+        rules_of(make_ordering(name), name)
+
+
+def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    one, other = (begin(redis_server, "robots", **limit) for _ in range(2))
+    one.add_seeds(["http://a.test/1"])
+    handout = one.next_page(0.0)
+    assert handout is not None
+    other.clock.hold("a.test")
+    assert other.clock.next_start("a.test") > monotonic()
+    # The worker that has the page may fetch in its place.
+    one.clock.hold("a.test")
+    assert one.clock.next_start("a.test") <= monotonic()
+    one.clock.hold("a.test", -1)
+    one.observe(handout.lease, PageVisit(LinkPairs("", [])))
+    until = monotonic() + 10.0
+    while other.clock.next_start("a.test") > monotonic():
+        assert monotonic() < until
+        sleep(0.02)
+    one.add_seeds(["http://a.test/2"])
+    assert one.next_page(0.0) is None, "the other worker fetches from the site"
+    other.clock.hold("a.test", -1)
+    one._ask_at = 0.0
+    assert one.next_page(1e-9) is not None
+    for frontier in (one, other):
+        frontier.close()
+
+
+def test_a_call_that_is_repeated_is_done_once(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    frontier = begin(redis_server, "again")
+    frontier.add_seeds(["http://a.test/1", "http://b.test/1"])
+    client, prefix = redis_server.client(), "crawlprio:{again:0}"
+    add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
+    for _ in range(2):
+        client.eval(script("add").text, 1, prefix, "w", 1, b"x" * 12, *add)
+    leases = [client.eval(script("lease").text, 1, prefix, "w", 2, 2, 0)[6:] for _ in range(2)]
+    assert leases[0] == leases[1]
+    assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
+    assert client.hget(f"{prefix}:counts", "leased") == b"2"
+    assert client.hget(f"{prefix}:counts", "waiting") == b"1"
+    frontier.close()
+
+
+@pytest.mark.parametrize("persists", [True, False])
+def test_a_crawl_that_has_ended_leaves_its_visits_and_the_rest_only_if_asked(
+    persists: bool,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    frontier = begin(redis_server, "ended")
+    frontier._persists = persists
+    frontier.add_seeds(["http://a.test/1"])
+    handout = frontier.next_page(0.0)
+    assert handout is not None
+    frontier.observe(handout.lease, PageVisit(LinkPairs("", [])))
+    frontier.ends_crawl = True
+    frontier.close()
+    left = redis_server.client().keys()
+    assert (len(left) > 1) == persists
+    assert b"crawlprio:{ended:0}:visits" in left

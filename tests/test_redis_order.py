@@ -1,0 +1,148 @@
+"""Pages leave a frontier in Redis as they leave the one in this process, call for call."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from typing import Any
+
+import pytest
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from remote_frontier import local_frontier
+from settled_redis import SettledRedis
+
+from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
+from crawlprio.items import LinkPairs
+
+ORDERINGS: dict[str, dict[str, object]] = {
+    "random": {"seed": 3},
+    "breadth-first": {},
+    "depth-first": {},
+    "backlink-count": {},
+    "opic": {"seed_cash": 2},
+    "larger-sites-first": {},
+    "rankmass": {},
+    "fica": {"link": 0.1},
+    "location": {"words": {"b": 0.5}},
+    "anchor-similarity": {"words": "one, two"},
+}
+N_SEEDS = int(os.environ.get("CRAWLPRIO_REDIS_SEEDS", "3"))
+
+WORDS = ("one", "two", "one two", "three", "")
+
+
+def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
+    """Do actions drawn by `seed`; return what could be seen of each."""
+    rng = random.Random(seed)
+    held: list[tuple[int, str]] = []
+    seen: list[str] = []
+    some = [f"http://{rng.choice('abcd')}.test/{'x/' * rng.randrange(3)}{n}" for n in range(60)]
+    frontier.add_seeds(rng.sample(some, 3))
+    for _ in range(n_actions):
+        action = rng.choice(["lease", "lease", "observe", "observe", "entry", "back", "go", "seed"])
+        if action == "lease":
+            handout = frontier.next_page(0.0)
+            seen.append("nothing" if handout is None else f"{handout.url} {handout.request!r}")
+            if handout is not None:
+                held.append((handout.lease, handout.url))
+        elif action == "entry":
+            url, priority = rng.choice(some), rng.choice([0, 0, 0, 1, -2])
+            body = f'{{"url":"{rng.choice("xy")}","priority":{priority}}}'.encode()
+            frontier.add(
+                Entry(
+                    url,
+                    url,
+                    url.split("/")[2],
+                    depth=rng.randrange(3),
+                    priority=priority,
+                    request=rng.choice([None, body, body]),
+                    repeats=rng.random() < 0.3,
+                    is_seed=rng.random() < 0.2,
+                )
+            )
+        elif action == "seed":
+            frontier.add_seeds(rng.sample(some, rng.randrange(1, 3)))
+        elif held:
+            at = rng.randrange(len(held))
+            if action == "go":
+                frontier.let_go(held[at][0])
+            else:
+                lease, url = held.pop(at)
+                if action == "back":
+                    frontier.put_back(
+                        lease, rng.choice([None, b'{"url":"z"}']), rng.choice([None, None, 2])
+                    )
+                else:
+                    targets = rng.sample(some, rng.randrange(6))
+                    anchors = [rng.choice(WORDS) for _ in targets]
+                    outside = [(target, rng.choice(WORDS)) for target in rng.sample(some, 2)]
+                    pairs = LinkPairs(url, targets, anchors, outside)
+                    frontier.observe(lease, PageVisit(pairs, rng.random() < 0.2, 1.0, 0.1))
+        seen.append(f"{action} {len(frontier)} {frontier.n_links} {frontier.ready_at() < math.inf}")
+    return seen
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("limit", [1, 3])
+def test_random_calls_have_the_outcome_that_they_have_in_this_process(
+    ordering: str,
+    limit: int,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    settings: dict[str, Any] = {
+        "ORDERING": ordering,
+        "ORDERING_OPTIONS": ORDERINGS[ordering],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
+        # Claims of other sites on a budget are not kept in Redis.
+        "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
+        "DOWNLOAD_DELAY": 0,
+    }
+    for seed in range(N_SEEDS):
+        print("seed", seed)
+        there = SettledRedis(redis_server.client(), **settings)
+        seen = drive(there, seed)
+        there.close()
+        assert seen == drive(local_frontier(settings), seed)
+
+
+def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    workers = [
+        SettledRedis(
+            redis_server.client(),
+            "budgets",
+            ORDERING="breadth-first",
+            DOWNLOAD_DELAY=0,
+            CRAWLPRIO_MAX_PAGES_PER_SITE=5,
+            CRAWLPRIO_MAX_PAGES_PER_DOMAIN=7,
+            CRAWLPRIO_MAX_PAGES_PER_PATTERN=3,
+        )
+        for _ in range(2)
+    ]
+    refused: list[str] = []
+    for worker in workers:
+        worker._refused = refused.append
+    links = [
+        *(f"http://a.example.com/{letter}" for letter in "abcd"),
+        *(f"http://b.example.com/page{n}" for n in range(5)),
+        *(f"http://c.example.com/{letter}" for letter in "ab"),
+        *(f"http://other.org/{letter}" for letter in "abcdef"),
+    ]
+    workers[0].add_seeds(["http://a.example.com/"])
+    handout = workers[0].next_page(0.0)
+    assert handout is not None
+    workers[0].observe(handout.lease, PageVisit(LinkPairs("", links[:9])))
+    # Five of a.example.com, two of b.example.com: the domain is full before the pattern is.
+    assert refused == ["domain-budget"] * 3
+    handout = workers[1].next_page(0.0)
+    assert handout is not None
+    workers[1].observe(handout.lease, PageVisit(LinkPairs("", links[9:])))
+    assert sorted(refused[3:]) == ["domain-budget"] * 2 + ["site-budget"]
+    workers[1].add(Entry("http://d.net/1", "http://d.net/1", "d.net"))
+    for n in range(2, 6):
+        workers[1].add(Entry(f"http://d.net/{n}", f"http://d.net/{n}", "d.net"))
+    assert refused[6:] == ["pattern-budget"] * 2
+    for worker in workers:
+        worker.close()
