@@ -36,7 +36,7 @@ class Web:
 
     def succeed(self, number: int) -> None:
         site = self.sites[number]
-        self.budgets.fetched(number, site, HOSTS[site], self.urls[number])
+        self.budgets.fetched(number, site, HOSTS[site])
 
 
 def evil_page(web: Web) -> None:

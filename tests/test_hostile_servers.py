@@ -6,6 +6,7 @@ import gzip
 import itertools
 import resource
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
@@ -15,8 +16,14 @@ from pathlib import Path
 import pytest
 from crawls import Answer, Site, page
 from hostile import Raw, RawSite, crawl, raw, refused, urls_in
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
 
 import crawlprio.middlewares.robots as robots_module
+from crawlprio.middlewares import BoundedCompression
 
 OBEY = {"ROBOTSTXT_OBEY": True}
 LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
@@ -264,3 +271,21 @@ def test_a_closed_site_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPa
         )
     assert [path for _, path in site.requests] == ["/robots.txt", "/robots.txt", "/2", "/x"]
     assert run.reason == "finished"
+
+
+def test_a_bomb_that_was_refused_is_not_kept_in_memory() -> None:
+    """The frames of the exception kept each body; a hundred bombs took a gigabyte."""
+    crawler = get_crawler(settings_dict={"DOWNLOAD_MAXSIZE": 5_000_000})
+    crawler.stats = crawler.stats or StatsCollector(crawler)
+    middleware = BoundedCompression.from_crawler(crawler)
+    body = gzip.compress(bytes(30_000_000))
+    kept = []
+    tracemalloc.start()
+    for _ in range(10):
+        response = Response("http://a.test/", headers={"Content-Encoding": "gzip"}, body=body)
+        with pytest.raises(IgnoreRequest) as refusal:
+            middleware.process_response(Request("http://a.test/"), response)
+        kept.append(refusal.value)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 5_000_000

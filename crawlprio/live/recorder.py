@@ -287,7 +287,7 @@ class Recorder:
         page = visit.page
         if self._budgets.is_claim(page) and 200 <= visit.status < 300:
             site = int(self.pages.sites[page])
-            self._budgets.fetched(page, site, self.pages.host(site), self.pages.url(page))
+            self._budgets.fetched(page, site, self.pages.host(site))
         self._count(visit)
         if self.is_covered:
             self._covered()

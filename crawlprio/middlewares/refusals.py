@@ -68,6 +68,7 @@ class RefusalMiddleware(FetchObserver):
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
+        self._latest = "", ""
         self._askers: dict[Request, Asker] = {}
         self._media: WeakSet[Request] = WeakSet()
         connect = crawler.signals.connect
@@ -82,6 +83,7 @@ class RefusalMiddleware(FetchObserver):
         """Refuse a fetch whose host is a private address, or a local name."""
         if not self._private.is_open:
             host = connected_host(request)
+            self._latest = request.url, host
             if not (host and self._may_fetch(host)) and not self._is_own(request):
                 self._refuse(_PRIVATE if host else "host")
                 # One sentence for all hosts: it is a cause of failure, which are counted by text.
@@ -152,8 +154,11 @@ class RefusalMiddleware(FetchObserver):
             return
         if not self._resolver.is_installed:
             self._resolver = CheckingResolver.installed(self._resolver)
+        url, host = self._latest
+        if url != request.url:
+            host = connected_host(request)
         self._askers[request] = self._resolver.begin(
-            self._private, request, connected_host(request), is_own=self._is_own(request)
+            self._private, request, host, is_own=self._is_own(request)
         )
 
     def fetch_ended(self, request: Request) -> None:
@@ -228,4 +233,5 @@ class BoundedCompression(HttpCompressionMiddleware):
         except IgnoreRequest:
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
-            raise
+        # Not from that exception, whose frames have what was decompressed: a hundred were 1 GB.
+        raise IgnoreRequest("its body grows beyond DOWNLOAD_MAXSIZE")

@@ -74,11 +74,11 @@ class Budgets:
         self._domains: dict[int, str] = {}
         n_slots = _SLOTS if per_pattern else 0
         self._pattern_pages = array("I", bytes(4 * n_slots))
-        # Claims, by the same three, and of each page whether it is one.
+        # Claims, by the same three; of each page that is one its slot and 2, of others 0.
         self._site_claims: dict[int, int] = {}
         self._domain_claims: dict[str, int] = {}
         self._pattern_claims = array("I", bytes(4 * n_slots))
-        self._is_claim = bytearray()
+        self._claimed = array("i")
         self._claimable_of_site, self._claimable_of_domain, self._claimable_of_pattern = map(
             _claimable, (per_site, per_domain, per_pattern)
         )
@@ -130,23 +130,23 @@ class Budgets:
 
         Those that `replay` has shown to be claims are.
         """
-        n_judged = len(self._is_claim)
+        n_judged = len(self._claimed)
         for page, (site, host, url) in enumerate(pages):
             slot = self._slot(url)
             self._count(site, host, slot)
-            if page < n_judged and self._is_claim[page]:
+            if page < n_judged and self._claimed[page]:
                 self._claim(site, self._domain(site, host), slot, page)
 
     def is_claim(self, page: int) -> bool:
         """Whether a page is a claim still."""
-        return 0 <= page < len(self._is_claim) and self._is_claim[page] == 1
+        return 0 <= page < len(self._claimed) and self._claimed[page] > 0
 
-    def fetched(self, page: int, site: int, host: str, url: str) -> None:
+    def fetched(self, page: int, site: int, host: str) -> None:
         """Note that a page has answered with success: it is no claim any more."""
         if not self.is_claim(page):
             return
-        self._is_claim[page] = 0
-        slot = self._slot(url)
+        slot = self._claimed[page] - 2
+        self._claimed[page] = 0
         if self._per_site is not None:
             self._site_claims[site] -= 1
         if self._per_domain is not None:
@@ -165,12 +165,12 @@ class Budgets:
         domain = self._domain(source, host)
         for page, site, its_host in new:
             if site != source and self._domain(site, its_host) != domain:
-                self._mark(page)
+                self._mark(page, NO_SLOT)
 
     def replay_fetched(self, page: int) -> None:
         """Note that a page answered with success in an earlier run."""
-        if page < len(self._is_claim):
-            self._is_claim[page] = 0
+        if page < len(self._claimed):
+            self._claimed[page] = 0
 
     def _refusal(self, site: int, domain: str, slot: int, is_claim: bool) -> str:
         if self._per_site is not None:
@@ -199,7 +199,7 @@ class Budgets:
             self._pattern_pages[slot] += 1
 
     def _claim(self, site: int, domain: str, slot: int, page: int) -> None:
-        self._mark(page)
+        self._mark(page, slot)
         if self._per_site is not None:
             self._site_claims[site] = self._site_claims.get(site, 0) + 1
         if self._per_domain is not None:
@@ -207,10 +207,10 @@ class Budgets:
         if slot != NO_SLOT:
             self._pattern_claims[slot] += 1
 
-    def _mark(self, page: int) -> None:
-        if page >= len(self._is_claim):
-            self._is_claim.extend(bytes(page + 1 - len(self._is_claim) + 4_096))
-        self._is_claim[page] = 1
+    def _mark(self, page: int, slot: int) -> None:
+        if page >= len(self._claimed):
+            self._claimed.frombytes(bytes(4 * (page + 4_096 - len(self._claimed))))
+        self._claimed[page] = slot + 2
 
     def _domain(self, site: int, host: str) -> str:
         domain = self._domains.get(site)
