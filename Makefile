@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 .PHONY: demo test lint bench kills spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
-	$(BIN)/scrapy crawl site -s ORDERING=opic -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
+	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
 
 test: .venv/dev
 	$(BIN)/ruff check .

@@ -49,7 +49,6 @@ DEFAULT = (
     "opic:seed_cash=100",
     "rankmass",
     "fica",
-    "scout",
     "sibling-sampling",
     "omniscient",
 )

@@ -22,7 +22,7 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None
 
 # Which waiting page is fetched next: the name of an ordering, or the import path of a class of your
 # own.
-ORDERING = "opic"
+ORDERING = "sibling-sampling"
 
 # Options of the ordering, by name.
 ORDERING_OPTIONS: dict[str, object] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 from crawlprio.linkgraph import read_graph
 from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.pages import Visit
+from crawlprio.pages import NO_PAGES, Visit
 from crawlprio.simulator import RecordedVisits, crawl_order
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
@@ -158,10 +159,19 @@ class Crawled:
         return self.pages.urls(oracles.crawl(web, self.seeds, name, topic=topic, **options))
 
     def simulated_order(self) -> list[str]:
-        """The order of the simulator on the graph in the crawl's store."""
-        graph = read_graph(self.store)
-        urls = graph.urls
+        """The order of the simulator on the links that were evidence in the crawl.
+
+        The graph in its store may have more: links that were too deep when their page was fetched,
+        and whose target was found by another way.
+        """
+        whole = read_graph(self.store)
+        urls = whole.urls
         assert urls is not None
+        rows = {visit.page: visit.targets for visit in self.visits}
+        links = [rows.get(page, NO_PAGES) for page in range(whole.n_pages)]
+        indptr = np.cumsum([0, *map(len, links)])
+        graph = replace(whole, indptr=indptr, indices=np.concatenate(links))
+        assert graph.n_links <= whole.n_links
         is_omniscient = self.name == "omniscient"
         order = crawl_order(
             graph,

@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 DEFAULT_ORDERINGS = (
     "omniscient",
+    "sibling-sampling",
     "opic",
     "backlink-count",
     "larger-sites-first",
     "breadth-first",
     "random",
 )
-"""What is simulated when no ordering is named: the papers' cheap ones, the best and the worst."""
+"""What is simulated when no ordering is named: ours, the papers' cheap ones, the best and the worst."""
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: what a crawl store says of its pages and sites."""

@@ -24,7 +24,7 @@ from crawlprio.evaluation.panels import (
     distribution_panel,
     mean_and_spread,
 )
-from crawlprio.evaluation.plots import check_plot_path, new_figure, save_figure
+from crawlprio.evaluation.plots import FOREMOST, check_plot_path, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +147,7 @@ def plot_panels(
                 thin_handles.setdefault(name, _draw(axes, gid, line, look, 2, panel))
             for name, line in drawn[k].items():
                 look = styles[name] if line.like is None else _like(styles, name, line.like)
-                level = 4 if name.startswith("opic") else 3
+                level = 4 if name.startswith(FOREMOST) else 3
                 handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
             dress_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
             if own_legends:

@@ -22,10 +22,12 @@ Style = tuple[str, Any, float]
 
 BLUE, SKY, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 PURPLE, ORANGE, BLACK, GREY = "#B0508C", "#E69F00", "#1A1A1A", "#8C8C8C"
+WINE = "#7A1230"
 SOLID, DASHED, DOTTED, DASH_DOT = "-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.6, 1.2, 1.6))
 
 ORDERING_STYLES: dict[str, Style] = {
     "omniscient": (BLACK, SOLID, 2.0),
+    "sibling-sampling": (WINE, SOLID, 2.4),
     "opic": (VERMILION, SOLID, 2.4),
     "pagerank": (PURPLE, SOLID, 2.0),
     "batch-pagerank": (PURPLE, DASHED, 2.0),
@@ -40,13 +42,15 @@ ORDERING_STYLES: dict[str, Style] = {
     "combined": (SKY, DASHED, 2.0),
     "fica": (GREEN, DASHED, 2.0),
     "rankmass": (GREEN, DASH_DOT, 2.0),
-    "scout": (VERMILION, DASHED, 2.4),
     "random": (GREY, SOLID, 2.0),
     "upper-bound": (BLACK, DASHED, 1.4),
     "diagonal": (GREY, DOTTED, 1.4),
 }
 """By ordering name. Colours are those of Okabe and Ito (Color universal design, 2008), which people
 with any of the usual kinds of colour blindness can tell apart; one colour is one family."""
+
+FOREMOST = ("sibling-sampling", "opic")
+"""Orderings that are drawn over the others."""
 
 OTHER_STYLES: tuple[Style, ...] = (
     (SKY, DASH_DOT, 2.0),
@@ -158,7 +162,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) ->
         x, y = zip(*curves[name], strict=True)
         axes.plot(
             x, y, color=colour, linestyle=line_style, linewidth=width, gid=name,
-            solid_capstyle="round", zorder=4 if name == "opic" else 3, clip_on=False,
+            solid_capstyle="round", zorder=4 if name in FOREMOST else 3, clip_on=False,
         )  # fmt: skip
     colour, line_style, width = ORDERING_STYLES["diagonal"]
     axes.plot(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from crawlprio import compiled
+from crawlprio.errors import ConfigError
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.linkgraph.urls import Urls
 from crawlprio.orderings import ORDERINGS, make_ordering
@@ -16,7 +18,7 @@ from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
 
 
-def compile_frontier(*, with_ranks: bool) -> None:
+def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
     """Compile, or load from numba's cache, all that a live crawl runs between two fetches.
 
     Otherwise the first pages would hold the event loop for as long: half a second from the cache,
@@ -26,6 +28,8 @@ def compile_frontier(*, with_ranks: bool) -> None:
     ----------
     with_ranks
         PageRank too, for orderings that compute it.
+    ordering
+        the name of the one to be crawled under; compiled ahead if it needs no options.
     """
     compiled.load()
     pieces(b"<p>" * SMALL)
@@ -33,13 +37,15 @@ def compile_frontier(*, with_ranks: bool) -> None:
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))
     table.find_all([0])
-    names = ["opic", "partial-pagerank"] if with_ranks else ["opic"]
-    for name in names:
-        options = {"every": 2} if name == "partial-pagerank" else {}
+    made = [make_ordering("partial-pagerank", {"every": 2})] if with_ranks else []
+    if ordering in ORDERINGS:
+        with suppress(ConfigError):
+            made.append(make_ordering(ordering))
+    for each in made or [make_ordering("opic")]:
         pages = PageTable()
         site = pages.site("")
         pages.add("seed", "seed", site)
-        frontier = CompiledFrontier(make_ordering(name, options), pages)
+        frontier = CompiledFrontier(each, pages)
         frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
         for now in (0.0, 1.0, 2.0):
             page = frontier.next_page(now)

@@ -22,6 +22,7 @@ from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.orderings.combined import Combined
 from crawlprio.orderings.pagerank import PartialPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -80,9 +81,10 @@ class Scheduler(BaseScheduler):
         if crawl.failure is not None:
             return
         settings = self._crawler.settings
-        computes = isinstance(ordering, (PartialPageRank, Combined))
-        if computes or read_setting(settings, "CRAWLPRIO_COMPILE"):
-            compile_frontier(with_ranks=computes)
+        ranks = isinstance(ordering, (PartialPageRank, Combined))
+        compiles = ranks or isinstance(ordering, SiblingSampling)
+        if compiles or read_setting(settings, "CRAWLPRIO_COMPILE"):
+            compile_frontier(with_ranks=ranks, ordering=crawl.config.ordering_name)
         if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
             garbage.crawl_begins()
             self._tunes_gc = True

@@ -26,9 +26,10 @@ ORDER = Section(
         Setting(
             "ORDERING",
             Anything("the name of an ordering, or an import path"),
-            "opic",
+            "sibling-sampling",
             "Which waiting page is fetched next: the name of an ordering, or the import path of a "
             "class of your own.",
+            guest="rankmass",
         ),
         Setting("ORDERING_OPTIONS", Options(), {}, "Options of the ordering, by name."),
         Setting(
