@@ -44,7 +44,7 @@ DEFAULT_ORDERINGS = (
     "breadth-first",
     "random",
 )
-"""What is simulated when no ordering is named: ours, the papers' cheap ones, the best and the worst."""
+"""What is simulated when no ordering is named: ours, the papers' cheap ones, best and worst."""
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: what a crawl store says of its pages and sites."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from crawlprio import compiled
-from crawlprio.errors import ConfigError
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.linkgraph.urls import Urls
 from crawlprio.orderings import ORDERINGS, make_ordering
@@ -29,7 +27,7 @@ def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
     with_ranks
         PageRank too, for orderings that compute it.
     ordering
-        the name of the one to be crawled under; compiled ahead if it needs no options.
+        the name of the one to be crawled under; rules that are slow to compile are compiled then.
     """
     compiled.load()
     pieces(b"<p>" * SMALL)
@@ -37,11 +35,11 @@ def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))
     table.find_all([0])
-    made = [make_ordering("partial-pagerank", {"every": 2})] if with_ranks else []
-    if ordering in ORDERINGS:
-        with suppress(ConfigError):
-            made.append(make_ordering(ordering))
-    for each in made or [make_ordering("opic")]:
+    first = "sibling-sampling" if ordering == "sibling-sampling" else "opic"
+    made = [make_ordering(first)]
+    if with_ranks:
+        made.append(make_ordering("partial-pagerank", {"every": 2}))
+    for each in made:
         pages = PageTable()
         site = pages.site("")
         pages.add("seed", "seed", site)
