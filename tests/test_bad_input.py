@@ -50,10 +50,10 @@ CASES = {
         setting("ORDERING", "scrapy.Spider"), ["scrapy.Spider", "subclass of crawlprio.Ordering"]
     ),
     "unknown option": Case(
-        setting("ORDERING_OPTIONS", '{"speed": 1}'), ["ORDERING_OPTIONS", "'speed'", "seed_cash"]
+        setting("ORDERING_OPTIONS", '{"speed": 1}'), ["ORDERING_OPTIONS", "'speed'", "seed_mass"]
     ),
     "ill-typed option": Case(
-        setting("ORDERING_OPTIONS", '{"seed_cash": "much"}'), ["seed_cash", "'much'"]
+        setting("ORDERING_OPTIONS", '{"seed_mass": "much"}'), ["seed_mass", "'much'"]
     ),
     "options that are no JSON": Case(
         setting("ORDERING_OPTIONS", "seed_cash=1"), ["ORDERING_OPTIONS", "seed_cash=1", "JSON"]
@@ -212,7 +212,8 @@ def test_a_store_in_use_is_left_alone_by_a_new_crawl_which_takes_a_numbered_name
     with Site({"/": page("/1"), "/1": page()}) as site:
         line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
         done = scrapy([*line, *QUIET], folder)
-    assert (done.returncode, sentences(done)) == (0, [])
+    remark = "crawlprio: crawl.sqlite is in use; this crawl is recorded in crawl.1.sqlite."
+    assert (done.returncode, sentences(done)) == (0, [remark])
     assert (folder / "crawl.sqlite").read_bytes() == before
     with Store.open(folder / "crawl.1.sqlite", readonly=True) as store:
         assert store.n_visits == 2

@@ -331,13 +331,13 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_as_it_is(tmp_path: Pat
 
 
 def test_a_full_disk_stops_the_crawl_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "JOBDIR": "job", "ORDERING": "opic"}
+    settings = {**SETTINGS, "JOBDIR": "job"}
     whole = tmp_path / "whole"
     whole.mkdir()
     order = visited(crawl_demo_web(whole, SETTINGS).store)
     line = ["crawl", "site", *options(settings)]
     full = scrapy(
-        line, tmp_path, wrapper=lambda line: ["bash", "-c", 'ulimit -f 100; exec "$@"', "-", *line]
+        line, tmp_path, wrapper=lambda line: ["bash", "-c", 'ulimit -f 200; exec "$@"', "-", *line]
     )
     assert full.returncode == 1
     (sentence,) = [line for line in full.stderr.splitlines() if "crawl.sqlite" in line]

@@ -334,7 +334,7 @@ def test_without_pyarrow_reading_parquet_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(GraphError, match=r"pip install crawlprio\[parquet\]"):
+    with pytest.raises(GraphError, match=r"pip install pyarrow"):
         read_graph(written(tmp_path / "web.parquet", "PAR1"))
 
 

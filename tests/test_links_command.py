@@ -256,9 +256,9 @@ def test_simulate_starts_an_export_where_the_crawl_started(
         assert ended.value.code == 0
         orders.append((tmp_path / "order.txt").read_text().split())
     assert len(orders[0]) == len(orders[1]) == 2
-    assert "Starting where the crawl did, as out.seeds.txt says." in capsys.readouterr().err
+    assert "Started where the crawl did, as out.seeds.txt says." in capsys.readouterr().err
     (tmp_path / "out.seeds.txt").unlink()
     with pytest.raises(SystemExit):
         main(["simulate", name, "--ordering", "breadth-first"])
-    told = f"{name} does not say where a crawl started; starting at http://a.test/"
+    told = f"{name} does not say where a crawl started; started at http://a.test/"
     assert (told in capsys.readouterr().err) is (name != "out.txt.gz")

@@ -107,7 +107,8 @@ EXPECTED: dict[str, Outcome] = {
         ["https://c.test/deep/page", "https://c.test/up", "http://c.test/deep/copy"],
         [],
     ),
-    "https://c.test/deep/page": (200, [], ["https://c.test/up"]),
+    # Not followed from here, but found by another way.
+    "https://c.test/deep/page": (200, ["https://c.test/up"], []),
     "https://c.test/up": (200, [], []),
 }
 """Each page that a whole crawl fetches; one over http and https is fetched under both."""

@@ -263,7 +263,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--page-bytes", "1", "--site-speed", "0"], "--site-speed is '0'; give a number"),
     (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9 and pages have no size; give --page-by"),
     (["graph.npz", "--latency", "recorded"], "--latency is recorded and graph.npz is no crawl st"),
-    (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 6 orderings; write %s"),
+    (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 7 orderings; write %s"),
     (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json: it cannot be written"),
     (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt: it cannot be"),
     (["graph.npz", "--json", "."], "--json .: it cannot be written"),

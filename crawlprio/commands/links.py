@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crawlprio.store import Store
     from crawlprio.store.export import Exported, Row, Track
 
-SYNTAX = "export [--json FILE] [--spreadsheet] STORE FILE | collect CRAWL STORE"
+SYNTAX = "export [options] STORE FILE | collect CRAWL STORE"
 
 
 class Command(OneLineCommand):
@@ -29,7 +29,7 @@ class Command(OneLineCommand):
         return SYNTAX
 
     def short_desc(self) -> str:
-        return "Export the links of a crawl store, or collect those of a crawl in Redis"
+        return "Export the links of a crawl store; collect those in Redis"
 
     def long_desc(self) -> str:
         return (

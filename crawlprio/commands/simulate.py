@@ -156,7 +156,7 @@ class Command(OneLineCommand):
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         source = Source.open(graph_path, most_unpacked(self.settings))
-        seeds = _seeds(source, opts.seeds)
+        seeds, remark = _start(source, opts.seeds)
         network = _as_recorded(network, source, opts)
         simulation = Simulation(
             source.graph,
@@ -177,6 +177,8 @@ class Command(OneLineCommand):
             write_text("--json", opts.json, json.dumps(figures) + "\n")
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
+        if remark:
+            print(remark, file=sys.stderr)
         print_runs(simulation, runs, graph_path)
 
     def _hot_queue(self) -> HotQueue | None:
@@ -335,24 +337,25 @@ def _seeds_beside(path: Path) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def _seeds(source: Source, text: str | None) -> list[int]:
-    """The pages that --seeds names, or the source's own."""
-    if text is None:
-        if source.is_store:
-            return source.default_seeds()
-        beside = _seeds_beside(source.path)
-        if beside is not None:
-            print(f"Starting where the crawl did, as {beside} says.", file=sys.stderr)
-            return _seeds(source, f"@{beside}")
-        found = source.default_seeds()
-        if source.graph.urls is not None:
-            names = ", ".join(source.graph.urls[page] for page in found)
-            print(
-                f"{source.path} does not say where a crawl started; starting at {names}; --seeds "
-                "names others.",
-                file=sys.stderr,
-            )
-        return found
+def _start(source: Source, text: str | None) -> tuple[list[int], str]:
+    """The pages that --seeds names, or the source's own, and what there is to say of these."""
+    if text is not None:
+        return _seeds(source, text), ""
+    beside = None if source.is_store else _seeds_beside(source.path)
+    if beside is not None:
+        return _seeds(source, f"@{beside}"), f"Started where the crawl did, as {beside} says."
+    found = source.default_seeds()
+    if source.is_store or source.graph.urls is None:
+        return found, ""
+    names = ", ".join(source.graph.urls[page] for page in found)
+    return found, (
+        f"{source.path} does not say where a crawl started; started at {names}; --seeds names "
+        "others."
+    )
+
+
+def _seeds(source: Source, text: str) -> list[int]:
+    """The pages that --seeds names."""
     if text.startswith("@"):
         lines = lines_of(f"--seeds {text}", text[1:])
         given = [line for line in lines if line and not line.startswith("#")]
