@@ -108,8 +108,11 @@ class Recording:
         return headers, record.content_stream().read()
 
 
-def read_store(path: Path) -> tuple[list[Page], Counter[str]]:
-    """Return the pages fetched with status 200, and how many pages of each host are known."""
+def read_store(path: Path) -> tuple[list[Page], Counter[str], set[str]]:
+    """Return the pages fetched with status 200, how many of each host are known, and some URLs.
+
+    Those are of pages that more than one page links to.
+    """
     followed: dict[int, list[str]] = defaultdict(list)
     outside: dict[int, list[str]] = defaultdict(list)
     with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as db:
@@ -120,14 +123,20 @@ def read_store(path: Path) -> tuple[list[Page], Counter[str]]:
         hosts = "SELECT host, count(*) FROM pages JOIN sites ON sites.id = site GROUP BY host"
         known = Counter(dict(db.execute(hosts)))
         links = "SELECT DISTINCT source, url FROM links JOIN pages ON pages.id = target"
+        n_sources: Counter[str] = Counter()
         for source, url in db.execute(links):
             followed[source].append(url)
+            n_sources[url] += 1
         for source, url in db.execute("SELECT DISTINCT source, url FROM outside_links"):
             outside[source].append(url)
-    return [
-        Page(url, depth, n_bytes, followed[page], outside[page])
-        for page, url, depth, n_bytes in rows
-    ], known
+    return (
+        [
+            Page(url, depth, n_bytes, followed[page], outside[page])
+            for page, url, depth, n_bytes in rows
+        ],
+        known,
+        {url for url, n in n_sources.items() if n > 1},
+    )
 
 
 def read_html(text: str) -> tuple[list[Href], str, bool]:
@@ -268,12 +277,13 @@ def _rewritings(url: str) -> dict[str, str]:
 class Judge:
     """Holds pages of a store against their bodies in the recording, and counts what differs."""
 
-    def __init__(self, recording: Recording, known: Counter[str]) -> None:
+    def __init__(self, recording: Recording, known: Counter[str], shared: set[str]) -> None:
         self.links = Tally()
         self.reasons = Tally()
         self.n_recorded = self.n_second = 0
         self._recording = recording
         self._known = known
+        self._shared = shared
         self._second = LinkExtractor(deny_extensions=[], unique=True)
 
     def judge(self, page: Page) -> None:
@@ -356,7 +366,10 @@ class Judge:
             self.reasons.add(reason or f"{UNEXPLAINED}: outside without a reason", url)
         for url in page.followed:
             host = urlsplit(url).hostname or ""
-            if page_nofollow or nofollow.get(url, False) or host not in self._recording.hosts:
+            is_nofollow = page_nofollow or nofollow.get(url, False)
+            if is_nofollow and url in self._shared:
+                self.reasons.add("none: nofollow, but to a page found by another way", url)
+            elif is_nofollow or host not in self._recording.hosts:
                 self.reasons.add(
                     f"{UNEXPLAINED}: followed against a reason", f"{url} on {page.url}"
                 )
@@ -446,9 +459,9 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=200, help="pages to compare (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of pages (%(default)s)")
     options = parser.parse_args()
-    pages, known = read_store(options.store)
+    pages, known, shared = read_store(options.store)
     sample = random.Random(options.seed).sample(pages, min(options.pages, len(pages)))
-    judge = Judge(Recording(options.warc), known)
+    judge = Judge(Recording(options.warc), known, shared)
     for page in sample:
         judge.judge(page)
     width = None if sys.stdout.isatty() else 140
