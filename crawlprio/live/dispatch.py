@@ -318,7 +318,7 @@ class Dispatcher(FetchObserver):
             return
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
-        else:
+        elif isinstance(outcome, Response):  # what else there may be, the engine refuses
             lease.status = outcome.status  # of a cache, where nothing was fetched
         lease.state = State.ANSWERED
         lease.answered_at = lease.progressed_at = self._ticks
