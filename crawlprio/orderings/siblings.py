@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.rules import State
 from crawlprio.pages import PageIds
+from crawlprio.ranking.room import with_room
 
 Records = NDArray[np.void]
 
@@ -361,26 +362,17 @@ class SiblingSampling(CompiledOrdering):
         return (*arrays, self._ends, self._links, sites, self._changed, self._before)
 
     def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
-        self._records = _with_room(self._records, n_pages)
-        self._sites = _with_room(self._sites, n_sites)
-        self._visited = _with_room(self._visited, n_pages)
-        self._ends = _with_room(self._ends, n_pages + 1)
-        self._links = _with_room(self._links, n_links)
+        self._records = with_room(self._records, n_pages)
+        self._sites = with_room(self._sites, n_sites)
+        self._visited = with_room(self._visited, n_pages)
+        self._ends = with_room(self._ends, n_pages + 1)
+        self._links = with_room(self._links, n_links)
         room = most_links + NEAREST + int(self._rules["n_passes"][0]) * LONGEST
-        self._changed = _with_room(self._changed, room)
-        self._before = _with_room(self._before, room)
+        self._changed = with_room(self._changed, room)
+        self._before = with_room(self._before, room)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
         n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
         n_links = int(self._rules["n_links"][0]) + len(targets)
         self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
         return super()._apply(page, targets, first, last, again)
-
-
-def _with_room(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """The array, or a longer copy with zeros behind it, with at least n elements."""
-    if n <= len(array):
-        return array
-    room = np.zeros(max(n, 2 * len(array), 64), dtype=array.dtype)
-    room[: len(array)] = array
-    return room

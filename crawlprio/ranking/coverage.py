@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.pages import PageIds
+from crawlprio.ranking.room import with_room
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -185,10 +185,10 @@ class Coverage:
             return
         totals = self._totals[0]
         n_fetched = int(totals["n_fetched"])
-        self._fetched = _with_room(self._fetched, n_fetched + 1)
+        self._fetched = with_room(self._fetched, n_fetched + 1)
         self._fetched[n_fetched] = page
-        self._ends = _with_room(self._ends, n_fetched + 2)
-        self._links = _with_room(self._links, int(totals["n_links"]) + len(targets))
+        self._ends = with_room(self._ends, n_fetched + 2)
+        self._links = with_room(self._links, int(totals["n_links"]) + len(targets))
         add_row(self._row_of, self._ends, self._links, self._mass, self._totals, page, targets)
         pass_on(
             self._row_of,
@@ -229,15 +229,6 @@ class Coverage:
         )
 
     def _make_room(self, n_pages: int) -> None:
-        self._mass = _with_room(self._mass, n_pages)
-        self._sent = _with_room(self._sent, n_pages)
-        self._row_of = _with_room(self._row_of, n_pages, NOT_FETCHED)
-
-
-def _with_room(array: NDArray[Any], n: int, fill: int = 0) -> NDArray[Any]:
-    """The array, or a longer copy with `fill` behind it, with at least n elements."""
-    if n <= len(array):
-        return array
-    room = np.full(max(n, 2 * len(array)), fill, dtype=array.dtype)
-    room[: len(array)] = array
-    return room
+        self._mass = with_room(self._mass, n_pages)
+        self._sent = with_room(self._sent, n_pages)
+        self._row_of = with_room(self._row_of, n_pages, NOT_FETCHED)
