@@ -49,6 +49,7 @@ class Workers:
         self._web.start()
         self._settings = {
             "CRAWLPRIO_FRONTIER": "redis",
+            "ORDERING": "opic",
             "REDIS_URL": redis_url,
             "DOWNLOAD_HANDLERS": {"http": _HANDLER, "https": _HANDLER},
             "CRAWLPRIO_LOOPBACK": self._web.address,

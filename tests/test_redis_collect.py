@@ -38,10 +38,11 @@ def recorded(
 ) -> Path:
     """A crawl whose visits are in Redis, and the store of the same crawl in this process."""
     store = tmp_path / "here.sqlite"
-    here = crawl(tmp_path / "here.jsonl", CRAWLPRIO_STORE=str(store))
+    here = crawl(tmp_path / "here.jsonl", ORDERING="opic", CRAWLPRIO_STORE=str(store))
     there = crawl(
         tmp_path / "there.jsonl",
         CRAWLPRIO_FRONTIER="redis",
+        ORDERING="opic",
         CRAWLPRIO_STORE=str(tmp_path / "unused.sqlite"),
         REDIS_URL=redis_server.url,
         SCHEDULER_PERSIST=True,

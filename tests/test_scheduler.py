@@ -567,7 +567,7 @@ def test_the_priority_queue_orders_under_scrapys_scheduler() -> None:
         "/4": Answer(status=301, headers={"Location": "/6"}),
     }
     orders = []
-    for settings in (OPIC_QUEUE, ADDON):
+    for settings in (OPIC_QUEUE, {**ADDON, "ORDERING": "opic"}):
         with Site(pages) as site:
             run = run_spider(OneByOne, {**settings, "CONCURRENT_REQUESTS": 1}, site=site)
             orders.append(visits(run, site))
