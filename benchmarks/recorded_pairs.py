@@ -44,16 +44,15 @@ MAX_PAGES_PER_SITE = 25_000  # CRAWLPRIO_MAX_PAGES_PER_SITE
 MAX_DEPTH = {False: 15, True: 5}  # CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH
 DYNAMIC = r"(asp|aspx|cfml?|cgi|do|fcgi|jhtml|jspx?|mvc|nsf|php\d?|phtml|pl)"
 # CRAWLPRIO_SKIP_EXTENSIONS, as documented: what a system says of an extension differs by system.
-SKIPPED = frozenset(
-    """
+_SKIPPED = """
     3gp 7z aac aif aiff apk asf avi avif bin bmp bz2 cab cdr deb djvu dmg doc docm docx dvi
     dxf eot eps epub exe flac flv gif gz heic ico img iso jar jp2 jpeg jpg lz lzma m4a m4v mid
     midi mkv mobi mov mp2 mp3 mp4 mpeg mpg msi npy npz odp ods odt oga ogg ogv opus otf
     parquet pbm pdf pgm pickle pkl png pnm ppm pps ppsx ppt pptm pptx ps psd pyc rar rpm rtf
     sqlite svg swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xbm xls xlsb
     xlsm xlsx xpm xz zip zst
-    """.split()
-)
+"""
+SKIPPED = frozenset(_SKIPPED.split())
 
 Href = tuple[str, bool]
 """An `href` as it stands in the page, and whether its `rel` says nofollow."""
