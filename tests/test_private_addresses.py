@@ -48,6 +48,12 @@ def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
         "None",
     ]
     assert normal_host("B\u00fccher.Test.") == "xn--bcher-kva.test"
+    assert [normal_host(host) for host in ("0xf.", "0xf..", ".", "..")] == [
+        "0.0.0.15",
+        "0xf..",
+        ".",
+        "..",
+    ]
 
 
 def test_only_addresses_that_are_globally_reachable_are_public() -> None:

@@ -160,13 +160,16 @@ def _fields(
         fields["errback"] = _name_of_method(spider, request.errback, "errback")
     if request.body:
         fields["body"] = b64encode(request.body).decode()
-    headers = dict.items(request.headers)  # Headers.items looks each of them up once more.
-    if kept_headers is not None:
-        headers = [(name, values) for name, values in headers if name in kept_headers]
-        if b"Cookie" not in kept_headers:
-            fields.pop("cookies", None)
+    # Headers.items looks each of them up once more.
+    headers = [
+        _header(name, values)
+        for name, values in dict.items(request.headers)
+        if kept_headers is None or name in kept_headers
+    ]
     if headers:
-        fields["headers"] = [_header(name, values) for name, values in headers]
+        fields["headers"] = headers
+    if kept_headers is not None and b"Cookie" not in kept_headers:
+        fields.pop("cookies", None)
     return fields
 
 

@@ -212,7 +212,11 @@ def connected_host(request: Request) -> str:
     if parsed is None:
         return ""
     used: Any = URI
-    sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host.rpartition(b"@")[2].decode("latin-1")
+    try:
+        sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host
+    except ValueError:  # of a host in other letters than ASCII, which no name in IDNA is
+        return ""
+    sent = sent.rpartition(b"@")[2].decode("latin-1")
     standard = normal_host(parsed.hostname)
     return standard if normal_host(scraped) == standard == normal_host(sent) else ""
 

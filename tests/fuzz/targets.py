@@ -64,7 +64,8 @@ def check_url(url: str) -> None:
     host = host_of(url)
     assert host
     assert "@" not in host
-    assert normal_host(host) == host.rstrip(".") or host.strip(".") == ""
+    assert normal_host(host) == (host if host.endswith("..") else host.removesuffix(".") or host)
+    assert normal_host(normal_host(host)) == normal_host(host)
     address_of(host)
     PrivateAddresses().allows_host(host)
     _identities().of_url(url)
