@@ -157,6 +157,11 @@ CRAWLPRIO_STORE = "crawl.sqlite"
 # that is killed and resumed has every item once.
 CRAWLPRIO_ITEMS = False
 
+# The request headers that waiting requests have in the store of a crawl with JOBDIR; those left out
+# (Authorization and Cookie, say) must be set again by a downloader middleware, before a resume too.
+# None: all.
+CRAWLPRIO_KEPT_HEADERS = None
+
 # The size of the store at which the crawl closes as on a full disk; it resumes with a larger one.
 # In bytes. None: no limit.
 CRAWLPRIO_MAX_STORE_BYTES = 100_000_000_000
