@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,6 @@ from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.topic import HotQueue
 
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
-
-
-class SitedPages(Pages, Protocol):
-    """A page table as the frontier sees it: that of a live crawl or of a simulation."""
-
-    @property
-    def n_sites(self) -> int: ...
-
-    @property
-    def sites(self) -> NDArray[np.int32]: ...
 
 
 class CompiledFrontier:
@@ -84,7 +74,7 @@ class CompiledFrontier:
     def __init__(
         self,
         ordering: Ordering,
-        pages: SitedPages,
+        pages: Pages,
         *,
         limit: int = 1,
         delay: float = 0.0,
