@@ -45,7 +45,7 @@ def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) 
 
 @njit(cache=True)
 def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
-    """Return the seconds that the last fetch of a site asks for, or 0 or less for none.
+    """Return the seconds that the last fetch of a site asks for, 0 for none.
 
     Parameters
     ----------
@@ -57,6 +57,8 @@ def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
     pause = 0.0
     if rules.adaptive > 0.0:
         pause = max(pause, min(rules.adaptive * elapsed, rules.max_adaptive))
+    if rules.site_bandwidth > 0.0:
+        pause = max(pause, n_bytes / rules.site_bandwidth - elapsed)
     return pause
 
 
@@ -66,7 +68,8 @@ class Politeness:
 
     The longest of these holds: the site's own delay or else `delay` (`small_site_delay` for a small
     site); the Crawl-delay of its robots.txt; `adaptive` times the duration of the last fetch; what
-    a site that answered 429 or 503 asked for, or else a delay that doubles with each such answer.
+    `site_bandwidth` leaves of the time for its bytes; what a site that answered 429 or 503 asked
+    for, or else a delay that doubles with each such answer.
     What is known of single sites is in `SiteClock`.
 
     A rule is a field here, which a row of the settings table names, and a line in `usual_pause` or
@@ -84,6 +87,9 @@ class Politeness:
         (Heydon & Najork 1999; Najork & Wiener 2001) waits 10 times.
     max_adaptive
         seconds that `adaptive` asks for at most; default 60.
+    site_bandwidth
+        A fetch and its pause last at least as long as its body takes at so many bytes/s; default 0:
+        no such rule. Heritrix has it (`maxPerHostBandwidthUsageKbSec`), from the end of the fetch.
     max_crawl_delay
         seconds that a robots.txt can ask for at most; default 300. 0: Crawl-delay is not obeyed.
     max_back_off
@@ -95,13 +101,14 @@ class Politeness:
     small_site_pages: int = 100
     adaptive: float = 0.0
     max_adaptive: float = 60.0
+    site_bandwidth: float = 0.0
     max_crawl_delay: float = 300.0
     max_back_off: float = 3600.0
 
     @property
     def follows_fetches(self) -> bool:
         """Whether the pause depends on the last fetch."""
-        return self.adaptive > 0
+        return self.adaptive > 0 or self.site_bandwidth > 0
 
     def in_words(self) -> list[str]:
         """Return what makes a pause, for people."""
@@ -112,6 +119,8 @@ class Politeness:
         ]
         if self.adaptive:
             words.append(f"at least {self.adaptive:g} times the last fetch")
+        if self.site_bandwidth:
+            words.append(f"at most {self.site_bandwidth:,.0f} bytes/s from a site")
         return words
 
     def values(self) -> dict[str, float | None]:

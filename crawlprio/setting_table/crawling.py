@@ -130,6 +130,15 @@ POLITENESS = Section(
             rule="max_adaptive",
         ),
         Setting(
+            "CRAWLPRIO_SITE_BANDWIDTH",
+            Number(),
+            0,
+            "The most bytes per second that a site is asked for: a fetch and the pause after it "
+            "last as long together as its body takes at that speed; 0: no limit.",
+            "bytes/s",
+            rule="site_bandwidth",
+        ),
+        Setting(
             "CRAWLPRIO_MAX_CRAWL_DELAY",
             Number(),
             300,
