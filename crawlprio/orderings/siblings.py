@@ -345,6 +345,7 @@ class SiblingSampling(CompiledOrdering):
         ):
             self._rules[name] = value
         self._rules["cursor"] = -1
+        self._n_links = self._rules["n_links"]
         self._records, self._sites, _, _, self._visited, self._ends, self._links, *rest = (
             self.empty_state()
         )
@@ -372,7 +373,6 @@ class SiblingSampling(CompiledOrdering):
         self._before = with_room(self._before, room)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
-        n_links = int(self._rules["n_links"][0]) + len(targets)
-        self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
+        n_links = int(self._n_links[0]) + len(targets)
+        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
         return super()._apply(page, targets, first, last, again)
