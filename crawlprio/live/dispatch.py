@@ -172,9 +172,11 @@ class Dispatcher(FetchObserver):
         return LinkPairs(lease.request.url, [identity] if identity != lease.identity else [])
 
     def _add(self, request: Request, repeats: bool) -> bool:
-        forget_inherited_slot(request)
         is_start = request in self._yielded_starts
         identity = self._identities.of_request(request)
+        if not (repeats or is_start) and self._frontier.is_duplicate(identity):
+            return False
+        forget_inherited_slot(request)
         depth = request.meta.get("depth", 0)
         is_kept = self._frontier.add(
             Entry(

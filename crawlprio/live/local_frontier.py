@@ -126,6 +126,13 @@ class LocalFrontier:
 
     # Pages that come to wait
 
+    def is_duplicate(self, identity: str) -> bool:
+        page = self._recorder.pages.find(identity)
+        if page == NO_PAGE or page in self._unfiltered:
+            return False
+        state = self.queue.state(page)
+        return state != UNKNOWN and (state != WAITING or self._requests.has(page))
+
     def add(self, entry: Entry) -> bool:
         recorder, queue = self._recorder, self.queue
         pages = recorder.pages
