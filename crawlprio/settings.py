@@ -92,8 +92,8 @@ CRAWLPRIO_MAX_PAGES_PER_DOMAIN = 250_000
 # None: no limit.
 CRAWLPRIO_MAX_PAGES_PER_PATTERN = 5000
 
-# Sites that links may add to those known: at most 1,000 of one page, and a quarter of all of the
-# pages of one domain. A site takes some 0.4 kB of memory. None: no limit.
+# Sites that links may add to those known, each of which takes some 0.4 kB of memory: at most 1,000
+# of one page, and a quarter of all those of one domain's pages. None: no limit.
 CRAWLPRIO_MAX_SITES = 1_000_000
 
 # Pages that may wait, give or take a tenth; the least promising beyond are dropped. None: no limit.
