@@ -49,6 +49,7 @@ DEFAULT = (
     "opic:seed_cash=100",
     "rankmass",
     "fica",
+    "scout",
     "sibling-sampling",
     "omniscient",
 )

@@ -66,7 +66,7 @@ def test_the_oracle_agrees_where_rows_and_sites_are_larger_than_a_visit_may_chan
 
 
 def test_mass_from_other_sites_and_from_the_own_one_counts_by_what_was_seen_of_them() -> None:
-    """Page 0 links to 1, ..., 4 of its site and 5, ..., 9 of another; one of ten pages is fetched."""
+    """Page 0 links to 1, ..., 4 of its site and 5, ..., 9 of another; none is fetched yet."""
     graph = graph_of([[*range(1, 10)], *([] for _ in range(9))], [0] * 5 + [1] * 5)
     crawl = Crawl(graph, novelty=0.0, seed_mass=9.0).fetch(0)
     share = 0.85 * 9.0 / 9
@@ -89,7 +89,9 @@ def test_a_fetched_page_passes_on_what_reaches_it_later_as_far_as_the_budget_goe
 
     def gained(**options: float) -> float:
         crawl = Crawl(graph, novelty=0.0, **options).fetch(0, 1)
-        return crawl.fetch(2).key(3) / Crawl(graph, novelty=0.0, push_budget=0).fetch(0, 1, 2).key(3)
+        return crawl.fetch(2).key(3) / Crawl(graph, novelty=0.0, push_budget=0).fetch(0, 1, 2).key(
+            3
+        )
 
     assert gained() > 1.5
     assert gained(push_budget=1) == 1.0, "page 1 has two links"

@@ -55,8 +55,8 @@ SITE = np.dtype(
     [("n_visits", np.int32), ("n_known", np.int32), ("n_in_ring", np.int32), ("last", np.int32)],
     align=True,
 )
-"""One site. Its pages that were not seen to be fetched are a ring: `next` of a page is the one after
-it. `last`: the one that was discovered or refreshed last."""
+"""One site. Its pages are a ring, which fetched ones leave when they are met. `last`: the page that
+was discovered or refreshed last; its `next` is the one to refresh next."""
 
 RULES = np.dtype(
     [
@@ -131,9 +131,9 @@ def pass_mass_on(
 ) -> int:
     """Let the page just fetched pass its mass on, and then fetched pages that gained enough by it.
 
-    The latter in the order in which they came to it, as far as the budget goes; writes the waiting
-    pages that they link to into `changed`, and returns how many. `queue` has room for the links of
-    the page and for the budget.
+    The latter do so first come first served, as far as the budget goes. Writes the waiting pages
+    that they link to into `changed`, and returns how many. `queue` and `changed` have room for the
+    links of the page and for the budget.
     """
     threshold, budget = rules[0].threshold, rules[0].push_budget
     queue[0] = page
@@ -250,22 +250,20 @@ class Scout(CompiledOrdering):
 
     *Mass* is an estimate of PageRank. A page has mass 1 of its own when it is discovered, a seed
     `seed_mass`. A fetched page passes `damping` times its mass on to its distinct links in equal
-    shares; and so it does again, with what it gained, when that is more than `threshold` for each
-    of its links: after each visit the pages that it leads to do so, then those that they lead to
-    and so on, in the order in which they come to have gained enough, as long as `push_budget` links are
-    not exceeded.
+    shares. Fetched pages that so gain more than `threshold` for each of their links pass on what
+    they gained in turn, first come first served, along `push_budget` links at most after a visit.
 
-    *Coverage*: what was seen of the links is a sample. Mass from other sites counts known /
-    (fetched + 1) times, numbers of pages, and mass from a page's own site (known there + 1) /
-    (fetched there + 1) times, 50 at most. So no page is worth more for being where the crawl was.
+    *Coverage*: the links seen are a sample. So mass from other sites is multiplied by known /
+    (fetched + 1), numbers of pages, and mass from a page's own site by (known there + 1) / (fetched
+    there + 1), at most 50: no page is worth more because the crawl has just been near it.
 
-    *Novelty*: the key is that times 1 + `novelty` * sqrt(ln(fetched + 2) / (fetched on the site +
-    1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
-    multiarmed bandit problem, Machine Learning 47, 2002).
+    *Novelty*: the key is the sum, multiplied by 1 + `novelty` * sqrt(ln(fetched + 2) / (fetched on
+    the site + 1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of
+    the multiarmed bandit problem, Machine Learning 47, 2002).
 
-    Keys are brought up to date for all waiting pages to which mass is passed, and for those among
-    the next 64 pages of the site just visited, around and around in the order discovered; and they
-    stay where they would change by 2 % or less. So the work of a visit is bounded.
+    After a visit, keys are updated for all waiting pages that received mass, and for the waiting
+    ones among the next 64 pages of the site just visited, around and around in the order
+    discovered; a key that would change by 2 % or less stays. So the work of a visit is bounded.
 
     Parameters
     ----------
@@ -284,9 +282,9 @@ class Scout(CompiledOrdering):
 
     Notes
     -----
-    It has no defence: a site can get mass for as many pages as it makes up. A visit takes O(links)
-    and at most `push_budget` links and 64 pages of a site besides. Memory: 64 bytes per page known with
-    its key, 16 per site and 4 per link.
+    A site gets mass for as many pages as it makes up: calendars and link farms gain by it. A visit
+    takes O(links), and at most `push_budget` links and 64 pages of a site besides. Memory: 64 bytes
+    per page known with its key, 16 per site and 4 per link.
     """
 
     rule = scout
@@ -308,7 +306,11 @@ class Scout(CompiledOrdering):
             number("damping", damping, below=1),
             number("novelty", novelty),
             number("threshold", threshold),
-            int(checked_number("scout", "push_budget", push_budget, least=0, below=2**24, whole=True)),
+            int(
+                checked_number(
+                    "scout", "push_budget", push_budget, least=0, below=2**24, whole=True
+                )
+            ),
         )
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:

@@ -92,7 +92,11 @@ class Scout(Ordering, name="scout"):
                 received[v] += share
                 stale.append(v)
                 n_links = len(links_of(v)) if v in self.sent else 0
-                if n_links and v not in queue and self.mass(v) - self.sent[v] > self.theta * n_links:
+                if (
+                    n_links
+                    and v not in queue
+                    and self.mass(v) - self.sent[v] > self.theta * n_links
+                ):
                     queue.append(v)
 
         ring = self.ring[self.site(page)]
