@@ -39,7 +39,6 @@ from crawlprio.simulator import (
     simulate,
     timed_crawl,
 )
-from crawlprio.simulator.events import delay_rules
 from crawlprio.simulator.timed_loop import pause
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
@@ -436,10 +435,11 @@ def test_delay_rules_of_the_users_own_are_obeyed() -> None:
     ),
     st.integers(0, 1),
     st.floats(0, 1000),
+    st.integers(0, 10**7),
     st.integers(0, 250),
 )
 def test_the_compiled_pause_is_that_of_the_live_crawl(
-    roads: Roads, site: int, elapsed: float, n_pages: int
+    roads: Roads, site: int, elapsed: float, n_bytes: int, n_pages: int
 ) -> None:
     network = network_of(roads, chain(2))
     own_delays, crawl_delays = network.delays_of_sites(2)
@@ -447,10 +447,11 @@ def test_the_compiled_pause_is_that_of_the_live_crawl(
         own_delay=own_delays[site],
         crawl_delay=crawl_delays[site],
         elapsed=elapsed,
+        n_bytes=n_bytes,
         n_pages=n_pages,
     )
-    rules = delay_rules(network.politeness)
-    assert pause((rules, own_delays, crawl_delays), site, elapsed, n_pages) == live
+    polite = (network.politeness.rules, own_delays, crawl_delays)
+    assert pause(polite, site, elapsed, float(n_bytes), n_pages) == live
     assert oracle_pause(roads, site, elapsed, n_pages) == live
 
 

@@ -106,6 +106,11 @@ def dispatcher(function: Callable[..., Any]) -> Any:
     return function.compiled if isinstance(function, _StandIn) else function
 
 
+def direct(function: Callable[P, R]) -> Callable[P, R]:
+    """Return what a function that `njit` decorated calls now, without a stand-in between."""
+    return function.compiled or function if isinstance(function, _StandIn) else function
+
+
 class _StandIn(Generic[P, R]):
     """Bears the name of a compiled function until numba is loaded."""
 

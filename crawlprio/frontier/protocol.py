@@ -121,8 +121,9 @@ class FetchClock(Protocol):
         elapsed: float,
         status: int,
         retry_after: float | None,
+        n_bytes: int = 0,
     ) -> None:
-        """Note that a fetch ended; `status` is 0 without an answer."""
+        """Note that a fetch ended; `status` is 0 without an answer, `n_bytes` is of its body."""
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey a Crawl-delay; return the seconds that are obeyed."""

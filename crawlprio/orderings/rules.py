@@ -40,8 +40,9 @@ targets
     int32: the pages it links to, distinct, without itself, in page order.
 first, last
     Pages first, ..., last - 1 are new, shown by this visit; the rule gives them their first keys.
-    In a compiled loop all of them are targets. In a live crawl some may be pages that a spider
-    asked for, and each visit comes in two calls: first keys (`again`), then evidence (none new).
+    In a compiled loop all of them are targets; in a live crawl some may be pages that a spider
+    asked for. A class that overrides `discover` or `observe` calls the rule twice for each visit:
+    for first keys (`again`), then for the evidence (none new).
 again
     The links are no evidence, as the page was fetched before: write first keys and nothing else.
 numbers

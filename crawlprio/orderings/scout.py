@@ -74,7 +74,7 @@ RULES = np.dtype(
 """Options, and how far the crawl is."""
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, and new sites up."""
     site = pages[page].site
@@ -91,7 +91,7 @@ def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
     return float(mass * (1.0 + rules[0].novelty * bonus))
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def discover_pages(
     pages: Records,
     sites: Records,
@@ -119,13 +119,13 @@ def discover_pages(
     rules[0].n_known += last - first
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def mass_of(pages: Records, page: int) -> float:
     """Return all the mass that a page has."""
     return float(pages[page].own + pages[page].from_site + pages[page].from_others)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def pass_mass_on(
     pages: Records, rules: Records, links: PageIds, page: int, queue: PageIds, changed: PageIds
 ) -> int:
@@ -171,7 +171,7 @@ def pass_mass_on(
     return n_changed
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def stale_on_site(
     pages: Records, sites: Records, site: int, changed: PageIds, n_changed: int
 ) -> int:
@@ -192,7 +192,7 @@ def stale_on_site(
     return n_changed
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def scout(
     keys: Keys,
     page: int,
@@ -217,7 +217,9 @@ def scout(
         return 0
     end = rules[0].n_links
     n_targets = len(targets)
-    links[end : end + n_targets] = targets
+    for at in range(n_targets):
+        links[end + at] = targets[at]
+        changed[at] = targets[at]
     rules[0].n_links = end + n_targets
     rules[0].n_visits += 1
     pages[page].row_start = end
@@ -226,7 +228,6 @@ def scout(
     site = pages[page].site
     sites[site].n_visits += 1
 
-    changed[:n_targets] = targets
     others = changed[n_targets:]
     n_changed = n_targets + pass_mass_on(pages, rules, links, page, queue, others)
     n_changed = stale_on_site(pages, sites, site, changed, n_changed)
@@ -320,6 +321,7 @@ class Scout(CompiledOrdering):
         self._rules = np.zeros(1, dtype=RULES)
         for name, value in zip(RULES.names or (), self._options, strict=False):
             self._rules[name] = value
+        self._n_links = self._rules["n_links"]
         super().open(pages, truth)
 
     @classmethod
@@ -341,7 +343,6 @@ class Scout(CompiledOrdering):
         self._before = with_room(self._before, room)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
-        n_links = int(self._rules["n_links"][0]) + len(targets)
-        self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
+        n_links = int(self._n_links[0]) + len(targets)
+        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
         return super()._apply(page, targets, first, last, again)

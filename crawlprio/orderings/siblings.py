@@ -98,9 +98,7 @@ def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> flo
     """Return what the keys of a site are multiplied by: more on new sites."""
     source = sites[site].shown - BY_SITE
     if rules[0].novelty > 0.0 and (source < 0 or sites[source].n_visits >= ESTABLISHED):
-        return float(
-            1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0))
-        )
+        return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
     return 1.0
 
 
@@ -361,7 +359,7 @@ class SiblingSampling(CompiledOrdering):
     Notes
     -----
     A visit takes O(links) and at most 256 siblings and `n_passes` * 10,000 links besides. Memory:
-    64 bytes per page known with its key, 12 per visit, and 4 per link.
+    64 bytes per page known with its key, 13 per visit, and 4 per link.
     """
 
     rule = sample_siblings
@@ -399,6 +397,7 @@ class SiblingSampling(CompiledOrdering):
         ):
             self._rules[name] = value
         self._rules["cursor"] = -1
+        self._n_links = self._rules["n_links"]
         state = self.empty_state()
         self._records, self._groups, self._sites, _, _, self._visited, self._has_gained = state[:7]
         self._ends, self._links, _, self._changed, self._before = state[7:]
@@ -439,7 +438,6 @@ class SiblingSampling(CompiledOrdering):
         self._before = with_room(self._before, room)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
-        n_links = int(self._rules["n_links"][0]) + len(targets)
-        self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
+        n_links = int(self._n_links[0]) + len(targets)
+        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
         return super()._apply(page, targets, first, last, again)
