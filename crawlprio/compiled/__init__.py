@@ -43,7 +43,9 @@ class Compiled(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
-def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], Compiled[P, R]]:
+def njit(
+    *, plain: bool = False, keeps_arrays: bool = True, **options: Any
+) -> Callable[[Callable[P, R]], Compiled[P, R]]:
     """Compile a function with `numba.njit`, when one that is so decorated is called first.
 
     Until then a stand-in bears its name. At the first call of any of them numba is imported, and
@@ -56,9 +58,16 @@ def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], C
     plain
         run as Python until numba is loaded for another function; for short loops over arrays, in
         which unsigned integers may wrap around.
+    keeps_arrays
+        False of a function that neither makes nor returns arrays (it may take slices): references
+        to its arrays are then not counted, which is done atomically and dear. The option of numba
+        for that is not documented; a version without it does the same, slower.
     options
         of `numba.njit`; `cache=True` nearly always.
     """
+
+    if not keeps_arrays:
+        options["_nrt"] = False
 
     def decorate(function: Callable[P, R]) -> Compiled[P, R]:
         with _lock:
@@ -134,8 +143,14 @@ class _StandIn(Generic[P, R]):
 def _dispatcher(numba: Any, function: Callable[P, R], options: dict[str, Any]) -> Compiled[P, R]:
     """Numba's dispatcher of a function."""
     compiled: Compiled[P, R]
-    if options.get("cache"):
-        compiled = cache.kept(numba, function, options)
-    else:
-        compiled = numba.njit(**options)(function)
+    try:
+        if options.get("cache"):
+            compiled = cache.kept(numba, function, options)
+        else:
+            compiled = numba.njit(**options)(function)
+    except KeyError:
+        if "_nrt" not in options:
+            raise
+        counting = {name: value for name, value in options.items() if name != "_nrt"}
+        return _dispatcher(numba, function, counting)
     return compiled

@@ -74,7 +74,7 @@ RULES = np.dtype(
 """Options, and how far the crawl is."""
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, and new sites up."""
     site = pages[page].site
@@ -91,7 +91,7 @@ def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
     return float(mass * (1.0 + rules[0].novelty * bonus))
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def discover_pages(
     pages: Records,
     sites: Records,
@@ -119,13 +119,13 @@ def discover_pages(
     rules[0].n_known += last - first
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def mass_of(pages: Records, page: int) -> float:
     """Return all the mass that a page has."""
     return float(pages[page].own + pages[page].from_site + pages[page].from_others)
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def pass_mass_on(
     pages: Records, rules: Records, links: PageIds, page: int, queue: PageIds, changed: PageIds
 ) -> int:
@@ -171,7 +171,7 @@ def pass_mass_on(
     return n_changed
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def stale_on_site(
     pages: Records, sites: Records, site: int, changed: PageIds, n_changed: int
 ) -> int:
@@ -192,7 +192,7 @@ def stale_on_site(
     return n_changed
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def scout(
     keys: Keys,
     page: int,

@@ -84,7 +84,7 @@ RULES = np.dtype(
 """Options, and how far the crawl is: visits and links recorded, and the visit looked at last."""
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def correction(groups: Records, rules: Records, parent: int) -> float:
     """Return what the mass from kin of a page with this parent counts besides, per unit."""
     if parent < 0 or not rules[0].by_siblings:
@@ -93,7 +93,7 @@ def correction(groups: Records, rules: Records, parent: int) -> float:
     return float((known + PRIOR) / (visited + PRIOR) - 1.0)
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> float:
     """Return what the keys of a site are multiplied by: more on new sites."""
     source = sites[site].shown - BY_SITE
@@ -102,7 +102,7 @@ def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> flo
     return 1.0
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def discover_pages(
     pages: Records,
     groups: Records,
@@ -139,7 +139,7 @@ def discover_pages(
         keys[page] = mass * novelty(sites, rules, site, log_visits)
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def pass_on(
     pages: Records,
     groups: Records,
@@ -168,7 +168,7 @@ def pass_on(
             pages[target].kin += share
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def observe_visit(
     pages: Records,
     groups: Records,
@@ -265,7 +265,7 @@ def observe_visit(
     return n_others
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, keeps_arrays=False)
 def sample_siblings(
     keys: Keys,
     page: int,
