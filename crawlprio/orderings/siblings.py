@@ -348,7 +348,8 @@ class SiblingSampling(CompiledOrdering):
         share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     decay
         mass of its own that a page has, as a share of that of its parent; default 0.97, 0 or more,
-        below 1. It keeps endless chains of pages, such as calendars, from gaining by their length.
+        below 1. It keeps endless chains of pages, such as calendars, from gaining by their length;
+        0.9 holds off farms and traps better, and finds a little less where there are none.
     novelty
         preference for sites with few visits; default 0.2, 0 or more.
     n_passes
