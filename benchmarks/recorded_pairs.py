@@ -16,7 +16,6 @@ that selectolax builds as the HTML standard has it is asked too.
 from __future__ import annotations
 
 import argparse
-import mimetypes
 import random
 import re
 import sqlite3
@@ -44,9 +43,16 @@ MAX_URL = 2083  # characters: Scrapy's URLLENGTH_LIMIT
 MAX_PAGES_PER_SITE = 25_000  # CRAWLPRIO_MAX_PAGES_PER_SITE
 MAX_DEPTH = {False: 15, True: 5}  # CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH
 DYNAMIC = r"(asp|aspx|cfml?|cgi|do|fcgi|jhtml|jspx?|mvc|nsf|php\d?|phtml|pl)"
-SOURCES = (
-    r"(7z|bib|bin|bz2|cc|class|cpp|dat|gz|hdf|java|lz|mat|npz|ppsx|rb|sql|sqlite|war|xz|ya?ml)"
-)
+# CRAWLPRIO_SKIP_EXTENSIONS, as documented: what a system says of an extension differs by system.
+_SKIPPED = """
+    3gp 7z aac aif aiff apk asf avi avif bin bmp bz2 cab cdr deb djvu dmg doc docm docx dvi
+    dxf eot eps epub exe flac flv gif gz heic ico img iso jar jp2 jpeg jpg lz lzma m4a m4v mid
+    midi mkv mobi mov mp2 mp3 mp4 mpeg mpg msi npy npz odp ods odt oga ogg ogv opus otf
+    parquet pbm pdf pgm pickle pkl png pnm ppm pps ppsx ppt pptm pptx ps psd pyc rar rpm rtf
+    sqlite svg swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xbm xls xlsb
+    xlsm xlsx xpm xz zip zst
+"""
+SKIPPED = frozenset(_SKIPPED.split())
 
 Href = tuple[str, bool]
 """An `href` as it stands in the page, and whether its `rel` says nofollow."""
@@ -379,13 +385,12 @@ class Judge:
         parts = urlsplit(url)
         name = parts.path.rpartition("/")[2].partition(";")[0]
         ending = name.rpartition(".")[2].lower() if "." in name else ""
-        kind = mimetypes.guess_type(f"name.{ending}", strict=False)
         if parts.hostname not in self._recording.hosts:
             return "host is not in the recording"
         if "/cgi-bin/" in url:
             return "/cgi-bin/"
-        if kind[1] or (kind[0] and "html" not in kind[0]) or re.fullmatch(SOURCES, ending):
-            return "file that is not HTML, by its extension"
+        if ending in SKIPPED:
+            return "file that is not followed, by its extension"
         is_dynamic = "?" in url or bool(re.fullmatch(DYNAMIC, ending))
         if depth > MAX_DEPTH[is_dynamic]:
             return (

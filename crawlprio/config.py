@@ -72,6 +72,9 @@ class CrawlConfig:
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
         whether items are kept in the store (CRAWLPRIO_ITEMS).
+    kept_headers
+        names of the headers with which requests are stored (CRAWLPRIO_KEPT_HEADERS), as Scrapy has
+        them; None: all.
     """
 
     ordering_name: str
@@ -92,6 +95,7 @@ class CrawlConfig:
     store_path: Path | None
     resumes: bool
     keeps_items: bool
+    kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
     max_sites: int | None
 
@@ -149,6 +153,7 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
+            kept_headers=values["CRAWLPRIO_KEPT_HEADERS"],
             max_sites=values["CRAWLPRIO_MAX_SITES"],
             max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )

@@ -170,6 +170,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
     "CRAWLPRIO_REDIS_CRAWL": "a{b}",
+    "CRAWLPRIO_KEPT_HEADERS": "X-A: 1",
 }
 
 
@@ -242,6 +243,24 @@ def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
     name = "CRAWLPRIO_SKIP_EXTENSIONS"
     assert read_setting(Settings({name: value}), name) == expected
     assert read_setting(bundled(), name) == SKIP_EXTENSIONS
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("accept-language, X-Token", {b"Accept-Language", b"X-Token"}),
+        (["COOKIE"], {b"Cookie"}),
+        ("", set()),
+        ((), set()),
+        ("None", None),
+        (None, None),
+    ],
+)
+def test_an_empty_list_of_kept_headers_is_none_of_them_and_not_all(
+    value: Any, expected: set[bytes] | None
+) -> None:
+    name = "CRAWLPRIO_KEPT_HEADERS"
+    assert read_setting(Settings({name: value}), name) == expected
 
 
 # Names that are misspelt.

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from crawls import ADDON, Site, page, run_spider
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scrapy import Spider
 from scrapy.cmdline import execute
 from scrapy.http import Response
@@ -22,7 +20,6 @@ from crawlprio.linkgraph import LinkGraph
 from crawlprio.linkgraph.npz import write_npz
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Network, timed_crawl
-from crawlprio.simulator.timed_loop import pause
 
 
 @pytest.mark.parametrize(
@@ -44,17 +41,6 @@ def test_the_longest_of_all_pauses_holds() -> None:
     politeness = Politeness(adaptive=10.0, site_bandwidth=1000.0)
     found = [politeness.pause(elapsed=1.0, n_bytes=n) for n in (5_000, 50_000)]
     assert found == [10.0, 49.0]
-
-
-@settings(deadline=None)  # the first call compiles
-@given(st.floats(0, 1e7), st.floats(0, 100), st.integers(0, 10**8))
-def test_the_compiled_pause_is_that_of_the_live_crawl(
-    bandwidth: float, elapsed: float, n_bytes: int
-) -> None:
-    politeness = Politeness(delay=1.0, site_bandwidth=bandwidth)
-    polite = (politeness.rules, np.array([np.nan]), np.zeros(1))
-    live = politeness.pause(elapsed=elapsed, n_bytes=n_bytes)
-    assert pause(polite, 0, elapsed, float(n_bytes), 1) == live
 
 
 STAR = LinkGraph(np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32))

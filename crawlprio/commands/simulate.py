@@ -223,7 +223,11 @@ def _option_of(setting: Setting) -> str:
 def _delay_options() -> list[tuple[str, str, str]]:
     """Option, metavar and help for each delay rule of the settings table."""
     return [
-        (_option_of(setting), _METAVARS.get(setting.unit, "F"), _meaning_of(setting))
+        (
+            _option_of(setting),
+            _METAVARS.get(setting.unit, setting.unit.upper() or "F"),
+            _meaning_of(setting),
+        )
         for setting in SIMULATED_RULES.values()
     ]
 

@@ -205,16 +205,40 @@ class CompiledFrontier:
         else:
             self._push(page, tier + hot)
 
-    def put_back(self, page: int) -> None:
-        """End a lease of a page, which waits again. O(log n)."""
-        self.release(page)
-        self.requeue(page)
+    def put_back(self, page: int, *, is_released: bool = False) -> None:
+        """Have a leased page wait again; where sites take turns, its lease was none. O(log n).
 
-    def requeue(self, page: int) -> None:
-        """Queue a page at the priority it had and its present key, unless it waits. O(log n).
+        It has the priority it had and its present key. If it was dropped for want of room in the
+        meantime it does not wait.
 
-        A page that was dropped for want of room in the meantime does not wait.
+        Parameters
+        ----------
+        is_released
+            whether `release` has ended the lease already.
         """
+        site = int(self.pages.sites[page])
+        turn = int(self._sites["turn"][site])
+        if not is_released:
+            self.release(page)
+        self._requeue(page)
+        if self.ordering.site_share:
+            self._sites["turn"][site] = turn - 1
+            self._queue.place_site(*self._arrays, site)
+
+    def count_turn(self, page: int) -> None:
+        """Count a turn of the site of a page that an earlier run fetched again. O(log n)."""
+        share = self.ordering.site_share
+        if share:
+            site, latest = int(self.pages.sites[page]), int(self._totals["turn"][0])
+            turn = int(self._sites["turn"][site])
+            if not self._sites["n_waiting"][site]:
+                turn = max(turn, latest // share * share)
+            self._totals["turn"] = max(latest, turn)
+            self._sites["turn"][site] = turn + 1
+            self._queue.place_site(*self._arrays, site)
+
+    def _requeue(self, page: int) -> None:
+        """Queue a page that was leased, unless it waits."""
         if self._buffer is not None and self._buffer.is_dropped(page):
             if self.state(page) == DONE:
                 self._pages["state"][page] = UNKNOWN

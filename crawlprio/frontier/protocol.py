@@ -154,6 +154,9 @@ class Frontier(Protocol):
     @property
     def clock(self) -> FetchClock: ...
 
+    def is_duplicate(self, identity: str) -> bool:
+        """Return whether `add` would drop a request for a page; False where it is not known."""
+
     def add(self, entry: Entry) -> bool | None:
         """Queue a page; return False for a duplicate, None where that is not known yet."""
 

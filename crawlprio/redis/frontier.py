@@ -172,6 +172,9 @@ class RedisFrontier:
 
     # Pages that come to wait
 
+    def is_duplicate(self, identity: str) -> bool:
+        return False
+
     def add(self, entry: Entry) -> None:
         assert entry.request is None or isinstance(entry.request, bytes)
         self._call(
