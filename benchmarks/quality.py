@@ -48,7 +48,6 @@ from crawlprio.simulator.network import Network
 
 DEFAULT = (
     "breadth-first",
-    "random",
     "opic",
     "opic:seed_cash=100",
     "rankmass",
@@ -333,12 +332,17 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every figure")
     parser.add_argument("--again", type=Path, nargs="+", default=[], help="earlier figures")
     given = parser.parse_args()
+    if not given.web and not given.again:
+        parser.error("there is nothing to crawl or print; give a WEB, or --again FILE")
     given.ordering = given.ordering or [
         text for text in DEFAULT if text.partition(":")[0] in ORDERINGS
     ]
     rows = [Row(**each) for path in given.again for each in json.loads(path.read_text())]
     if rows:
         given.ordering = list(dict.fromkeys(row.ordering for row in rows))
+    missing = sorted({"opic", "breadth-first", "omniscient", OURS} - set(given.ordering))
+    if given.markdown and missing:
+        parser.error(f"--markdown takes figures of {', '.join(missing)} too; add --ordering")
     for path in given.web:
         for case in crawl_web(path, given):
             print_case(case)

@@ -142,15 +142,27 @@ class _StandIn(Generic[P, R]):
 
 def _dispatcher(numba: Any, function: Callable[P, R], options: dict[str, Any]) -> Compiled[P, R]:
     """Numba's dispatcher of a function."""
+    if "_nrt" in options and not _knows_nrt():
+        options = {name: value for name, value in options.items() if name != "_nrt"}
     compiled: Compiled[P, R]
-    try:
-        if options.get("cache"):
-            compiled = cache.kept(numba, function, options)
-        else:
-            compiled = numba.njit(**options)(function)
-    except KeyError:
-        if "_nrt" not in options:
-            raise
-        counting = {name: value for name, value in options.items() if name != "_nrt"}
-        return _dispatcher(numba, function, counting)
+    if options.get("cache"):
+        compiled = cache.kept(numba, function, options)
+    else:
+        compiled = numba.njit(**options)(function)
     return compiled
+
+
+def _knows_nrt() -> bool:
+    """Whether this version of numba has the option that `keeps_arrays` stands for."""
+    from numba.core.cpu import CPUTargetOptions
+
+    return hasattr(CPUTargetOptions, "_nrt")
+
+
+def uncounted(function: Callable[P, R]) -> Any:
+    """Return numba's dispatcher of a function that keeps no array, kept on disk; numba is loaded.
+
+    References to its arrays are not counted, as with `keeps_arrays=False`.
+    """
+    load()
+    return _dispatcher(_numba, function, {"cache": True, "_nrt": False})
