@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio import compiled
-from crawlprio.compiled import cache, njit
+from crawlprio.compiled import njit
 
 Floats = NDArray[np.float64]
 
@@ -119,17 +119,8 @@ def _signature(state: State, keys: Any) -> Any:
 
 
 def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
-    """Compile a loop that keeps no array, so that references to arrays need not be counted.
-
-    Counting them, atomically, takes three quarters of its time. The option is numba's own and not
-    documented; without it the loop does the same, slower.
-    """
-    import numba
-
-    try:
-        dispatcher = cache.kept(numba, function, {"cache": True, "_nrt": False})
-    except KeyError:
-        dispatcher = cache.kept(numba, function, {"cache": True})
+    """Compile a loop that keeps no array; counting references takes three quarters of its time."""
+    dispatcher = compiled.uncounted(function)
     dispatcher.compile(kinds)
     dispatcher.disable_compile()
     return dispatcher
