@@ -7,13 +7,15 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import NamedTuple
 
+_COMMON = ("common", "texts", "queue", "leases")
+
 _PRELUDES = {
     "open": (),
-    "add": ("common", "learning"),
-    "seeds": ("common", "learning"),
-    "observe": ("common", "learning"),
+    "add": (*_COMMON, "learning"),
+    "seeds": (*_COMMON, "learning"),
+    "observe": (*_COMMON, "learning"),
 }
-"""What comes before a script; `common` where nothing else is said."""
+"""What comes before a script; `_COMMON` where nothing else is said."""
 
 SCRIPTS = ("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat")
 """The scripts, by the names of their files."""
@@ -30,6 +32,6 @@ class Script(NamedTuple):
 def script(name: str) -> Script:
     """Return a script, with the files that it stands on before it."""
     folder = files("crawlprio.redis") / "lua"
-    parts = (*_PRELUDES.get(name, ("common",)), name)
+    parts = (*_PRELUDES.get(name, _COMMON), name)
     text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

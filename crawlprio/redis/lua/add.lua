@@ -16,18 +16,20 @@ end
 if is_done then
   return finish(1)
 end
-local link = { hash = ARGV[3], url = ARGV[4], identity = ARGV[5], host = { name = ARGV[6] } }
+local link = { hash = ARGV[3], url = ARGV[4], identity = ARGV[5], host = ARGV[6] }
 local domain, pattern, number = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local depth, priority, request = tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12]
 local repeats, is_seed = ARGV[13] == '1', ARGV[14] == '1'
 local id = find_page(link.hash)
 if id == nil then
-  local site = site_of_host(link.host.name)
+  local site = site_of_host(link.host)
   local reason = not is_seed and refusal(site, domain, pattern)
   if reason then
     return finish(reason)
   end
   id = add_page(link.hash, link.url, site, domain, pattern, depth, number)
+  save_tally(by_domain)
+  save_tally(by_pattern)
   link.id, link.is_new = id, true
   local page = pages[id]
   if request ~= '' then

@@ -69,17 +69,51 @@ local function uniform(seed, index)
   return (x[4] * 2 ^ 37 + x[3] * 2 ^ 21 + x[2] * 2 ^ 5 + floor(x[1] / 2 ^ 11)) * 2 ^ -53
 end
 
+-- Pages known by registered domain and by pattern of URLs, where budgets count them.
+local function tally(key, limit)
+  return { key = key, limit = limit, of = {}, has_changed = false }
+end
+
+local by_domain = tally(P .. ':domains', config.per_domain)
+local by_pattern = tally(P .. ':patterns', config.per_pattern)
+
+local function is_full(tallied, name)
+  if tallied.limit == 0 or name == '' then
+    return false
+  end
+  local count = tallied.of[name]
+  if count == nil then
+    count = tonumber(call('HGET', tallied.key, name) or 0)
+    tallied.of[name] = count
+  end
+  return count >= tallied.limit
+end
+
+local function count_page(tallied, name)
+  if tallied.limit > 0 and name ~= '' then
+    tallied.of[name] = (tallied.of[name] or tonumber(call('HGET', tallied.key, name) or 0)) + 1
+    tallied.has_changed = true
+  end
+end
+
+local function save_tally(tallied)
+  if tallied.has_changed then
+    local values = {}
+    for name, count in pairs(tallied.of) do
+      values[#values + 1] = name
+      values[#values + 1] = count
+    end
+    call_in_parts(values, 'HSET', tallied.key)
+  end
+end
+
 -- Which budget has no room for one more page: its name, or nil.
 local function refusal(site, domain, pattern)
   if config.per_site > 0 and site.known >= config.per_site then
     return 'site-budget'
-  end
-  if config.per_domain > 0 and domain ~= '' and
-    tonumber(call('HGET', P .. ':domains', domain) or 0) >= config.per_domain then
+  elseif is_full(by_domain, domain) then
     return 'domain-budget'
-  end
-  if config.per_pattern > 0 and pattern ~= '' and
-    tonumber(call('HGET', P .. ':patterns', pattern) or 0) >= config.per_pattern then
+  elseif is_full(by_pattern, pattern) then
     return 'pattern-budget'
   end
 end
@@ -88,63 +122,90 @@ end
 local function add_page(hash, url, site, domain, pattern, depth, number)
   local id = counts.pages
   counts.pages = id + 1
-  call('HSET', bucket_of(hash), hash, id)
-  site.known = site.known + 1
-  if config.per_domain > 0 and domain ~= '' then
-    call('HINCRBY', P .. ':domains', domain, 1)
-  end
-  if config.per_pattern > 0 and pattern ~= '' then
-    call('HINCRBY', P .. ':patterns', pattern, 1)
-  end
+  keep_identity(hash, id)
+  site.known, site.dirty = site.known + 1, true
+  count_page(by_domain, domain)
+  count_page(by_pattern, pattern)
   pages[id] = {
     key = counts.initial, given = number, site = site.id, tier = 0,
     depth = min(depth, 32767), state = UNKNOWN, leases = 0, flags = 0, dirty = true,
   }
-  keep_url(id, site.host, url)
+  add_url(id, site.host, url)
   return id
 end
 
 -- Links as a caller gives them from ARGV[at] on: the number of hosts, each host and its registered
--- domain; the number of links, and of each: hash of its identity, URL, identity where that is not
--- the URL, number of its host from 1, pattern, and the number that the rules ask for. A link without
--- a host is not followed: it is evidence where its target is known.
+-- domain; the number of links; one text with hash of its identity, number of its host from 1,
+-- pattern, and the number that the rules ask for, of each, packed as LINK; URLs of those with a
+-- host, which come first; the number of links whose identity is not their URL, and of each its place
+-- from 1 and its identity. A link whose host is 0 is not followed: it is evidence where its target
+-- is known.
+local LINK, LINK_SIZE, NO_PATTERN = '>c10I4c8d', 30, ('\0'):rep(8)
+
 local function read_links(at)
-  local hosts, links = {}, {}
   local n_hosts = tonumber(ARGV[at])
-  for host = 1, n_hosts do
-    hosts[host] = { name = ARGV[at + 2 * host - 1], domain = ARGV[at + 2 * host] }
-  end
-  at = at + 2 * n_hosts + 1
-  for link = 1, tonumber(ARGV[at]) do
-    local base = at + 6 * (link - 1)
+  local hosts_at, n_links, packed = at - 1, tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
+  at = at + 2 * n_hosts + 2
+  local links = {}
+  for link = 1, n_links do
+    local hash, host, pattern, number = unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
+    local url, name, domain
+    if host > 0 then
+      url, name, domain = ARGV[at + link], ARGV[hosts_at + 2 * host], ARGV[hosts_at + 2 * host + 1]
+    end
     links[link] = {
-      hash = ARGV[base + 1], url = ARGV[base + 2], identity = ARGV[base + 3],
-      host = hosts[tonumber(ARGV[base + 4])], pattern = ARGV[base + 5],
-      number = tonumber(ARGV[base + 6]),
+      hash = hash, url = url, identity = '', host = name, domain = domain,
+      pattern = pattern == NO_PATTERN and '' or pattern, number = number,
+      id = false, is_new = false, refused = false,
     }
+  end
+  local n_urls = n_links
+  while n_urls > 0 and links[n_urls].url == nil do
+    n_urls = n_urls - 1
+  end
+  at = at + n_urls + 1
+  for own = 1, tonumber(ARGV[at]) do
+    links[tonumber(ARGV[at + 2 * own - 1])].identity = ARGV[at + 2 * own]
   end
   return links
 end
 
--- The pages that links mean, new ones with the next numbers; fills `id` of each link, which a link
--- for which a budget has no room lacks. Returns how many links each budget refused.
+-- The pages that links mean, new ones with the next numbers; sets `id` of each link, which is false
+-- where a budget has no room for it. Returns how many links each budget refused.
 local function find_or_add(links, depth)
-  local refused = {}
+  local hashes, hosts, is_named, refused = {}, {}, {}, {}
+  for at, link in ipairs(links) do
+    hashes[at] = link.hash
+  end
+  read_buckets(hashes)
   for _, link in ipairs(links) do
-    link.id = find_page(link.hash)
-    if link.id == nil and link.host then
-      local site = site_of_host(link.host.name)
-      local reason = refusal(site, link.host.domain, link.pattern)
+    link.id = find_page(link.hash) or false
+    if not link.id and link.host and not is_named[link.host] then
+      is_named[link.host] = true
+      hosts[#hosts + 1] = link.host
+    end
+  end
+  if #hosts == 0 then
+    return refused
+  end
+  read_hosts(hosts)
+  for _, link in ipairs(links) do
+    -- A link before this one may have had the same target.
+    link.id = link.id or find_page(link.hash) or false
+    if not link.id and link.host then
+      local site = site_of_host(link.host)
+      local reason = refusal(site, link.domain, link.pattern)
       if reason then
         link.refused = true
         refused[reason] = (refused[reason] or 0) + 1
       else
-        link.id = add_page(link.hash, link.url, site, link.host.domain, link.pattern, depth,
-          link.number)
+        link.id = add_page(link.hash, link.url, site, link.domain, link.pattern, depth, link.number)
         link.is_new = true
       end
     end
   end
+  save_tally(by_domain)
+  save_tally(by_pattern)
   return refused
 end
 
@@ -224,6 +285,11 @@ local function learn(visited, targets)
     end
   end
   counts.keyed = counts.pages
+  local site_ids_of_changed = {}
+  for id in pairs(changed) do
+    site_ids_of_changed[#site_ids_of_changed + 1] = page_of(id).site
+  end
+  read_sites(site_ids_of_changed)
   for id, key in pairs(changed) do
     local one = page_of(id)
     if one.state == WAITING then
@@ -251,7 +317,7 @@ local function new_pages(links, depth)
         identities[#identities + 1] = { #urls, link.identity }
       end
       urls[#urls + 1] = link.url
-      hosts[#hosts + 1] = link.host.name
+      hosts[#hosts + 1] = link.host
     end
   end
   if first == nil then

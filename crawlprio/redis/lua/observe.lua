@@ -59,9 +59,9 @@ if holds then
 end
 wait_for_rest(visited, page)
 if page.state == DONE and not has_flag(page, REPEATED) then
-  call('HDEL', P .. ':u:' .. floor(visited / 64), visited % 64)
+  forget_url(visited)
 end
-call('HDEL', P .. ':attempts', visited)
+clear_attempts(visited, page)
 local told = {}
 for reason, count in pairs(refused) do
   told[#told + 1] = reason
