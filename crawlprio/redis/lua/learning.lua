@@ -142,77 +142,91 @@ end
 -- is known.
 local LINK, LINK_SIZE, NO_PATTERN = '>c10I4c8d', 30, ('\0'):rep(8)
 
+-- They are kept field by field, which takes less of Lua than link by link: `ids` and `added` are set
+-- by `find_or_add`: the page of each link, or false; and the places of those that showed a new page.
 local function read_links(at)
   local n_hosts = tonumber(ARGV[at])
-  local hosts_at, n_links, packed = at - 1, tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
-  at = at + 2 * n_hosts + 2
-  local links = {}
+  local n_links, packed = tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
+  local links = {
+    n = n_links, n_urls = 0, hashes = {}, host_numbers = {}, patterns = {}, numbers = {},
+    hosts_at = at - 1, urls_at = at + 2 * n_hosts + 2, ids = {}, added = {}, identities = {},
+  }
+  local hashes, hosts, patterns, numbers = links.hashes, links.host_numbers, links.patterns, links.numbers
+  local n_urls = 0
   for link = 1, n_links do
-    local hash, host, pattern, number = unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
-    local url, name, domain
-    if host > 0 then
-      url, name, domain = ARGV[at + link], ARGV[hosts_at + 2 * host], ARGV[hosts_at + 2 * host + 1]
-    end
-    links[link] = {
-      hash = hash, url = url, identity = '', host = name, domain = domain,
-      pattern = pattern == NO_PATTERN and '' or pattern, number = number,
-      id = false, is_new = false, refused = false,
-    }
+    local host
+    hashes[link], host, patterns[link], numbers[link] =
+      unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
+    hosts[link] = host
+    n_urls = n_urls + (host > 0 and 1 or 0)
   end
-  local n_urls = n_links
-  while n_urls > 0 and links[n_urls].url == nil do
-    n_urls = n_urls - 1
-  end
-  at = at + n_urls + 1
+  at = links.urls_at + n_urls + 1
   for own = 1, tonumber(ARGV[at]) do
-    links[tonumber(ARGV[at + 2 * own - 1])].identity = ARGV[at + 2 * own]
+    links.identities[tonumber(ARGV[at + 2 * own - 1])] = ARGV[at + 2 * own]
   end
   return links
 end
 
--- The pages that links mean, new ones with the next numbers; sets `id` of each link, which is false
--- where a budget has no room for it. Returns how many links each budget refused.
+local function url_of_link(links, link)
+  return ARGV[links.urls_at + link]
+end
+
+-- Host and registered domain of a link that is followed.
+local function host_of_link(links, link)
+  local at = links.hosts_at + 2 * links.host_numbers[link]
+  return ARGV[at], ARGV[at + 1]
+end
+
+-- The pages that links mean, new ones with the next numbers. Returns how many links each budget
+-- refused, and which.
 local function find_or_add(links, depth)
-  local hashes, hosts, is_named, refused = {}, {}, {}, {}
-  for at, link in ipairs(links) do
-    hashes[at] = link.hash
-  end
-  read_buckets(hashes)
-  for _, link in ipairs(links) do
-    link.id = find_page(link.hash) or false
-    if not link.id and link.host and not is_named[link.host] then
-      is_named[link.host] = true
-      hosts[#hosts + 1] = link.host
+  local hosts, is_named, is_added, refused, without_room = {}, {}, {}, {}, {}
+  local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
+  find_pages(hashes, ids)
+  for link = 1, links.n do
+    local number = host_numbers[link]
+    if not ids[link] and number > 0 and not is_named[number] then
+      is_named[number] = true
+      hosts[#hosts + 1] = host_of_link(links, link)
     end
   end
   if #hosts == 0 then
-    return refused
+    return refused, without_room
   end
   read_hosts(hosts)
-  for _, link in ipairs(links) do
-    -- A link before this one may have had the same target.
-    link.id = link.id or find_page(link.hash) or false
-    if not link.id and link.host then
-      local site = site_of_host(link.host)
-      local reason = refusal(site, link.domain, link.pattern)
+  for link = 1, links.n do
+    local hash = hashes[link]
+    if not ids[link] then
+      -- A link before this one may have had the same target.
+      ids[link] = is_added[hash] or false
+    end
+    if not ids[link] and host_numbers[link] > 0 then
+      local host, domain = host_of_link(links, link)
+      local pattern = links.patterns[link]
+      pattern = pattern == NO_PATTERN and '' or pattern
+      local site = site_of_host(host)
+      local reason = refusal(site, domain, pattern)
       if reason then
-        link.refused = true
+        without_room[#without_room + 1] = link
         refused[reason] = (refused[reason] or 0) + 1
       else
-        link.id = add_page(link.hash, link.url, site, link.domain, link.pattern, depth, link.number)
-        link.is_new = true
+        local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
+          links.numbers[link])
+        ids[link], is_added[hash] = id, id
+        added[#added + 1] = link
       end
     end
   end
   save_tally(by_domain)
   save_tally(by_pattern)
-  return refused
+  return refused, without_room
 end
 
 -- Give keys to the pages that have none, and let links change those of their targets.
 --   visited  the page fetched, or NO_PAGE: the targets are seeds
---   targets  {id, number} of each link, distinct, without the page itself
-local function learn(visited, targets)
+--   targets  pages of its links, distinct, without the page itself
+--   numbers  the number of each that the rules ask for
+local function learn(visited, targets, numbers)
   local rule, is_seed = config.first_rule, visited == NO_PAGE
   local page = not is_seed and page_of(visited) or nil
   local again = page ~= nil and has_flag(page, OBSERVED)
@@ -269,15 +283,15 @@ local function learn(visited, targets)
           page.key, page.dirty = 0, true
         end
       end
-      for _, target in ipairs(targets) do
-        local id = target.id
+      for at = 1, #targets do
+        local id = targets[at]
         changed[id] = (changed[id] or page_of(id).key) + share
       end
     elseif evidence == RAISE or evidence == SHORTEN then
       local key = evidence == SHORTEN and distant(own_key)
-      for _, target in ipairs(targets) do
-        local id = target.id
-        changed[id] = max(changed[id] or page_of(id).key, key or target.number)
+      for at = 1, #targets do
+        local id = targets[at]
+        changed[id] = max(changed[id] or page_of(id).key, key or numbers[at])
       end
     end
     if rule == RANDOM then
@@ -285,11 +299,14 @@ local function learn(visited, targets)
     end
   end
   counts.keyed = counts.pages
-  local site_ids_of_changed = {}
+  local their_sites = {}
   for id in pairs(changed) do
-    site_ids_of_changed[#site_ids_of_changed + 1] = page_of(id).site
+    local one = page_of(id)
+    if one.state == WAITING or one.first_key then
+      their_sites[#their_sites + 1] = one.site
+    end
   end
-  read_sites(site_ids_of_changed)
+  read_sites(their_sites)
   for id, key in pairs(changed) do
     local one = page_of(id)
     if one.state == WAITING then
@@ -308,23 +325,23 @@ end
 --   o  {position from 0, URL} of links for which a budget had no room
 --   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
 --   that is not the URL; s  host of each; d  their depth
-local function new_pages(links, depth)
-  local urls, identities, hosts, first = {}, {}, {}, nil
-  for _, link in ipairs(links) do
-    if link.is_new then
-      first = first or link.id
-      if link.identity ~= '' then
-        identities[#identities + 1] = { #urls, link.identity }
-      end
-      urls[#urls + 1] = link.url
-      hosts[#hosts + 1] = link.host
-    end
-  end
-  if first == nil then
-    return {}
-  end
+local function page_fields(first, urls, hosts, depth, identities)
   return { 'f', first, 'u', cjson.encode(urls), 's', cjson.encode(hosts), 'd', depth,
     'k', #identities > 0 and cjson.encode(identities) or '[]' }
+end
+
+local function new_pages(links, depth)
+  local urls, identities, hosts = {}, {}, {}
+  for at, link in ipairs(links.added) do
+    urls[at], hosts[at] = url_of_link(links, link), (host_of_link(links, link))
+    if links.identities[link] then
+      identities[#identities + 1] = { at - 1, links.identities[link] }
+    end
+  end
+  if #urls == 0 then
+    return {}
+  end
+  return page_fields(links.ids[links.added[1]], urls, hosts, depth, identities)
 end
 
 local function record(fields)

@@ -6,8 +6,9 @@
 -- 1980) of IDENTITIES pages a bucket on average. It has one bucket more with each IDENTITIES pages
 -- known, into which half of another one goes; so their number follows from that of the pages.
 
+local find = string.find
 local IDENTITIES, HASH_SIZE, IDENTITY_SIZE = 16, 10, 14
-local buckets, dirty_buckets = {}, {}
+local buckets, new_identities, dirty_buckets = {}, {}, {}
 local n_buckets = floor((n_pages_before or 0) / IDENTITIES) + 1
 local _, exponent = math.frexp(n_buckets)
 local half = 2 ^ (exponent - 1)
@@ -17,54 +18,72 @@ local function bucket_of(hash)
   return number < n_buckets and number or number - half
 end
 
--- Read the buckets of many hashes.
-local function read_buckets(hashes)
-  local numbers, keys = {}, {}
-  for at = 1, #hashes do
-    local number = bucket_of(hashes[at])
-    if buckets[number] == nil then
-      buckets[number] = ''
-      numbers[#numbers + 1] = number
-      keys[#keys + 1] = P .. ':i:' .. number
-    end
+local function read_bucket(number)
+  local bucket = buckets[number]
+  if bucket == nil then
+    bucket = call('GET', P .. ':i:' .. number) or ''
+    buckets[number] = bucket
   end
-  if #keys > 0 then
-    for at, bucket in ipairs(values_of(keys, 'MGET')) do
-      buckets[numbers[at]] = bucket or ''
-    end
-  end
+  return bucket
 end
 
-local function read_bucket(number)
-  if buckets[number] == nil then
-    buckets[number] = call('GET', P .. ':i:' .. number) or ''
+-- The page of a hash in its bucket; false if it is not there.
+local function find_in(bucket, hash)
+  local at = find(bucket, hash, 1, true)
+  while at and (at - 1) % IDENTITY_SIZE ~= 0 do
+    at = find(bucket, hash, at + 1, true)
   end
-  return buckets[number]
+  if at then
+    return (unpack_struct('>I4', bucket, at + HASH_SIZE))
+  end
+  return false
 end
 
 -- The page of an identity by its hash; nil if it is not known.
 local function find_page(hash)
-  local bucket, from = read_bucket(bucket_of(hash)), 1
-  while true do
-    local at = bucket:find(hash, from, true)
-    if at == nil then
-      return nil
+  return find_in(read_bucket(bucket_of(hash)), hash) or nil
+end
+
+-- Set `ids` to the page of each hash, or to false; reads all their buckets at once.
+local function find_pages(hashes, ids)
+  local prefix, numbers, missing, keys = P .. ':i:', {}, {}, {}
+  for at = 1, #hashes do
+    local number = bucket_of(hashes[at])
+    numbers[at] = number
+    if buckets[number] == nil then
+      buckets[number] = ''
+      missing[#missing + 1] = number
+      keys[#keys + 1] = prefix .. number
     end
-    if (at - 1) % IDENTITY_SIZE == 0 then
-      return (unpack_struct('>I4', bucket, at + HASH_SIZE))
+  end
+  if #keys > 0 then
+    local found = values_of(keys, 'MGET')
+    for at = 1, #keys do
+      buckets[missing[at]] = found[at] or ''
     end
-    from = at + 1
+  end
+  for at = 1, #hashes do
+    ids[at] = find_in(buckets[numbers[at]], hashes[at])
   end
 end
 
+-- Keep a new identity; it is found in scripts after this one.
 local function keep_identity(hash, id)
   local number = bucket_of(hash)
-  buckets[number] = read_bucket(number) .. hash .. pack('>I4', id)
-  dirty_buckets[number] = true
+  local parts = new_identities[number]
+  if parts == nil then
+    parts = { read_bucket(number) }
+    new_identities[number] = parts
+  end
+  parts[#parts + 1] = hash
+  parts[#parts + 1] = pack('>I4', id)
 end
 
 -- Write buckets, and split as many as there are more pages.
 local function save_identities()
+  for number, parts in pairs(new_identities) do
+    buckets[number], dirty_buckets[number] = table.concat(parts), true
+  end
   local n_wanted = floor(counts.pages / IDENTITIES) + 1
   while n_buckets < n_wanted do
     local from, to = n_buckets - half, n_buckets
@@ -89,7 +108,7 @@ end
 -- URLs
 
 local URLS, URL_HEAD = 16, 4
-local url_blocks, dirty_url_blocks = {}, {}
+local url_blocks, new_urls, dirty_url_blocks = {}, {}, {}
 
 local function read_urls(number)
   local block = url_blocks[number]
@@ -97,6 +116,11 @@ local function read_urls(number)
     -- A block begins with its first page.
     block = number * URLS < n_pages_before and call('GET', P .. ':u:' .. number) or ''
     url_blocks[number] = block
+  end
+  local parts = new_urls[number]
+  if parts ~= nil then
+    block = block .. table.concat(parts)
+    url_blocks[number], dirty_url_blocks[number], new_urls[number] = block, true, nil
   end
   return block
 end
@@ -133,8 +157,13 @@ local function add_url(id, host, url)
     kept = 'h' .. url:sub(#plain)
   end
   local number = floor(id / URLS)
-  url_blocks[number] = read_urls(number) .. pack('>BI3', id % URLS, #kept) .. kept
-  dirty_url_blocks[number] = true
+  local parts = new_urls[number]
+  if parts == nil then
+    parts = {}
+    new_urls[number] = parts
+  end
+  parts[#parts + 1] = pack('>BI3', id % URLS, #kept)
+  parts[#parts + 1] = kept
 end
 
 local function keep_url(id, host, url)
@@ -155,6 +184,9 @@ local function url_of(id, host)
 end
 
 local function save_urls()
+  for number in pairs(new_urls) do
+    read_urls(number)
+  end
   for number in pairs(dirty_url_blocks) do
     if url_blocks[number] == '' then
       call('DEL', P .. ':u:' .. number)
