@@ -9,13 +9,25 @@ from typing import NamedTuple
 
 _PRELUDES = {
     "open": (),
+    "elect": (),
     "add": ("common", "learning"),
     "seeds": ("common", "learning"),
     "observe": ("common", "learning"),
 }
 """What comes before a script; `common` where nothing else is said."""
 
-SCRIPTS = ("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat")
+SCRIPTS = (
+    "open",
+    "add",
+    "seeds",
+    "observe",
+    "lease",
+    "end_lease",
+    "clock",
+    "beat",
+    "elect",
+    "rekey",
+)
 """The scripts, by the names of their files."""
 
 
