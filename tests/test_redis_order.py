@@ -16,6 +16,7 @@ from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import ORDERINGS
 
+
 def truth(url: str) -> float:
     """A number for each URL, in place of its PageRank."""
     return (sum(map(ord, url)) % 17) / 16

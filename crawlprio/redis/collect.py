@@ -38,11 +38,12 @@ def collect(
     limit: int | None = None,
     told: Callable[[int], object] = lambda n_visits: None,
 ) -> Collected:
-    """Move the visits of a crawl, as far as there are any, from its stream into a store.
+    """Copy the visits of a crawl, as far as there are any, from its stream into a store.
 
     The place of a visit in the store is the number of its entry in the stream, so that whatever
     ends a collection, the next one goes on behind the last visit on disk: none is lost or doubled.
-    What is on disk is deleted from the stream.
+    What is on disk is deleted from the stream, unless an elected worker computes keys: whoever is
+    elected next learns from all entries, so that they stay until the crawl has ended.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def collect(
     path
         the store: a new one, or one that the same crawl was collected into before.
     trims
-        delete from the stream what is on disk.
+        delete from the stream what is on disk, where nobody needs it any more.
     limit
         entries at most; None: all that there are.
     told
@@ -68,6 +69,8 @@ def collect(
     store = Store.open(path) if path.exists() else Store.create(path)
     with store:
         try:
+            if float(client.hget(f"{prefix}:config", "elected") or 0):
+                trims = False
             return _Collector(client, prefix, store, path).run(trims, limit, told)
         except RedisError as error:
             raise failure(error) from None
