@@ -98,6 +98,7 @@ class RemoteFrontier:
     """
 
     carries_json_only = True
+    keeps_objects = False
 
     def __init__(
         self, settings: Mapping[str, Any], deliver: Callable[[Callable[[], None]], object]

@@ -65,7 +65,7 @@ def test_whoever_is_elected_goes_on_where_the_last_one_stopped(
     there.elect = lambda: elected_of(redis_server, settings)
     seen = drive(there, 1)
     there.close()
-    assert int(redis_server.client().hget(f"{PREFIX}:elected", "token") or 0) > 20
+    assert int(redis_server.client().hget(f"{PREFIX}:elected", "token") or 0) > 10
     assert seen == drive(local_frontier(settings, truth), 1)
 
 

@@ -100,6 +100,7 @@ class RedisFrontier:
     """
 
     carries_json_only = True
+    keeps_objects = False
 
     def __init__(
         self,
@@ -179,7 +180,8 @@ class RedisFrontier:
     # Pages that come to wait
 
     def add(self, entry: Entry) -> None:
-        assert entry.request is None or isinstance(entry.request, bytes)
+        if entry.request is not None and not isinstance(entry.request, bytes):
+            return  # the caller has counted it
         self._call(
             "add",
             hash_of(entry.identity),
@@ -266,12 +268,12 @@ class RedisFrontier:
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
         self._end(lease)
-        assert request is None or isinstance(request, bytes)
         self._call(
             "end_lease",
             lease,
             "put_back",
-            request or b"",
+            # In place of one that cannot be written it waits with the one that it had.
+            request if isinstance(request, bytes) else b"",
             "" if priority is None else priority,
             ends=lease,
         )

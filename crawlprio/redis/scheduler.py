@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
@@ -24,6 +25,7 @@ from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
+from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class RedisScheduler(Scheduler):
         except CrawlprioError as error:
             crawl.refuse(error)
         super().open(spider)
+        if self.dispatcher is not None:
+            # What comes to the engine from outside, as from `<spider>:start_urls`, is a seed.
+            self.dispatcher.takes_seeds = True
 
     def make_frontier(self, crawl: Crawl) -> RedisFrontier:
         from twisted.internet import reactor
@@ -108,9 +113,31 @@ class RedisScheduler(Scheduler):
             awaits_keys=rules.is_elected and config.concurrency == 1,
             **shared,
         )
+        key = read("REDIS_START_URLS_KEY")
+        # A spider of scrapy-redis reads them itself.
+        if key is not None and not hasattr(spider, "redis_key"):
+            self._read_start_urls(crawl, key % {"name": spider.name})
         if rules.is_elected:
             self._stand_for_election(crawl, frontier, prefix, shared["lease_seconds"])
         return frontier
+
+    def _read_start_urls(self, crawl: Crawl, key: str) -> None:
+        """Take start URLs that others push to Redis."""
+        read = partial(read_setting, self._crawler.settings)
+        kind = "list"
+        if read("REDIS_START_URLS_AS_SET"):
+            kind = "set"
+        elif read("REDIS_START_URLS_AS_ZSET"):
+            kind = "zset"
+        urls = StartUrls(
+            self._crawler,
+            connect(read("REDIS_URL"), read("REDIS_PARAMS")),
+            key,
+            kind=kind,
+            batch_size=read("REDIS_START_URLS_BATCH_SIZE") or crawl.config.concurrency or 16,
+            max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
+        )
+        crawl.on_close(lambda reason: urls.close())
 
     def _alike(self) -> dict[str, str]:
         """Options that must be the same for all workers, as text."""
@@ -150,6 +177,11 @@ class RedisScheduler(Scheduler):
 
         crawl.on_close(stop)
         thread.start()
+
+    def dupefilter_class(self) -> type[BaseDupeFilter]:
+        """That of scrapy-redis is passed over, as the frontier knows what was seen."""
+        found = super().dupefilter_class()
+        return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
     def close(self, reason: str) -> None:
         super().close(reason)
