@@ -12,6 +12,7 @@ from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.request_json import from_json
 from crawlprio.redis.connection import (
@@ -23,6 +24,7 @@ from crawlprio.redis.connection import (
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
+from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
 from crawlprio.redis.start_urls import StartUrls
@@ -117,6 +119,13 @@ class RedisScheduler(Scheduler):
         # A spider of scrapy-redis reads them itself.
         if key is not None and not hasattr(spider, "redis_key"):
             self._read_start_urls(crawl, key % {"name": spider.name})
+        watch = DrainWatch(
+            connect(url, read("REDIS_PARAMS")),
+            prefix,
+            partial(engine.close_spider, self._crawler, "drained"),
+        )
+        crawl.on_close(lambda reason: watch.close())
+        watch.start()
         if rules.is_elected:
             self._stand_for_election(crawl, frontier, prefix, shared["lease_seconds"])
         return frontier

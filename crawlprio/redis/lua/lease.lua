@@ -63,10 +63,12 @@ if dead then
 end
 
 now = now + tonumber(ARGV[4])
-if config.state == 'paused' or now < counts.rest_until then
-  if config.state == 'paused' then
-    counts.rest_until = now + 1
-  end
+-- Paused or draining, as `crawlprio frontier` sets it.
+if (config.state or '') ~= '' then
+  ask_again_at = now + 0.5
+  return finish()
+end
+if now < counts.rest_until then
   return finish()
 end
 if ARGV[5] == '1' and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
