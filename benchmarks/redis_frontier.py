@@ -4,7 +4,7 @@
 
 It starts a `redis-server` of its own for each measurement, and runs all contenders in turn.
 
-links   Visits of 20 links each, 14 of them on the site of the page, 6 on sites drawn at random: first
+links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at random: first
         visits all of whose links are new, then as many whose links are all known. crawlprio is the
         frontier of a worker with 32 fetches at once, OPIC, no delay: it leases pages ahead and tells
         visits as the dispatcher does, its thread sends them in pipelines. With and without visits

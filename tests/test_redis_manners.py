@@ -77,12 +77,6 @@ def test_a_worker_with_other_settings_may_not_join(
     first.close()
 
 
-@pytest.mark.parametrize("name", ["pagerank", "sibling-sampling"])
-def test_an_ordering_that_needs_all_links_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="a frontier in Redis cannot keep"):
-        rules_of(make_ordering(name), name)
-
-
 def test_sites_that_are_to_take_turns_are_refused() -> None:
     with pytest.raises(ConfigError, match="site_share is 2, and a frontier in Redis"):
         rules_of(make_ordering("opic", {"site_share": 2}), "opic")

@@ -67,6 +67,8 @@ class LocalFrontier:
         pages that came to wait as plain links, without a request.
     """
 
+    keeps_objects = True
+
     def __init__(
         self,
         config: CrawlConfig,

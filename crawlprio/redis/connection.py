@@ -81,6 +81,7 @@ def open_crawl(
     lease_seconds: float,
     records: bool = True,
     bounded: bool = True,
+    others: Mapping[str, str] = {},
 ) -> None:
     """Begin a crawl, or join it; what must be the same for all workers is compared.
 
@@ -92,6 +93,8 @@ def open_crawl(
         whether visits go to the stream.
     bounded
         whether the budget by pattern of URLs holds.
+    others
+        what else must be the same for all workers: names and values.
 
     Raises
     ------
@@ -99,6 +102,7 @@ def open_crawl(
         if the crawl was begun with other values.
     """
     wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
+    wanted.update(others)
     slots = [
         text
         for host, (delay, limit) in config.slots.items()
@@ -145,6 +149,7 @@ def _values(
         "factor": rules.factor,
         "link": rules.link,
         "by_waiting_pages": rules.by_waiting_pages,
+        "elected": rules.is_elected,
         "limit": config.limit,
         "pages_per_visit": config.pages_per_visit,
         "delay": politeness.delay,

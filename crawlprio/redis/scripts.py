@@ -11,13 +11,25 @@ _COMMON = ("common", "texts", "queue", "leases")
 
 _PRELUDES = {
     "open": (),
+    "elect": (),
     "add": (*_COMMON, "learning"),
     "seeds": (*_COMMON, "learning"),
     "observe": (*_COMMON, "learning"),
 }
 """What comes before a script; `_COMMON` where nothing else is said."""
 
-SCRIPTS = ("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat")
+SCRIPTS = (
+    "open",
+    "add",
+    "seeds",
+    "observe",
+    "lease",
+    "end_lease",
+    "clock",
+    "beat",
+    "elect",
+    "rekey",
+)
 """The scripts, by the names of their files."""
 
 
@@ -34,7 +46,7 @@ def script(name: str) -> Script:
     folder = files("crawlprio.redis") / "lua"
     parts = (*_PRELUDES.get(name, _COMMON), name)
     texts = [(folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts]
-    # Each part is a function inside the one before it. In one long function, Lua would look for each
-    # variable that a function has from outside among all others, which takes as long as a visit.
+    # Each part is a function inside the one before it: within one long function Lua looks for each
+    # outer variable of a function among all others.
     text = "return (function()\n".join(texts) + "end)()\n" * (len(texts) - 1)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -33,7 +33,7 @@ _MOST_CALLS = 64
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to reach the server; the last one again and again."""
 
-_TRANSIENT = (
+TRANSIENT = (
     *("LOADING", "OOM", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF"),
     *("NOREPLICAS", "UNBLOCKED"),
 )
@@ -297,7 +297,7 @@ class Session:
         self._is_introduced = False
         if text.startswith("GAP"):
             return  # the server has lost its last second, this worker's last calls among it
-        is_transient = text.startswith(_TRANSIENT) if isinstance(error, ResponseError) else False
+        is_transient = text.startswith(TRANSIENT) if isinstance(error, ResponseError) else False
         is_absent = isinstance(error, NoConnection | TookTooLong) and not isinstance(
             error, AuthenticationError
         )

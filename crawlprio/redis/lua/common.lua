@@ -39,6 +39,7 @@
 --   :attempts        hash    page -> how often a worker died with it
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
+--   :elected         hash    who computes keys that no script can, see `elect.lua`
 --
 -- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
 -- likewise by their first page, or by larger number of waiting pages in place of the key.
@@ -58,6 +59,7 @@ local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
 local clock = call('TIME')
 local server_now = clock[1] + clock[2] / 1e6
 local now = server_now
+local ask_again_at = 0 -- no page leaves before, as this script turned out
 
 -- A number as text, from which the same number is read again.
 local function exact(number)

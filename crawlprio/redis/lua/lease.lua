@@ -2,6 +2,8 @@
 --
 --   ARGV[3]  pages at most
 --   ARGV[4]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
+--   ARGV[5]  1: no page leaves before the elected worker has written the keys that follow from all
+--            entries of the stream
 --   result   for each page five values: lease, URL, depth, request ('': a plain GET), host. After
 --            a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
 
@@ -64,11 +66,16 @@ if dead then
 end
 
 now = now + tonumber(ARGV[4])
-local is_paused = call('HGET', P .. ':config', 'state') == 'paused'
-if is_paused or now < counts.rest_until then
-  if is_paused then
-    counts.rest_until = now + 1
-  end
+-- Paused or draining, as `crawlprio frontier` sets it.
+if (call('HGET', P .. ':config', 'state') or '') ~= '' then
+  ask_again_at = now + 0.5
+  return finish()
+end
+if now < counts.rest_until then
+  return finish()
+end
+if ARGV[5] == '1' and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
+  ask_again_at = now + 0.05
   return finish()
 end
 

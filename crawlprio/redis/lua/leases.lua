@@ -205,7 +205,7 @@ local function finish(...)
     ready_at = tonumber(soonest[2]) or huge
   end
   if ready_at < huge then
-    ready_at = max(ready_at, counts.rest_until)
+    ready_at = max(ready_at, counts.rest_until, ask_again_at)
   end
   local own = call('HLEN', P .. ':leases:' .. worker)
   return {

@@ -20,9 +20,9 @@ end
 learn(NO_PAGE, ids, numbers)
 counts.links = counts.links + counts.pages - n_pages
 local fields = new_pages(links, 0)
-if #ids > 0 then
+if #ids > 0 or config.elected == 1 then
   fields[#fields + 1] = 'e'
-  fields[#fields + 1] = cjson.encode(ids)
+  fields[#fields + 1] = #ids > 0 and cjson.encode(ids) or '[]'
 end
 record(fields)
 local told = {}
