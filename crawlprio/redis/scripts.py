@@ -13,20 +13,13 @@ _PRELUDES = {
     "add": ("common", "learning"),
     "seeds": ("common", "learning"),
     "observe": ("common", "learning"),
+    "load": ("common", "learning"),
 }
 """What comes before a script; `common` where nothing else is said."""
 
 SCRIPTS = (
-    "open",
-    "add",
-    "seeds",
-    "observe",
-    "lease",
-    "end_lease",
-    "clock",
-    "beat",
-    "elect",
-    "rekey",
+    *("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat"),
+    *("elect", "rekey", "show", "load", "load_request", "waiting"),
 )
 """The scripts, by the names of their files."""
 
