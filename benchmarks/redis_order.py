@@ -3,9 +3,9 @@
     python benchmarks/redis_order.py GRAPH [--seed URL|ID] [--fetches 10000] [--ordering NAME]...
 
 A link graph is crawled through real frontiers in a `redis-server` of its own: as many as there
-are workers, in this one process, each with its part of the fetches in flight. When all are in flight,
-one drawn at random (`--random`) ends. For orderings whose keys an elected worker computes, its
-thread does, and how far it is behind is looked at every 100 visits. Figures: average cumulative
+are workers, in this one process, each with its part of the fetches in flight. When all are in
+flight, one drawn at random (`--random`) ends. For orderings whose keys an elected worker computes,
+its thread does, and how far it is behind is looked at every 100 visits. Figures: average cumulative
 PageRank over the first fetches, and after all of them, beside the simulator's, which fetches one
 at a time.
 
