@@ -11,14 +11,15 @@ from redis.exceptions import RedisError
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
+from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import script
 
 Client: TypeAlias = Any
 """A client of redis-py, whose annotations are of several minds about it."""
 
-N_BUCKETS = 2**16
-"""Hashes over which the identities of a shard are spread: small ones, up to 8 million pages."""
+LAYOUT = 2
+"""Of the keys and records in Redis; a crawl begun with another one is refused."""
 
 MAX_ATTEMPTS = 3
 """Workers that may end while they have a page leased, before it is set aside."""
@@ -107,9 +108,10 @@ def open_crawl(
         for host, (delay, limit) in config.slots.items()
         for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
     ]
+    counts = pack_counts({"initial": rules.initial_key})
     flat = [text for pair in wanted.items() for text in pair]
     reply = client.eval(
-        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, *flat
+        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, counts, *flat
     )
     texts = [part.decode() for part in reply]
     found = dict(zip(texts[::2], texts[1::2], strict=True))
@@ -137,7 +139,7 @@ def _values(
     politeness = config.politeness
     small = politeness.small_site_delay
     numbers: dict[str, float] = {
-        "buckets": N_BUCKETS,
+        "layout": LAYOUT,
         "first_rule": rules.first_rule,
         "evidence_rule": rules.evidence_rule,
         "initial_key": rules.initial_key,

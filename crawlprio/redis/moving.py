@@ -146,7 +146,8 @@ class _Loader:
             n_known = n_pages
         self._discover(range(n_known, len(pages)))
         for _, page, request in store.requests():
-            self._call("load_request", page, "request", priority_of(request), request)
+            url, priority = pages.url(page), priority_of(request)
+            self._call("load_request", page, "request", priority, request, url)
         for page in store.unfiltered():
             self._call("load_request", page, "unfiltered", 0, b"")
         for page in store.leased():

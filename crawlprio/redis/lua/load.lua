@@ -16,24 +16,24 @@ end
 if is_done then
   return finish()
 end
-for _, budget in ipairs({ 'per_site', 'per_domain', 'per_pattern' }) do
-  if config[budget] > 0 then
-    config[budget] = huge
-  end
-end
+by_domain.limit = by_domain.limit > 0 and huge or 0
+by_pattern.limit = by_pattern.limit > 0 and huge or 0
+config.per_site = 0
 local links = read_links(8)
 local n_pages = counts.pages
 find_or_add(links, tonumber(ARGV[4]))
 local visited = tonumber(ARGV[3])
-local targets, is_seed = {}, {}
+local targets, numbers, is_seed = {}, {}, {}
 if visited == nil then
   for _, id in ipairs(cjson.decode(ARGV[6])) do
     is_seed[id] = true
   end
 end
-for _, link in ipairs(links) do
-  if link.id and (visited and not link.host or is_seed[link.id]) then
-    targets[#targets + 1] = link
+for link = 1, links.n do
+  local id = links.ids[link]
+  if visited and links.host_numbers[link] == 0 or is_seed[id] then
+    targets[#targets + 1] = id
+    numbers[#targets] = links.numbers[link]
   end
 end
 
@@ -44,7 +44,7 @@ local function stop_waiting(id)
     local site = site_of(page.site)
     leave(id, page, site)
     page.state, page.dirty = DONE, true
-    site.waiting = site.waiting - 1
+    site.waiting, site.dirty = site.waiting - 1, true
     counts.waiting = counts.waiting - 1
     touch(site)
   end
@@ -54,10 +54,11 @@ if visited then
   if visited < counts.pages then
     stop_waiting(visited)
   end
-  learn(visited, targets)
+  learn(visited, targets, numbers)
   stop_waiting(visited)
+  forget_url(visited)
 else
-  learn(NO_PAGE, targets)
+  learn(NO_PAGE, targets, numbers)
 end
 counts.links = counts.links + counts.pages - n_pages
 local fields = new_pages(links, tonumber(ARGV[4]))

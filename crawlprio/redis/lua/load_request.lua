@@ -4,6 +4,7 @@
 --   ARGV[4]  request: it waits with ARGV[6], JSON, at priority ARGV[5]; unfiltered: it is new to
 --            requests that are no repetition; first: it was being fetched, and leaves at priority
 --            ARGV[5] if it waits
+--   ARGV[7]  request: URL of the page
 
 local is_done, err = begin()
 if err then
@@ -17,6 +18,9 @@ local page = page_of(id)
 if what == 'request' then
   set_flag(page, REPEATED, true)
   add_request(id, priority, ARGV[6])
+  if page.state ~= WAITING then
+    keep_url(id, site_of(page.site).host, ARGV[7])
+  end
   if page.state ~= WAITING or priority ~= 0 then
     queue(id, page, priority)
   end
