@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand, program
@@ -14,7 +15,10 @@ from crawlprio.errors import CrawlprioError, printable
 if TYPE_CHECKING:
     from crawlprio.redis.connection import Client
 
-SYNTAX = "[options] [show CRAWL | pause CRAWL | drain CRAWL | resume CRAWL]"
+SYNTAX = (
+    "[options] [show CRAWL | pause CRAWL | drain CRAWL | resume CRAWL | load STORE CRAWL | "
+    "save CRAWL STORE]"
+)
 
 WIDTH = 80
 
@@ -33,15 +37,18 @@ class Command(OneLineCommand):
         return SYNTAX
 
     def short_desc(self) -> str:
-        return "Show, pause, drain and resume crawls in Redis"
+        return "Show, pause, drain, load and save crawls in Redis"
 
     def long_desc(self) -> str:
         return (
             "Without arguments, list the crawls on the server (REDIS_URL). show: counts, workers, "
             "leases, what waits to leave next, and what was set aside. pause: no page leaves, "
             "workers wait. drain: no page leaves, workers end, and what waits stays in Redis. "
-            "resume: go on; start workers again after a drain. CRAWL is CRAWLPRIO_REDIS_CRAWL, or "
-            "the name of the spider."
+            "resume: go on; start workers again after a drain. load: put the crawl of a crawl "
+            "store into Redis, where workers resume it; give the settings that they have. save: "
+            "collect a crawl without workers into a crawl store, with the requests that wait; in a "
+            "job directory it is resumed by a crawl with that JOBDIR. CRAWL is "
+            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -67,6 +74,10 @@ class Command(OneLineCommand):
             self._show(args[1], opts.most, opts.json)
         elif len(args) == 2 and args[0] in _STATES:
             self._set(args[0], args[1])
+        elif len(args) == 3 and args[0] == "load":
+            self._load(Path(args[1]), args[2])
+        elif len(args) == 3 and args[0] == "save":
+            self._save(args[1], Path(args[2]))
         else:
             given = " ".join(args)
             raise CrawlprioError(
@@ -131,6 +142,29 @@ class Command(OneLineCommand):
         before = set_state(client, prefix_of(crawl), _STATES[action])
         was = "" if before != _STATES[action] else " (as before)"
         print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
+
+    def _load(self, store: Path, crawl: str) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.moving import load
+
+        assert self.settings is not None
+        moved = load(client, prefix_of(crawl), store, self.settings)
+        print(
+            f"{store}: {moved.n_visits:,} visits and {moved.n_pages:,} pages are crawl "
+            f"{printable(crawl)} in Redis now"
+        )
+
+    def _save(self, crawl: str, store: Path) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.moving import save
+
+        moved = save(client, prefix_of(crawl), store)
+        print(
+            f"{store}: {moved.n_visits:,} visits more, {moved.n_pages:,} pages more of crawl "
+            f"{printable(crawl)}, and all requests that wait"
+        )
 
 
 def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:

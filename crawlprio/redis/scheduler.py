@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ from crawlprio.redis.connection import (
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
+from crawlprio.redis.moving import alike
 from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
@@ -92,7 +92,9 @@ class RedisScheduler(Scheduler):
         try:
             if read("SCHEDULER_FLUSH_ON_START"):
                 delete_crawl(client, prefix)
-            open_crawl(client, prefix, config, rules, others=self._alike(), **shared)
+            open_crawl(
+                client, prefix, config, rules, others=alike(self._crawler.settings), **shared
+            )
         except RedisError as error:
             raise ConfigError(
                 f"The frontier in Redis at {_without_password(url)} cannot be opened: {error}."
@@ -147,14 +149,6 @@ class RedisScheduler(Scheduler):
             max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
         )
         crawl.on_close(lambda reason: urls.close())
-
-    def _alike(self) -> dict[str, str]:
-        """Options that must be the same for all workers, as text."""
-        settings = self._crawler.settings
-        return {
-            name: json.dumps(read_setting(settings, name), sort_keys=True, default=str)
-            for name in ("ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
-        }
 
     def _stand_for_election(
         self, crawl: Crawl, frontier: RedisFrontier, prefix: str, lease_seconds: float

@@ -15,20 +15,13 @@ _PRELUDES = {
     "add": (*_COMMON, "learning"),
     "seeds": (*_COMMON, "learning"),
     "observe": (*_COMMON, "learning"),
+    "load": (*_COMMON, "learning"),
 }
 """What comes before a script; `_COMMON` where nothing else is said."""
 
 SCRIPTS = (
-    "open",
-    "add",
-    "seeds",
-    "observe",
-    "lease",
-    "end_lease",
-    "clock",
-    "beat",
-    "elect",
-    "rekey",
+    *("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat"),
+    *("elect", "rekey", "show", "load", "load_request", "waiting"),
 )
 """The scripts, by the names of their files."""
 

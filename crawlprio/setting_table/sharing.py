@@ -64,7 +64,7 @@ SHARING = Section(
             KeyName(none="none but those of scrapy-redis's own spiders"),
             None,
             "The key in Redis from which any spider takes more start URLs, while it runs; "
-            "`%(name)s` in it is the spider's name. Spiders of scrapy-redis read their own.",
+            "`%(name)s` in it is the spider's name; spiders of scrapy-redis read their own.",
         ),
         Setting(
             "REDIS_START_URLS_AS_SET",
