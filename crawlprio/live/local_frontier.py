@@ -67,6 +67,8 @@ class LocalFrontier:
         pages that came to wait as plain links, without a request.
     """
 
+    keeps_objects = True
+
     def __init__(
         self,
         config: CrawlConfig,
@@ -311,7 +313,9 @@ class LocalFrontier:
         ):
             targets = visit.targets.tolist()
             n_before, n_pages = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
-            if n_pages > n_known and n_known not in targets:
+            if visit.page == NO_PAGE:  # of a crawl in Redis, which records how seeds were found
+                self._replay_entries(range(n_before, n_pages))
+            elif n_pages > n_known and n_known not in targets:
                 shown = set(targets)
                 while n_known < n_pages and n_known not in shown:
                     n_known += 1

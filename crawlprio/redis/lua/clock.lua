@@ -26,6 +26,7 @@ if is_done then
   return finish(exact(now))
 end
 local site = site_of_host(ARGV[4])
+site.dirty = true
 
 local function next_start()
   return max(site.started_at + delay_of(site, 0), site.paused_until)
