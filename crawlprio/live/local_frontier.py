@@ -15,9 +15,9 @@ from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
-from crawlprio.live.recorder import Recorder, SavedRequest
+from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
-from crawlprio.live.requests import WaitingRequests
+from crawlprio.live.requests import SavedRequest, WaitingRequests
 from crawlprio.pages import NO_PAGE, Visit
 
 _FIRST = 2**29
@@ -325,10 +325,12 @@ class LocalFrontier:
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)  # if this visit is the first to show it
         self._replay_entries(range(n_known, len(recorder.pages)))
-        recorder.restore_counts()
         recorder.figures.n_before = recorder.figures.n_fetched
-        for saved in recorder.store.requests():
-            self._restore_request(SavedRequest(*saved))
+        asked_for = []
+        for saved in map(SavedRequest._make, recorder.store.requests()):
+            self._restore_request(saved)
+            asked_for.append(saved.page)
+        recorder.restore_counts(asked_for)
         self._unfiltered.update(recorder.store.unfiltered())
         for page in recorder.store.leased():
             if queue.state(page) == WAITING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from time import time
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.live.job_store import existing_store, new_store
+from crawlprio.live.requests import SavedRequest
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import SiteState, StoredPages
@@ -21,16 +21,6 @@ from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
-
-MAX_NEW_SITES = 1_000  # that one page may add to those known
-
-
-class SavedRequest(NamedTuple):
-    """A request that waits, as the store has it: its number there, its page, and its JSON."""
-
-    number: int
-    page: int
-    request: bytes
 
 
 class Recorder:
@@ -99,6 +89,7 @@ class Recorder:
             per_site=config.max_pages_per_site,
             per_domain=config.max_pages_per_domain,
             per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
+            max_sites=config.max_sites,
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
@@ -159,8 +150,8 @@ class Recorder:
         take, add = self._budgets.take, pages.add
         source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
         added: dict[str, int] = {}
-        n_new_sites = 0 if source_site != NO_SITE else -len(urls)
-        most_sites = self._config.max_sites
+        bounds_sites = source_site != NO_SITE and self._config.max_sites is not None
+        n_new_sites = 0
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE:
                 continue
@@ -170,9 +161,11 @@ class Recorder:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if most_sites is not None and not pages.knows_host(host):
+                if bounds_sites and not pages.knows_host(host):
                     n_new_sites += 1
-                    if n_new_sites > MAX_NEW_SITES or pages.n_sites >= most_sites:
+                    if not self._budgets.take_site(
+                        n_new_sites, pages.n_sites, source_site, pages.host(source_site)
+                    ):
                         self._refused("sites")
                         continue
                 site = site_of(host)
@@ -398,8 +391,13 @@ class Recorder:
             self._budgets.replay_fetched(visit.page)
         self._count(visit)
 
-    def restore_counts(self) -> None:
-        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed."""
+    def restore_counts(self, asked_for: Iterable[int]) -> None:
+        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed.
+
+        `asked_for` are pages that the project's own requests wait for: no page claims them.
+        """
+        for page in asked_for:
+            self._budgets.replay_fetched(page)
         assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(

@@ -207,8 +207,8 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_SITES",
             Whole(1, none=_NO_LIMIT),
             1_000_000,
-            "Sites that links may add to those known, each of which takes half a kilobyte; of one "
-            "page 1,000 at most.",
+            "Sites that links may add to those known, each of which takes some 0.4 kB of memory: "
+            "at most 1,000 of one page, and a quarter of all those of one domain's pages.",
             "sites",
             guest=None,
         ),
