@@ -34,6 +34,7 @@ def private_names(file: Path) -> set[str]:
 NOT_OF_SCRAPY = {
     "_replace": "a public method of named tuples",
     "_asdict": "a public method of named tuples",
+    "_make": "a public method of named tuples",
     "_fields": "a public attribute of named tuples",
     "_ArgumentGroup": "a type of argparse, which has no public name for it",
 }

@@ -1,7 +1,4 @@
-"""The limit on how many pages wait: which are dropped, and which come back.
-
-It knows ranks and page ids; no sites, leases or times.
-"""
+"""A bound on the number of waiting pages: which to drop, and which to take back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compiled changes of many pages of the queue at once: what a visit or a recomputation brings.
-
-It knows what `crawlprio.frontier.heaps` knows.
-"""
+"""Compiled bulk updates of the queue, after a visit or a recomputation."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ def push_new(
 def resettle(
     pages: Records, sites: Records, heap: Entries, totals: Records, page: int, rises: bool
 ) -> None:
-    """Put a waiting page whose key was written in place where it belongs: `pairing.resettle`."""
+    """Move a waiting page to where its key, written in place, puts it: `pairing.resettle`."""
     site = wide(pages[page].site)
     before = wide(sites[site].head)
     head = pairing.resettle(pages, before, page, rises)
@@ -108,7 +105,7 @@ def update(
     keys: NDArray[np.float64],
     visited: int,
 ) -> None:
-    """Note the visit of a page, if any; push what is new and bring what changed up to date."""
+    """Note the visit of a page, if any; push new pages and rekey changed ones."""
     if visited >= 0:
         pages[visited].observed = 1
     push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)

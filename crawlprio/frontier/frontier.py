@@ -1,8 +1,4 @@
-"""The two-level frontier: it puts an ordering's keys, sites and their delays together.
-
-It knows page and site ids; URLs only through the page table it hands to the ordering; time is an
-argument.
-"""
+"""The two-level frontier: combines an ordering's keys with sites and their delays."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
 
 
 class CompiledFrontier:
-    """All pages that wait, handed out one by one: most important first, no site too soon.
+    """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     A page leaves by: larger request priority, then hot before not hot, then the earlier
     round of its site (`Ordering.site_share`), then larger key, then order of discovery. A site that
@@ -68,7 +64,7 @@ class CompiledFrontier:
     Attributes
     ----------
     n_taken_out
-        how often a page that waited was dropped for want of room.
+        how often a waiting page was dropped for lack of room.
     """
 
     def __init__(
@@ -128,7 +124,7 @@ class CompiledFrontier:
 
     @property
     def n_dropped(self) -> int:
-        """Pages that were dropped for want of room and have not come back."""
+        """Pages that were dropped for lack of room and have not come back."""
         return 0 if self._buffer is None else self._buffer.n_dropped
 
     @property
@@ -185,7 +181,7 @@ class CompiledFrontier:
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
-        """Queue one page at a request priority, again if it was done.
+        """Queue a page at a request priority, again if it is done.
 
         A page that is new gets its first key from the next visit that is observed; until then it
         has that of any new page. A page that waits already keeps the higher priority. O(log n).
@@ -206,9 +202,9 @@ class CompiledFrontier:
             self._push(page, tier + hot)
 
     def put_back(self, page: int, *, is_released: bool = False) -> None:
-        """Have a leased page wait again; where sites take turns, its lease was none. O(log n).
+        """Return a leased page to the queue; the lease does not count as a turn. O(log n).
 
-        It has the priority it had and its present key. If it was dropped for want of room in the
+        It keeps its priority and has its present key. If it was dropped for lack of room in the
         meantime it does not wait.
 
         Parameters
@@ -226,7 +222,7 @@ class CompiledFrontier:
             self._queue.place_site(*self._arrays, site)
 
     def count_turn(self, page: int) -> None:
-        """Count a turn of the site of a page that an earlier run fetched again. O(log n)."""
+        """Count a turn for the site of a page that an earlier run fetched again. O(log n)."""
         share = self.ordering.site_share
         if share:
             site, latest = int(self.pages.sites[page]), int(self._totals["turn"][0])
@@ -246,7 +242,7 @@ class CompiledFrontier:
             self._push(page, int(self._pages["tier"][page]))
 
     def finish(self, page: int) -> None:
-        """End the wait of a page that was fetched in an earlier run of the crawl. O(log n)."""
+        """Mark a page done that an earlier run of the crawl fetched. O(log n)."""
         if self.state(page) == WAITING:
             self._queue.remove(*self._arrays, page, DONE)
             if self._by_call:
@@ -265,7 +261,7 @@ class CompiledFrontier:
             self._ask_site_keys(np.array([page], dtype=np.int32))
 
     def _keep_within(self, buffer: LimitedBuffer, visit: Visit, first: int, n_pages: int) -> None:
-        """Drop what is too much after a visit, and let come back what it shows again."""
+        """Drop the surplus after a visit, and take back dropped pages that it links to."""
         buffer.make_room(n_pages)
         page, keys = visit.page, self.ordering.keys
         if page < 0:
@@ -311,7 +307,7 @@ class CompiledFrontier:
         self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
 
     def is_on_visit(self, site: int) -> bool:
-        """Return whether a fetch on a site, started now, goes on with a visit of several pages."""
+        """Return whether a fetch on a site, started now, continues a visit of several pages."""
         return bool(self._sites["n_visited"][site] > 0)
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
@@ -349,7 +345,7 @@ class CompiledFrontier:
         self._queue.place_site(*self._arrays, site)
 
     def ready_at(self) -> float:
-        """Return when the first waiting page can leave: 0 for now, inf if that takes a release."""
+        """Return when the first waiting page can leave: 0 for now, inf if a lease must end."""
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
@@ -357,7 +353,7 @@ class CompiledFrontier:
         return math.inf
 
     def accept(self, result: Keys) -> None:
-        """Take over the result of a recomputation that was done elsewhere."""
+        """Adopt the result of a recomputation that was done elsewhere."""
         self._take(guard.accept(self.ordering, result))
         self._recompute_if_due()
 

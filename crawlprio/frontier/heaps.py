@@ -1,15 +1,14 @@
 """Compiled two-level queue: a heap of sites over a pairing heap of waiting pages for each site.
 
 Pages and sites are rows of two record arrays, so that an operation touches one record for each page
-and site it concerns, and a call from Python passes few arguments. Nothing here knows URLs,
-orderings or Python objects; time is an argument.
+and site it concerns, and a call from Python passes few arguments.
 
 Invariants (checked by the tests after every action):
 
 * a page is in the heap of its site exactly while it is `WAITING`; the root is the page that comes
   first: larger tier, then larger key, then smaller id (ids count in order of discovery);
 * a site is ready exactly if it has waiting pages, a free lease and its time has come; it is delayed
-  if only its time has not come; else it stands nowhere;
+  if only its time has not come; otherwise it is in neither heap;
 * ready sites are a heap by (visit under way, tier, round, site key, first page), delayed sites one
   by (time, site), with entries that agree with the records.
 """
@@ -39,7 +38,7 @@ from crawlprio.frontier.site_heaps import leave, soonest, stand
 
 @njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Put a site where its pages, leases and time say; call it after any of them changed."""
+    """Move a site to where its pages, leases and time put it; call it after any of them changed."""
     head = wide(sites[site].head)
     if head == NONE or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
@@ -54,7 +53,7 @@ def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, s
 
 @njit(cache=True)
 def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Put a site that may lease a page among the ready or the delayed."""
+    """Enter a site that may lease a page among the ready or the delayed ones."""
     head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
         stand(
@@ -70,7 +69,7 @@ def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) ->
 
 @njit(cache=True)
 def _end_turn(sites: Records, totals: Records, site: int) -> None:
-    """Count a page that a site gave, where sites take turns."""
+    """Count a turn of a site, where sites take turns."""
     if totals[0].site_share > 0:
         totals[0].turn = max(totals[0].turn, sites[site].turn)
         sites[site].turn += 1
@@ -87,7 +86,7 @@ def push(
     tier: int,
     key: float,
 ) -> None:
-    """Queue a page, which must not wait already; leases of it go on. Amortised O(log sites)."""
+    """Queue a page, which must not wait already; its leases continue. Amortised O(log sites)."""
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site

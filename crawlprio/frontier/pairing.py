@@ -1,6 +1,6 @@
 """A compiled pairing heap of pages for each site, inside the page records; its root comes first.
 
-It knows pages only: larger tier first, then larger key, then smaller id (the order of discovery).
+Pages are ordered by larger tier first, then larger key, then smaller id (the order of discovery).
 
 Source: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of self-adjusting heap,
 Algorithmica 1, 1986 (two-pass variant). Departure: pages that are added are melded with each other
@@ -104,7 +104,7 @@ def join_children(pages: Records, root: int) -> int:
 
 @njit(cache=True)
 def cut(pages: Records, page: int) -> None:
-    """Take a page that is not the root out of its siblings, with all below it."""
+    """Cut a page that is not the root from its siblings, with all below it."""
     before = wide(pages[page].prev)
     after = wide(pages[page].next)
     if pages[before].child == page:
@@ -128,7 +128,7 @@ def take_out(pages: Records, root: int, page: int) -> int:
 
 @njit(cache=True)
 def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
-    """Put a page whose key was written in place where it belongs; return the root. O(log n).
+    """Move a page to where its key, written in place, puts it; return the root. O(log n).
 
     Several keys may be written before each of their pages is put where it belongs, in any order:
     what a page is joined with meanwhile compares the keys of now.
@@ -136,7 +136,7 @@ def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
     Parameters
     ----------
     rises
-        the key is larger than it was; False is right for any key, and dearer.
+        the key is larger than it was; False is correct for any key, and slower.
     """
     if not rises:
         rest = take_out(pages, root, page)

@@ -1,11 +1,11 @@
 """The two-level queue in plain Python: what `heaps` and `bulk` do, without compiled code.
 
 It works on the same records as the compiled queue, and the same pages leave it in the same order;
-so a frontier may start with it and switch to compiled heaps when it has grown (`bulk.rekey_all`
+so a frontier can start with it and switch to compiled heaps once it has grown (`bulk.rekey_all`
 builds them from the records).
 
-A change leaves the entry that was there before in its heap, where it is passed over when it comes
-to the top; a heap in which more than half are such is built again.
+A change leaves the old entry in its heap, to be skipped when it reaches the top; a heap in which
+more than half the entries are stale is rebuilt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SiteEntry = tuple[float, ...]
 
 
 def _column(records: Records, name: str) -> Any:
-    """A column of records, whose single numbers are read and written twice as fast as in arrays."""
+    """A column of records as a memoryview: twice as fast as an array for single numbers."""
     column: Any = records[name]
     return memoryview(column)
 
@@ -81,7 +81,7 @@ class PlainQueue:
         self._bound: tuple[Records, ...] = ()
 
     def _bind(self, pages: Records, sites: Records, totals: Records) -> None:
-        """Look at the columns of the records, which may have been replaced by longer ones."""
+        """Refresh the columns if the records were replaced by longer ones."""
         bound = self._bound
         if bound and bound[0] is pages and bound[1] is sites and bound[2] is totals:
             return
@@ -127,21 +127,21 @@ class PlainQueue:
         entry = (-tier, -key, page)
         heap = self._heaps[site]
         if len(heap) > 2 * self._n_waiting[site] + _SLACK:
-            self._heaps[site] = heap = list(filter(self._is_true, set(heap)))
+            self._heaps[site] = heap = list(filter(self._is_current, set(heap)))
             heapify(heap)
         heappush(heap, entry)
         if was_head or heap[0] is entry or self._site_rule == BY_WAITING_PAGES:
             self._place(site)
 
-    def _is_true(self, entry: _PageEntry) -> bool:
-        """Whether an entry says of its page what the records say."""
+    def _is_current(self, entry: _PageEntry) -> bool:
+        """Whether an entry agrees with the records of its page."""
         tier, key, page = entry
         is_waiting = self._state[page] == WAITING
         return bool(is_waiting and self._key[page] == -key and self._tier[page] == -tier)
 
     def _place(self, site: int) -> None:
         heap = self._heaps[site]
-        while heap and not self._is_true(heap[0]):
+        while heap and not self._is_current(heap[0]):
             heappop(heap)
         if not heap:
             self._head[site] = NONE
@@ -177,7 +177,7 @@ class PlainQueue:
             self._turn[site] += 1
 
     def _stand(self, site: int, entry: _SiteEntry | None) -> None:
-        """Place a site with this entry and no other, or nowhere."""
+        """Replace the entry of a site, or remove it."""
         before = self._entries[site]
         if entry == before:
             return
@@ -196,7 +196,7 @@ class PlainQueue:
             heappush(heap, entry)
 
     def _first(self, heap: list[_SiteEntry]) -> _SiteEntry:
-        """The first entry of a heap of sites, which must have one that holds."""
+        """The first current entry of a heap of sites, which must have one."""
         while self._entries[int(heap[0][-1])] is not heap[0]:
             heappop(heap)
         return heap[0]

@@ -1,7 +1,4 @@
-"""The rows that the frontier's compiled queue is made of, and the states that they may be in.
-
-Nothing here knows how the queue works.
-"""
+"""The records of the frontier's queue, and the states of a page."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Learned(NamedTuple):
 
 @dataclass(slots=True)
 class _Site:
-    """One site that was fetched from, or of which something is known. Times are monotonic."""
+    """One site that was fetched from or has settings of its own. Times are monotonic."""
 
     own_delay: float = NO_DELAY
     crawl_delay: float | None = None
@@ -68,14 +68,14 @@ class _Site:
 
 
 class SiteClock:
-    """Tells when a fetch may start on a site, from the fetches that it is told of.
+    """Says when a fetch may start on a site, given the fetches so far.
 
     Parameters
     ----------
     politeness
         the delay rules.
     queue
-        lets no page of a site out before its time, or beyond its number of fetches.
+        hands out no page of a site before its time, or beyond its number of fetches.
     n_pages_of
         returns how many pages of a site are known.
 
@@ -125,7 +125,7 @@ class SiteClock:
     def next_start(self, site: int) -> float:
         """Return the time before which no fetch may start on a site; -inf if nothing says.
 
-        With several fetches at once the queue's own time has moved on when it let a page out, so
+        With several fetches at once the queue's own time moved on when it handed out a page, so
         the last start counts here.
         """
         if self._queue.site_limit(site) == 1:
@@ -146,11 +146,11 @@ class SiteClock:
         self._queue.hold(site, n_fetches)
 
     def handed_out(self, site: int) -> None:
-        """Note that the queue let a page out, whose fetch is still to start."""
+        """Note that the queue handed out a page, whose fetch is still to start."""
         self._of(site).n_unstarted += 1
 
     def not_fetched(self, site: int, now: float) -> None:
-        """Note that a page that was let out is not fetched: its site need not rest for it.
+        """Note that a page that was handed out is not fetched: its site need not rest for it.
 
         Another component answered (a cache), or dropped the request.
         """
@@ -231,7 +231,7 @@ class SiteClock:
         return Learned(known.crawl_delay, known.n_refusals, known.pause)
 
     def restore(self, site: int, learned: Learned) -> None:
-        """Know of a site what an earlier run had learned, within today's bounds."""
+        """Restore what an earlier run learned of a site, within today's bounds."""
         known = self._of(site)
         if learned.crawl_delay is not None and self.politeness.max_crawl_delay:
             known.crawl_delay = self.politeness.obeyed_crawl_delay(learned.crawl_delay)

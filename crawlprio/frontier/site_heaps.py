@@ -1,7 +1,5 @@
 """Compiled heaps of the sites that are ready and of those in their delay, in one array.
 
-It knows entries, and sites by number; nothing here knows pages, leases or the clock.
-
 Since a site stands in one heap at most, as many rows as there are sites will do for both: that of
 ready sites grows from the first row upward, that of delayed sites from the last row downward. Place
 p of a heap is row p of the one and row ~p, that is -1 - p, of the other; both are `p ^ side`, the
@@ -54,7 +52,7 @@ def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
 
 @njit(cache=True)
 def _comes_before(heap: Entries, row: int, entry: Entry) -> bool:
-    """Whether what stands in a row is served before this entry."""
+    """Whether the entry in a row is served before this one."""
     if heap[row, TIER] != entry[TIER]:
         return bool(heap[row, TIER] > entry[TIER])
     if heap[row, ROUND] != entry[ROUND]:
@@ -113,7 +111,7 @@ def _sift_down(sites: Records, heap: Entries, side: int, n: int, at: int, entry:
 
 @njit(cache=True)
 def leave(sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Take a site out of the heap that it stands in, if any. O(log sites)."""
+    """Remove a site from the heap it is in, if any. O(log sites)."""
     row = wide(sites[site].position)
     if row == NOWHERE:
         return
@@ -145,7 +143,7 @@ def stand(
     key: float,
     tie: float,
 ) -> None:
-    """Place a site on a side with this entry, wherever it stood before. O(log sites)."""
+    """Enter a site on a side, wherever it was before. O(log sites)."""
     entry = (tier, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):

@@ -50,7 +50,7 @@ class Computations:
         queue.recompute = self._start
 
     def close(self) -> None:
-        """Discard the result that is still to come."""
+        """Discard the result of the computation under way."""
         self._is_closed = True
 
     def _start(self, work: Callable[[], Keys]) -> None:

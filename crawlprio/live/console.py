@@ -9,7 +9,7 @@ from rich.console import Console
 
 
 class PatientConsole(Console):
-    """A console whose reader may go away, as `| head` does: rich would end the engine half-way."""
+    """A console that survives its reader (`| head`), where rich would end the engine."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -45,7 +45,7 @@ OWN_REQUEST = "crawlprio_own"
 class Crawl:
     """The crawl of one crawler; every component gets the same one from `Crawl.of(crawler)`.
 
-    It is there from the first component on, and opens nothing before the crawl starts. What it has
+    It exists from the first component on and opens nothing before the crawl starts. What it has
     opened it closes when the spider is closed or the engine stops, under every scheduler, after a
     refusal and after a failure too.
 
@@ -117,7 +117,7 @@ class Crawl:
 
     @property
     def recorder(self) -> Recorder:
-        """The pages of the crawl and its store; there from the moment that it starts."""
+        """The pages of the crawl and its store; available once it has started."""
         assert self._recorder is not None, "the crawl has not started"
         return self._recorder
 
@@ -162,7 +162,7 @@ class Crawl:
     # Life
 
     def record_elsewhere(self) -> None:
-        """Make no crawl store in this process, as the frontier records; before it is opened."""
+        """Make no crawl store in this process, as the frontier records; before `open_frontier`."""
         self._is_recorded_elsewhere = self.config.store_path is not None
         self.config = replace(self.config, store_path=None, resumes=False)
 

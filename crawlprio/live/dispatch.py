@@ -38,10 +38,10 @@ event loop is free, so that a callback that computes for a second is waited for,
 something is not."""
 
 MAX_PATIENCE = 10 * PATIENCE
-"""Ticks for which a site waits for a callback that goes on yielding."""
+"""Ticks for which a site waits for a callback that keeps yielding."""
 
 MAX_WAITING_STARTS = 10_000
-"""Start requests that wait at once; a longer `start()` goes on as they are handed out."""
+"""Start requests that wait at once; a longer `start()` continues as they are handed out."""
 
 
 class Dispatcher(FetchObserver):
@@ -227,8 +227,8 @@ class Dispatcher(FetchObserver):
     async def room_for_start(self, request: Request) -> None:
         """Wait until one more request of the spider's `start` may wait.
 
-        Once the spider is closing it waits until Scrapy cancels it: from an endless `start` the
-        engine would else go on pulling requests without a pause.
+        Once the spider is closing it waits until Scrapy cancels it: the
+        engine would otherwise pull requests from an endless `start` without a pause.
         """
         while self._is_closed or len(self._waiting_starts) >= MAX_WAITING_STARTS:
             self._room_for_starts = Deferred()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FetchObserver:
-    """Is told of every fetch of a crawl, robots.txt and media included; by default ignores it."""
+    """Receives every fetch of a crawl, robots.txt and media included; ignores it by default."""
 
     def fetch_started(self, request: Request) -> None:
         """Called before anything is sent."""
@@ -116,7 +116,7 @@ def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
 
 
 def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool]) -> None:
-    """Have the engine told that the downloader is full whenever `is_filled` says so.
+    """Tell the engine that the downloader is full whenever `is_filled` says so.
 
     Nothing happens under a downloader that is not crawlprio's.
     """

@@ -87,7 +87,7 @@ def watch_requests(
     outcome: Callable[[Request, Response | Request | Failure], None],
     done: Callable[[Request], None],
 ) -> None:
-    """Have it told what becomes of each request that the engine takes from the scheduler.
+    """Watch what becomes of each request that the engine takes from the scheduler.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def items_are_taken(crawler: Crawler, but_by: type) -> bool:
 
 
 def is_listened_to(crawler: Crawler, signal: object) -> bool:
-    """Return whether anything is connected to a signal of a crawler; false for certain if not.
+    """Return whether anything is connected to a signal of a crawler.
 
     Sending a signal that nobody listens to costs 5 µs, asking 1 µs.
     """
@@ -254,7 +254,7 @@ def exit_with_error(crawler: Crawler) -> None:
 
 
 def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
-    """Have it told of each request that a media pipeline makes, before it is made.
+    """Call `note` for each request that a media pipeline makes, before it is made.
 
     Their URLs come from items, and so from pages; other requests that bypass the scheduler are made
     by a project's own code.

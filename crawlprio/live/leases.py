@@ -13,7 +13,7 @@ any before            a middleware returns a request    retry: its page waits ag
                       again
 any before            a middleware returns any other    redirect: the new request waits on its
                       request                           own; a visit with its page as the one link
-`ANSWERED`            the callback takes too long       its site may go on; the lease stays
+`ANSWERED`            the callback takes too long       its site may continue; the lease stays
 `ANSWERED`            the callback says all it has to   the visit is observed, and not again
 any                   Scrapy is done with the request   the visit is observed, the lease ends
 ====================  ================================  ========================================

@@ -298,7 +298,7 @@ class LocalFrontier:
         self.on_ready()
 
     def _resume(self) -> None:
-        """Replay the visits of the earlier runs, and let wait what waited when they ended.
+        """Replay the visits of earlier runs, and queue what waited when they ended.
 
         Pages are discovered and observed in the order in which they were, so that the queue is as
         it was, or as another ordering would have it now. O(visits).

@@ -305,7 +305,7 @@ class Recorder:
         return new
 
     def commit(self) -> None:
-        """Put all visits recorded on disk; StoreError if that fails."""
+        """Commit all recorded visits; StoreError if that fails."""
         if self.store is None:
             return
         try:
@@ -315,7 +315,7 @@ class Recorder:
             raise
 
     def flush(self) -> None:
-        """Put on disk all pages, requests and marks that no visit has taken there yet."""
+        """Flush all pages, requests and marks that no visit has taken along yet."""
         if self.store is not None:
             self.store.record_pages(self.pages, requests=self._take_unsaved())
 
@@ -371,14 +371,14 @@ class Recorder:
             )
 
     def restore_seeds(self) -> None:
-        """Take the seeds of the resumed crawl for those of this one."""
+        """Restore the seeds of the resumed crawl."""
         assert self.store is not None
         self.seeds = dict.fromkeys(self.store.seeds())
         if self.coverage is not None:
             self.coverage.add_seeds(list(self.seeds))
 
     def replay(self, visit: Visit, first_new: int) -> None:
-        """Take in a visit of the resumed crawl; pages from `first_new` on are new in it."""
+        """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
         if visit.page == NO_PAGE:
             return
         pages = self.pages

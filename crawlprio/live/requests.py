@@ -45,7 +45,7 @@ class WaitingRequests:
         return page in self._heaps or self._is_alone(page)
 
     def add(self, page: int, priority: int, request: object | None, number: int | None) -> None:
-        """Keep one more request of a page; None stands for the saved one of this number."""
+        """Keep another request of a page; None stands for the saved one of this number."""
         heap = self._heaps.setdefault(page, [])
         if self._is_alone(page):
             self._alone[page] = 0

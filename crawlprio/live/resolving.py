@@ -1,7 +1,4 @@
-"""The check of the addresses that names resolve to, where Twisted's connections take them from.
-
-It knows names and addresses, and of a request only whether it goes through a proxy.
-"""
+"""The check of the addresses that names resolve to, where Twisted's connections take them from."""
 
 from __future__ import annotations
 

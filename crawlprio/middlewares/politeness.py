@@ -67,7 +67,7 @@ class PolitenessMiddleware(FetchGate):
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
-        """Start a fetch, make it wait, or give its page back to the frontier."""
+        """Start a fetch, delay it, or return its page to the frontier."""
         crawl = self._crawl
         if not crawl.is_running:
             return None

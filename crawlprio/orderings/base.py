@@ -93,7 +93,7 @@ class Ordering:
     truth: Callable[[int], float]
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        """Start on an empty crawl, whatever was seen before. Called once before the first visit.
+        """Start on an empty crawl, discarding all state. Called once before the first visit.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Ordering:
         return None
 
     def accept(self, result: Keys) -> Changed:
-        """Take over what a recomputation returned; visits may have come in between."""
+        """Adopt what a recomputation returned; visits may have come in between."""
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
@@ -277,7 +277,7 @@ class CompiledOrdering(Ordering):
         return self._named(visit, self._apply(visit.page, visit.targets, last, last, False))
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
-        """Do as `Ordering.learn` does; in one call of the rule where that is all there is."""
+        """Do as `Ordering.learn` does, in one call of the rule where that is all there is."""
         if not self._is_rule_all:
             return super().learn(visit, n_pages, again=again)
         first = self._take_in(n_pages)

@@ -1,4 +1,4 @@
-"""Orderings that look at no link: random, breadth-first, depth-first and larger sites first."""
+"""Orderings that ignore links: random, breadth-first, depth-first and larger sites first."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def number_visits(
 
 
 class Random(CompiledOrdering):
-    """Each next page drawn uniformly from all that wait: the line that any ordering has to beat.
+    """Each next page drawn uniformly from all that wait: the baseline for any other ordering.
 
     A page's clock starts at the time at which that of the page that shows it ended (a seed's at 0,
     or where the last visited page's ended), and runs for an exponentially distributed time of mean

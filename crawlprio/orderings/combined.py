@@ -1,4 +1,4 @@
-"""The ordering made of others: a weighted sum of their keys."""
+"""The combined ordering: a weighted sum of the keys of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlprio.pages import NO_PAGES, Visit
 class Combined(Ordering):
     """Pages with the largest weighted sum of the keys that other orderings give them.
 
-    The keys are taken as they are: a weight must make up for their scale (PageRank sums to 1, cash
+    Keys are not normalised: weights must make up for their scales (PageRank sums to 1, cash
     starts at 1, location is a few points).
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998,

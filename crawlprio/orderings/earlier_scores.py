@@ -39,7 +39,7 @@ class EarlierScores:
 
 
 def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> EarlierScores:
-    """Read the scores of an earlier crawl; what kind of file it is says its name.
+    """Read the scores of an earlier crawl; the name of a file says its kind.
 
     A file whose name ends neither in `.npz` nor in `.csv` is a crawl store or graph with URLs; its
     pages' PageRank, to 8 significant digits, is their score.
@@ -74,7 +74,7 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
 
 
 def _gathered(given: Iterable[tuple[str, object, str]], source: str) -> EarlierScores:
-    """Take down (URL, score, where it stands); the first score of a URL counts."""
+    """Collect (URL, score, where it stands); the first score of a URL counts."""
     by_url: dict[str, int] = {}
     values: list[float] = []
     for url, score, place in given:
@@ -91,7 +91,7 @@ def _gathered(given: Iterable[tuple[str, object, str]], source: str) -> EarlierS
 
 
 def _checked(values: Keys, by_url: dict[str, int] | None, source: str) -> EarlierScores:
-    """Refuse scores that are none."""
+    """Refuse invalid scores."""
     if len(values) == 0:
         raise GraphError(f"{source}: there is no score in it; give one for a page at least.")
     return EarlierScores(values, by_url, source)

@@ -1,4 +1,4 @@
-"""Calls of an ordering's methods, which make one sentence of what a user's own class does wrong.
+"""Calls to an ordering's methods that turn a mistake of a user's class into one sentence.
 
 Compiled code relies on what is checked here.
 """
@@ -18,7 +18,7 @@ _REMEDY = "fix it, or resume with another ORDERING"
 
 
 class OrderingError(CrawlprioError):
-    """An ordering raised an exception, or answered what is no answer."""
+    """An ordering raised an exception, or returned an invalid answer."""
 
 
 def open_ordering(
@@ -37,8 +37,8 @@ def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Cha
     Raises
     ------
     OrderingError
-        if it raises; if what it returns is neither `ALL_PAGES` nor ids of pages; if its keys are no
-        float64 array, too few, or not finite. Keys are looked at where they may have changed.
+        if it raises; if what it returns is neither `ALL_PAGES` nor ids of pages; if its keys are
+        not float64, too few, or not finite. Keys are checked where they may have changed.
     """
     first = ordering.n_pages
     try:
@@ -102,7 +102,7 @@ def accept(ordering: Ordering, result: Keys) -> Changed:
 
 
 def _is_trusted(ordering: Ordering) -> bool:
-    """Whether an ordering is one of crawlprio's own, whose answers need no look."""
+    """Whether an ordering is one of crawlprio's own, whose answers need no check."""
     return type(ordering).__module__.startswith("crawlprio.orderings.")
 
 

@@ -1,4 +1,4 @@
-"""The ordering by location: what the URL alone tells; no link and no text is looked at."""
+"""The ordering by location: it reads URLs, no links and no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of orderings: checked, and refused in one sentence that says what is allowed."""
+"""Checks of the options of orderings, which refuse a bad one in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def checked_number(
     below: float | None = None,
     whole: bool = False,
 ) -> float:
-    """Return an option as a number, or say in one sentence what is allowed."""
+    """Return an option as a number; ConfigError says what is allowed."""
     kind = "a whole number" if whole else "a number"
     bound = "" if least is None else f" of {least:g} or more"
     if below is not None:
@@ -39,7 +39,7 @@ def checked_number(
 
 
 def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:
-    """Return an option that maps names to weights, or say in one sentence what is allowed."""
+    """Return an option that maps names to weights; ConfigError says what is allowed."""
     if not isinstance(value, Mapping):
         raise ConfigError(
             f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight "
@@ -52,5 +52,5 @@ def checked_weights(ordering: str, option: str, value: object) -> dict[str, floa
 
 
 def checked_seed(ordering: str, value: object) -> int:
-    """Return a seed for the generator of random keys, or say in one sentence what is allowed."""
+    """Return a seed for the generator of random keys; ConfigError says what is allowed."""
     return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))

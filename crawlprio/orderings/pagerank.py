@@ -1,7 +1,7 @@
 """Orderings by the PageRank of the pages seen so far: pagerank, partial-pagerank, batch-pagerank.
 
-How PageRank is computed is the business of `crawlprio.importance`; when, and what holds meanwhile,
-is decided here, from counts alone.
+`crawlprio.ranking` computes PageRank; this module decides when, from counts alone, and what holds
+meanwhile.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SeenLinks:
         return is_first
 
     def snapshot(self, n_pages: int) -> Rows:
-        """Return the rows of the first `n_pages` pages; what is appended later leaves them be."""
+        """Return the rows of the first `n_pages` pages; later rows do not change them."""
         row_start = np.zeros(n_pages, dtype=np.int64)
         row_length = np.zeros(n_pages, dtype=np.int32)
         with_rows = self._row_start[:n_pages]
@@ -229,7 +229,7 @@ class PartialPageRank(CompiledOrdering):
         return partial(crawl_ranks, self._seen.snapshot(self.n_pages), self.damping)
 
     def accept(self, result: Keys) -> Changed:
-        """Take over ranks; pages that are not among them get the keys that follow from these."""
+        """Adopt ranks; pages without one get the keys that follow from these."""
         n_ranked = len(result)
         self.keys[:n_ranked] = result
         self.keys[n_ranked : self.n_pages] = self.initial_key
@@ -258,7 +258,7 @@ class PartialPageRank(CompiledOrdering):
         return self.n_visits >= self.due_at(self._seen.n_links)
 
     def _key_of_seeds(self) -> float:
-        """What each seed starts with."""
+        """The key that each seed starts with."""
         return 1.0 / max(self._n_seeds, 1)
 
 

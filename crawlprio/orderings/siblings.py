@@ -1,7 +1,4 @@
-"""An ordering that samples siblings: a few of the pages found on one page tell of the rest.
-
-The rules are compiled and know arrays only; the class keeps the arrays.
-"""
+"""An ordering that samples siblings: a few of the pages found on one page stand for the rest."""
 
 from __future__ import annotations
 
@@ -287,7 +284,7 @@ def sample_siblings(
     changed: PageIds,
     before: Keys,
 ) -> int:
-    """The visit rule: what is found, then what the visit says."""
+    """The visit rule: discover new pages, then learn from the visit."""
     if last > first:
         discover_pages(pages, groups, sites, rules, own_mass, page_sites, keys, first, last, page)
     if again or page < 0:

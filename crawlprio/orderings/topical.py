@@ -1,7 +1,4 @@
-"""The ordering by anchor text: what the links to a page say of it.
-
-What a topic is, is known to `crawlprio.topic`; nothing here knows queues.
-"""
+"""The ordering by anchor text: what the links to a page say about it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from crawlprio.topic import Topic
 
 
 class AnchorSimilarity(Ordering):
-    """Pages first to which a link with the most words of a topic leads.
+    """Pages whose best link has the most words of a topic first.
 
     key = the largest number of occurrences of the words in the anchor text of any one link seen.
 

@@ -42,7 +42,7 @@ def apply_visit(
     """Apply a rule to the visit of a page, with its links as local ids in `targets`.
 
     Parameters are those of `fetch_pages`. Returns how many pages are known then, how many links
-    there are, and how many pages the rule named in `changed`. The queue is still to be told.
+    there are, and how many pages the rule named in `changed`. The caller updates the queue.
     """
     indptr, indices, _, graph_sites, local_of, graph_of = graph
     keys, scores, numbers, targets, old_keys, changes_known, known_sites, _, _ = ordering
@@ -134,7 +134,7 @@ def _fetch_pages(
     until: int,
     while_ranked_wait: bool,
 ) -> None:
-    """Fetch page after page until `until` are fetched or none waits; call it again to go on.
+    """Fetch page after page until `until` are fetched or none waits; call it again to continue.
 
     Some 0.25 microseconds for a page of ten links. A link costs a look into `local_of` and, where
     it may change a key, into the record of its target.

@@ -96,12 +96,12 @@ def crawl_order(
 
 
 def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
-    """Whether a crawl runs in the compiled loop: rules say all, and links alone are evidence."""
+    """Whether a crawl runs in the compiled loop: its rule is all, and links the only evidence."""
     return hot_queue is None and isinstance(ordering, CompiledOrdering) and ordering.runs_compiled
 
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
-    """Return the distinct seeds in the order given, or say which is no page of the graph."""
+    """Return the distinct seeds in order; GraphError for one that is not a page of the graph."""
     distinct = list(dict.fromkeys(int(seed) for seed in seeds))
     if not distinct:
         raise GraphError("there are no seeds; give at least one page.")
@@ -113,7 +113,7 @@ def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
 
 
 def checked_until(graph: LinkGraph, budget: int | None) -> int:
-    """Return how many fetches a crawl makes at most, or say what a budget can be."""
+    """Return how many fetches a crawl makes at most; ConfigError for an invalid budget."""
     if budget is not None and budget < 0:
         raise ConfigError(f"budget is {budget}; give 0 or more fetches, or None for no limit.")
     return graph.n_pages if budget is None else min(budget, graph.n_pages)

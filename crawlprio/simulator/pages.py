@@ -1,6 +1,6 @@
-"""The pages of a link graph as a simulated crawl discovers them, and what a crawl said of them.
+"""The pages of a link graph as a simulated crawl discovers them, and what a recorded one said.
 
-Local ids count from 0 in order of discovery, as in a live crawl; nothing here knows orderings.
+Local ids count from 0 in order of discovery, as in a live crawl.
 """
 
 from __future__ import annotations

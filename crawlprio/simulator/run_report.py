@@ -1,7 +1,4 @@
-"""Simulated crawls as people read them: a table and a plot.
-
-Nothing here computes a figure.
-"""
+"""Simulated crawls as people read them: a table and a plot."""
 
 from __future__ import annotations
 

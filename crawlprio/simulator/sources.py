@@ -1,7 +1,4 @@
-"""What there is to crawl: a link graph, where crawls of it start, and what its pages said if known.
-
-It reads files; nothing here knows orderings.
-"""
+"""The input of a simulation: a link graph, its seeds, and what its pages said, where known."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def count_new_pages(
 
 @njit(cache=True)
 def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
-    """Give the pages in flight their new keys too, which their visits are worth."""
+    """Give pages in flight their new keys too, which their visits pass on."""
     for page in range(n_known):
         if pages[page].state == LEASED:
             pages[page].key = keys[page]
@@ -64,9 +64,9 @@ def _run_events(
 ) -> bool:
     """Crawl in time until `pause_at` visits are observed; return whether the crawl is over.
 
-    Call it again to go on. At each moment first the fetches that end are observed, in the order of
-    their start; then transfers begin whose latency is over; then fetches start while a robot is
-    free and a page may leave; then shares are recomputed, and time moves on to what comes next.
+    Call it again to continue. At each moment first the fetches that end are observed, in the order
+    of their start; then transfers begin whose latency is over; then fetches start while a robot is
+    free and a page may leave; then shares are recomputed, and time moves on to the next event.
 
     Parameters
     ----------
