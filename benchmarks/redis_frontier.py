@@ -6,15 +6,15 @@ It starts a `redis-server` of its own for each measurement, and runs all contend
 
 links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at random: first
         visits all of whose links are new, then as many whose links are all known. crawlprio is the
-        frontier of a worker with 32 fetches at once, OPIC, no delay: it leases pages ahead and tells
-        visits as the dispatcher does, its thread sends them in pipelines. With and without visits
-        recorded, from which the crawl store is made. scrapy-redis is its own scheduler, dupefilter
-        and priority queue, which are asked link by link, as Scrapy asks a scheduler; its requests
-        are made before the clock starts. It records nothing.
+        frontier of a worker with 32 fetches at once, OPIC, no delay: it leases pages ahead and
+        tells visits as the dispatcher does, and its thread sends them in pipelines. With and
+        without visits recorded, from which the crawl store is made. scrapy-redis is its own
+        scheduler, dupefilter and priority queue, which are asked link by link, as Scrapy asks a
+        scheduler; its requests are made before the clock starts. It records nothing.
 memory  After the new links, without visits recorded.
 pops    Leasing two of the pages of each of many sites, 16 at a time, and ending them.
-crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one worker
-        with a frontier in Redis, two at once, and stock Scrapy with scrapy-redis's scheduler.
+crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one
+        worker with a frontier in Redis, two at once, and stock Scrapy with scrapy-redis's scheduler.
 
 What it does not show: a network between worker and server, which scrapy-redis waits for with every
 link; delays. Processor time of the server is from its own count.

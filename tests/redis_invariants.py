@@ -109,7 +109,7 @@ def check(client: Any, prefix: str) -> None:
     n_leases_of_all = 0
     for key in client.scan_iter(f"{escaped}:leases:*"):
         for lease in client.hgetall(key).values():
-            page, site, holds = _lease(lease)
+            page, site, holds = lease_of(lease)
             n_leases_of_all += 1
             assert page < 0 or page in urls, "what is leased can wait again"
             if holds:
@@ -150,7 +150,7 @@ def check(client: Any, prefix: str) -> None:
     assert (n_ready, n_delayed) == (len(ready), len(delayed))
 
 
-def _lease(packed: bytes) -> tuple[int, int, bool]:
+def lease_of(packed: bytes) -> tuple[int, int, bool]:
     """Page, site and whether it holds its site, of a lease as msgpack."""
     assert packed[0] == 0x96, "six values"
     page, at = _whole(packed, 1)

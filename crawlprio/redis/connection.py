@@ -7,7 +7,10 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
@@ -28,23 +31,62 @@ _TIMEOUT = 5.0
 """Seconds after which a silent server counts as one that cannot be reached."""
 
 
+_SENTINELS = "redis+sentinel://"
+
+
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     """Return a client, which connects at its first command.
+
+    Parameters
+    ----------
+    url
+        one of redis-py's (`redis://`, `rediss://`, `unix://`), or that of a server which sentinels
+        name: `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`. They are asked at each
+        new connection, so that the client follows a failover.
+    parameters
+        of redis-py's client.
 
     Raises
     ------
     ConfigError
         if the URL or a parameter is none of redis-py's.
     """
-    chosen = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, **parameters}
+    chosen = {
+        "socket_timeout": _TIMEOUT,
+        "socket_connect_timeout": _TIMEOUT,
+        # Whoever calls repeats what fails, and says so.
+        "retry": Retry(NoBackoff(), 0),
+        **parameters,
+        "decode_responses": False,
+    }
     try:
+        if url.startswith(_SENTINELS):
+            return _named_by_sentinels(url, chosen)
         client: Client = Redis
-        return client.from_url(url, **{**chosen, "decode_responses": False})
+        return client.from_url(url, **chosen)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
-            f"make no client ({error}); give a URL such as redis://localhost:6379/0."
+            f"make no client ({error}); give a URL such as redis://localhost:6379/0 or "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0."
         ) from None
+
+
+def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
+    """Return a client of the server that sentinels name as the primary of a service."""
+    addresses, _, path = url.removeprefix(_SENTINELS).partition("/")
+    service, _, database = path.partition("/")
+    if not service:
+        raise ValueError("it names no service")
+    hosts = []
+    for address in addresses.split(","):
+        host, _, port = address.rpartition(":")
+        hosts.append((host.strip("[]"), int(port)))
+    timeouts = {name: chosen[name] for name in ("socket_timeout", "socket_connect_timeout")}
+    make: Client = Sentinel
+    sentinel = make(hosts, sentinel_kwargs=timeouts)
+    client: Client = sentinel.master_for(service, **{"db": int(database or 0), **chosen})
+    return client
 
 
 def prefix_of(crawl: str, shard: int = 0) -> str:

@@ -16,9 +16,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import NoScriptError, RedisError
-from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
@@ -28,7 +26,7 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.redis.connection import Client
 from crawlprio.redis.entries import add_pages, read_visit
 from crawlprio.redis.scripts import script
-from crawlprio.redis.session import TRANSIENT, RedisFailure, failure, load_scripts
+from crawlprio.redis.session import RedisFailure, failure, is_transient, load_scripts
 
 logger = logging.getLogger("crawlprio")
 
@@ -178,7 +176,7 @@ class Elected:
         if text.startswith(("NOTELECTED", "LOST")):
             self._forget()
             return True
-        if isinstance(error, NoConnection | TookTooLong) or text.startswith(TRANSIENT):
+        if is_transient(error):
             return False
         raise failure(error) from None
 
