@@ -52,11 +52,15 @@ SETUPS = ((1, 1), (1, 4), (1, 64), (4, 4), (4, 64))
 
 
 class Figures(NamedTuple):
-    """The order of a crawl, its pages a second, and how far the elected worker was behind."""
+    """The order of a crawl, its pages a second, and how the elected worker fares.
+
+    `behind`: entries of the stream whose keys were not written, every 100 visits.
+    """
 
     order: list[int]
     pages_per_second: float
     behind: list[int]
+    rebuilt: str
 
 
 class Crawl:
@@ -93,6 +97,7 @@ class Crawl:
             }
             config = CrawlConfig.from_settings(get_crawler(settings_dict=settings).settings)
             rules = rules_of(config.ordering, ordering)
+            self._config = config
             self._is_elected = rules.is_elected
             shared: dict[str, Any] = {"lease_seconds": 600.0, "records": rules.is_elected}
             open_crawl(self._client, self._prefix, config, rules, **shared)
@@ -159,7 +164,24 @@ class Crawl:
             self._thread.stop()
         for worker in self.workers:
             worker.close()
-        return Figures(order, len(order) / seconds, behind)
+        return Figures(order, len(order) / seconds, behind, self._rebuilt() if behind else "")
+
+    def _rebuilt(self) -> str:
+        """What the stream takes, and another worker that is elected now."""
+        n_bytes = self._client.memory_usage(f"{self._prefix}:visits", samples=0)
+        (last,) = self._client.xrevrange(f"{self._prefix}:visits", count=1)
+        n_entries = int(last[1][b"n"])
+        self._client.hset(f"{self._prefix}:elected", mapping={"until": 0, "read": n_entries})
+        started = monotonic()
+        other = Elected(self._client, self._prefix, self._config, lease_seconds=600.0)
+        other.claim()
+        while other.n_read < n_entries:
+            other.step()
+        seconds = monotonic() - started
+        return (
+            f"stream {n_bytes / n_entries:,.0f} bytes a visit; another worker learns from "
+            f"{n_entries / seconds:,.0f} visits/s"
+        )
 
     def _take_answers(self) -> None:
         while not self._answers.empty():
@@ -232,6 +254,8 @@ def main() -> None:
             if n_in_flight == 1:
                 text += "   same order" if found.order == simulated.tolist() else "   OTHER ORDER"
             print(text, flush=True)
+            if found.rebuilt:
+                print(f"  {found.rebuilt}", flush=True)
 
 
 if __name__ == "__main__":
