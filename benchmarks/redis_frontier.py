@@ -14,7 +14,8 @@ links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at
 memory  After the new links, without what the scripts take, which is the same for any crawl.
 pops    Leasing two of the pages of each of many sites, 16 at a time, and ending them.
 crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one
-        worker with a frontier in Redis, two at once, and stock Scrapy with scrapy-redis's scheduler.
+        worker with a frontier in Redis, two at once, and stock Scrapy with the scheduler of
+        scrapy-redis.
 
 What it does not show: a network between worker and server, which scrapy-redis waits for with every
 link; delays. Processor time of the server is from its own count.

@@ -128,6 +128,9 @@ class RemoteFrontier:
     def is_busy(self) -> bool:
         return self._n_unanswered > 0 or bool(self._handouts)
 
+    def is_duplicate(self, identity: str) -> bool:
+        return False
+
     def add(self, entry: Entry) -> None:
         assert entry.request is None or isinstance(entry.request, bytes)
         self._tell("add", entry)

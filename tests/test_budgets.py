@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
-from crawls import Answer, Site, page
+from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import crawl, refused
+from scrapy import Request, Spider
+from scrapy.http import Response
 
+from crawlprio.items import LinkPairs
 from crawlprio.store import Store
 from crawlprio.web.budgets import NO_SITE, Budgets, pattern_of
 from crawlprio.web.scope import registered_domain
@@ -161,7 +167,7 @@ def test_claims_last_over_a_restart(tmp_path: Path) -> None:
     assert counts == [10, 10]
 
 
-@pytest.mark.parametrize(("most", "known"), [(1_000_000, 1_001), (50, 50), (None, 3_001)])
+@pytest.mark.parametrize(("most", "known"), [(1_000_000, 1_001), (80, 21), (None, 3_001)])
 def test_one_page_adds_so_many_sites_and_all_together_so_many(most: int | None, known: int) -> None:
     """10,000 invented hosts a page took half a kilobyte each, for ever."""
     hosts = [f"http://h{n}.test/" for n in range(3_000)]
@@ -169,3 +175,100 @@ def test_one_page_adds_so_many_sites_and_all_together_so_many(most: int | None, 
         run = crawl(site, {"CRAWLPRIO_MAX_SITES": most, "CLOSESPIDER_PAGECOUNT": 2}, follow="web")
     assert run.stats["crawlprio/sites_known"] == known
     assert refused(run).get("refused/sites", 0) == 3_001 - known
+
+
+def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
+    """Else one with a page for each thousand of them would leave none to the others."""
+    web = Budgets(registered_domain, lambda site: 0, max_sites=40)
+    evil = [web.take_site(n, 3 + n, EVIL, HOSTS[EVIL]) for n in range(20)]
+    assert evil == [True] * 10 + [False] * 10
+    others = [web.take_site(n, 13 + n, WWW, HOSTS[WWW]) for n in range(20)]
+    assert others == [True] * 10 + [False] * 10
+    assert not web.take_site(0, 40, 3, "a.third.test")
+
+
+def test_what_a_domain_led_to_is_counted_again_after_a_restart() -> None:
+    again = Budgets(registered_domain, lambda site: 0, max_sites=40)
+    shown = [(3 + n, 3 + n, f"h{n}.test") for n in range(6)]
+    again.replay(EVIL, HOSTS[EVIL], [*shown, (9, 3, "h0.test")])
+    assert [again.take_site(n, 9 + n, EVIL, HOSTS[EVIL]) for n in range(6)] == [True] * 4 + [
+        False
+    ] * 2
+
+
+@pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
+def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) -> None:
+    """Fifty pages of one site, each of which invents ten sites, came before the links to others."""
+
+    def answer(host: str, path: str) -> Answer | None:
+        if host == "evil.test":
+            number = int(path[1:] or 0)
+            invented = [f"http://h{number}-{n}.invalid.test/" for n in range(10)]
+            return page(*invented, *([f"/{number + 1}"] if number < 49 else []))
+        if host == "good.test":
+            return page(*(f"http://friend{n}.test/" for n in range(10)))
+        return page() if host.startswith("friend") else None
+
+    with Site({}, answer) as site:
+        crawl(
+            site,
+            {"CRAWLPRIO_MAX_SITES": 60, "CRAWLPRIO_MAX_STATIC_DEPTH": None, "ORDERING": ordering},
+            seeds="http://evil.test/,http://good.test/",
+            follow="web",
+        )
+    friends = {fetch.host for fetch in site.fetches if fetch.host.startswith("friend")}
+    assert len(friends) == 10
+
+
+def test_a_site_takes_few_bytes_of_the_budgets() -> None:
+    """A domain's name and four entries of dictionaries were 205 bytes for each invented site."""
+    budgets = Budgets(registered_domain, lambda site: 0, per_site=999, per_domain=999)
+    budgets.add(0, "a.test", "http://a.test/")
+    tracemalloc.start()
+    n_sites = 20_000
+    for number in range(1, n_sites):
+        host = f"h{number}.h{number}.test"
+        assert budgets.take(number, host, f"http://{host}/", number, 0) == ""
+    n_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert n_bytes < 20 * n_sites
+
+
+class Own(Spider):
+    """Asks for pages of its own choice on one site, and follows the links of another."""
+
+    name = "own"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://list.test/")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url == "http://list.test/":
+            yield Request("http://links.test/")
+            for number in range(6):
+                yield Request(f"http://shop.test/{number}", meta={"own": number})
+        elif response.url == "http://links.test/":
+            yield LinkPairs(response.url, [f"http://shop.test/l{n}" for n in range(9)])
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_what_a_projects_own_code_asks_for_claims_nothing(tmp_path: Path, resumes: bool) -> None:
+    """Of 12 pages of a site 3 may be claims: six requests of the spider are none of them."""
+    settings = {
+        **ADDON,
+        "CRAWLPRIO_MAX_PAGES_PER_SITE": 12,
+        "CONCURRENT_REQUESTS": 1,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "ORDERING": "breadth-first",
+        "JOBDIR": str(tmp_path),
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+    }
+    with Site({}, lambda host, path: page()) as site:
+        if resumes:
+            run_spider(Own, {**settings, "CLOSESPIDER_PAGECOUNT": 1}, site=site)
+            assert len(site.fetches) <= 2
+        run = run_spider(Own, settings, site=site)
+    assert run.reason == "finished"
+    fetched = [fetch.path for fetch in site.fetches if fetch.host == "shop.test"]
+    assert sorted(path for path in fetched if path[1] != "l") == [f"/{n}" for n in range(6)]
+    assert [path for path in fetched if path[1] == "l"] == ["/l0", "/l1", "/l2"]

@@ -251,6 +251,32 @@ def test_at_random_it_does_as_a_list_of_pages_would(make: Make, seed: int) -> No
         assert len(frontier) == sum(map(len, waiting.values()))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_request_that_is_called_a_duplicate_is_dropped(make: Make, seed: int) -> None:
+    print("seed", seed)
+    rng = random.Random(seed)
+    frontier = make()
+    handouts: list[Handout] = []
+    for number in range(120):
+        url = page(rng.randrange(8), f"{rng.choice('abc')}.test")
+        action = rng.choice(["add", "add", "next", "observe", "put_back"])
+        if action == "add":
+            was_duplicate = frontier.is_duplicate(url)
+            repeats = rng.random() < 0.2
+            is_kept = frontier.add(entry(url, request=b"%d" % number, repeats=repeats))
+            assert repeats or is_kept is None or was_duplicate == (not is_kept)
+        elif action == "next":
+            handout = frontier.next_page(0.0)
+            handouts += [] if handout is None else [handout]
+        elif handouts:
+            handout = handouts.pop(rng.randrange(len(handouts)))
+            if action == "observe":
+                links = [page(rng.randrange(8), f"{rng.choice('abc')}.test") for _ in range(2)]
+                frontier.observe(handout.lease, visit(*dict.fromkeys(links)))
+            else:
+                frontier.put_back(handout.lease)
+
+
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first"])
 def test_a_crawl_over_a_frontier_elsewhere_has_the_order_of_one_in_this_process(
     tmp_path: Any, ordering: str

@@ -48,6 +48,12 @@ def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
         "None",
     ]
     assert normal_host("B\u00fccher.Test.") == "xn--bcher-kva.test"
+    assert [normal_host(host) for host in ("0xf.", "0xf..", ".", "..")] == [
+        "0.0.0.15",
+        "0xf..",
+        ".",
+        "..",
+    ]
 
 
 def test_only_addresses_that_are_globally_reachable_are_public() -> None:
@@ -271,7 +277,7 @@ def test_a_spider_of_another_project_may_begin_on_its_own_network() -> None:
 
 @implementer(IHostnameResolver)
 class Names:
-    """Stands before the reactor's resolver and knows some names itself."""
+    """Stands before the reactor's resolver: knows some names, and no others."""
 
     def __init__(self, known: dict[str, list[str]]) -> None:
         self._known = known
@@ -306,11 +312,11 @@ class Names:
         portNumber: int = 0,  # noqa: N803
         *others: Any,
     ) -> Any:
-        if name not in self._known:
+        if address_of(name) is not None:
             return self._before.resolveHostName(receiver, name, portNumber, *others)
         self.asked.append(name)
         receiver.resolutionBegan(self)
-        for host in self._known[name]:
+        for host in self._known.get(name, []):
             kind = IPv6Address if ":" in host else IPv4Address
             receiver.addressResolved(kind("TCP", host, portNumber))
         receiver.resolutionComplete()
@@ -410,8 +416,21 @@ class Sockets:
         _in_loop(_called(restore), 10)
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "inside.test"])
-def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host: str) -> None:
+class WithoutProxy:
+    """A downloader middleware that takes the proxy off what a redirect led to."""
+
+    def process_request(self, request: Request) -> None:
+        if "redirect_urls" in request.meta:
+            request.meta.pop("proxy", None)
+
+
+# Of a name with a user before it Twisted looks up the whole, which nobody has.
+@pytest.mark.parametrize(
+    ("host", "n_refused"), [("10.0.0.1", 8), ("169.254.169.254", 8), ("inside.test", 3)]
+)
+def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
+    host: str, n_refused: int
+) -> None:
     """The host that was judged was not the one that was connected to."""
 
     def answer(name: str, path: str) -> Answer:
@@ -430,13 +449,6 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host: str) -
                 for n in range(len(TRICKS)):
                     yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
 
-        class WithoutProxy:
-            """A downloader middleware that takes the proxy off what a redirect led to."""
-
-            def process_request(self, request: Request) -> None:
-                if "redirect_urls" in request.meta:
-                    request.meta.pop("proxy", None)
-
         settings = {
             **ADDON,
             "RETRY_ENABLED": False,
@@ -448,7 +460,38 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host: str) -
     assert run.reason == "finished"
     assert len(site.paths()) >= 1 + len(TRICKS)
     assert set(sockets.connected) <= {"8.8.8.8"}
-    assert refused(run)["refused/private-address"] >= 5
+    assert refused(run)["refused/private-address"] == n_refused
+
+
+def test_a_refusal_is_told_by_what_its_own_fetch_resolved() -> None:
+    """One that found no address at all, of the same name, took the refusals of others back."""
+
+    def answer(name: str, path: str) -> Answer:
+        if path == "/":
+            return page(*(f"/to/{n}" for n in range(20)))
+        dot = "." if int(path[4:]) % 2 else ""
+        return Answer(status=302, headers={"Location": f"http://inside.test{dot}{path}"})
+
+    with Site({}, answer) as site, Names({"inside.test": ["10.0.0.2"]}) as names:
+        proxy, port = f"http://{site.address}", int(site.address.rpartition(":")[2])
+
+        class ByProxy(Follower):
+            first = ("http://a.test/", {"proxy": proxy})
+
+            def parse(self, response: Response) -> Iterator[Any]:
+                for n in range(20):
+                    yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
+
+        settings = {**ADDON, "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984}}
+        with Sockets(port) as sockets:
+            run = run_spider(ByProxy, settings)
+    assert sockets.connected == []
+    assert sorted(names.asked) == ["inside.test"] * 10 + ["inside.test."] * 10
+    assert refused(run) == {"refused/private-address": 10}
+    assert set(run.stats["crawlprio/failed_because"].split(", ")) == {
+        "name not resolved: 10",
+        "refused: 10",
+    }
 
 
 def test_a_page_gains_nothing_by_a_connection_that_the_project_itself_opened() -> None:

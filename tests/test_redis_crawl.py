@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import fetched_urls, run_spider
+from crawls import ADDON, Site, fetched_urls, page, run_spider
 from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from scrapy import Request, Spider
 
 import crawlprio.settings
 from crawlprio import Ordering
@@ -41,8 +42,8 @@ class LongestAnchor(Ordering):
     needs_anchors = True
 
     def observe(self, visit: Visit) -> Changed:
-        for page, anchor in zip(visit.targets, visit.anchors, strict=False):
-            self.keys[page] = max(self.keys[page], len(anchor))
+        for target, anchor in zip(visit.targets, visit.anchors, strict=False):
+            self.keys[target] = max(self.keys[target], len(anchor))
         return visit.targets
 
 
@@ -110,3 +111,32 @@ def test_an_ordering_that_ranks_sites_by_a_method_of_its_own_is_refused() -> Non
 
     with pytest.raises(ConfigError, match="site_key of its own"):
         rules_of(ByName(), "ByName")
+
+
+class Shop(Spider):
+    name = "shop"
+    start_urls = ["http://shop.test/"]
+
+    def parse(self, response: Any) -> Any:
+        yield Request("http://shop.test/1", lambda response: None)
+        yield Request("http://shop.test/2", lambda response: None)
+        yield Request("http://shop.test/3", self.parse_thing)
+
+    def parse_thing(self, response: Any) -> None:
+        return None
+
+
+def test_a_request_that_no_other_worker_could_fetch_is_dropped_counted_and_logged(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    with Site({f"/{name}": page() for name in ("", "1", "2", "3")}) as site:
+        run = run_spider(
+            Shop,
+            {**ADDON, "CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url},
+            site=site,
+        )
+        assert run.reason == "finished"
+        assert [fetch.path for fetch in site.fetches] == ["/", "/3"]
+    assert run.stats["scheduler/unserializable"] == 2
+    (warning,) = [text for text in run.messages() if "Unable to serialize" in text]
+    assert "It is dropped, as other workers could not fetch it" in warning

@@ -343,7 +343,7 @@ def compare(warc: Path, store: Path, n_pages: int) -> subprocess.CompletedProces
     """Run the benchmark that reads the links of a recording without crawlprio."""
     script = ROOT / "benchmarks" / "recorded_pairs.py"
     command = [sys.executable, str(script), str(warc), str(store), f"--pages={n_pages}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_what_was_recorded_is_found_again_without_crawlprio(by_opic: Replay, warc: Path) -> None:

@@ -65,12 +65,6 @@ def test_the_page_is_the_table(written: ModuleType) -> None:
     assert written.PAGE.read_text("utf-8") == written.settings_page()
 
 
-def test_the_settings_of_the_bundled_project_are_the_table(written: ModuleType) -> None:
-    project = written.PROJECT.read_text("utf-8")
-    assert written.BEGIN in project
-    assert written.with_settings_lines(project) == project
-
-
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
     assert read_setting(bundled(), setting.name) == setting.parse(setting.default)
@@ -176,6 +170,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
     "CRAWLPRIO_REDIS_CRAWL": "a{b}",
+    "CRAWLPRIO_KEPT_HEADERS": "X-A: 1",
 }
 
 
@@ -248,6 +243,24 @@ def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
     name = "CRAWLPRIO_SKIP_EXTENSIONS"
     assert read_setting(Settings({name: value}), name) == expected
     assert read_setting(bundled(), name) == SKIP_EXTENSIONS
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("accept-language, X-Token", {b"Accept-Language", b"X-Token"}),
+        (["COOKIE"], {b"Cookie"}),
+        ("", set()),
+        ((), set()),
+        ("None", None),
+        (None, None),
+    ],
+)
+def test_an_empty_list_of_kept_headers_is_none_of_them_and_not_all(
+    value: Any, expected: set[bytes] | None
+) -> None:
+    name = "CRAWLPRIO_KEPT_HEADERS"
+    assert read_setting(Settings({name: value}), name) == expected
 
 
 # Names that are misspelt.

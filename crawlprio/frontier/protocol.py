@@ -121,8 +121,9 @@ class FetchClock(Protocol):
         elapsed: float,
         status: int,
         retry_after: float | None,
+        n_bytes: int = 0,
     ) -> None:
-        """Note that a fetch ended; `status` is 0 without an answer."""
+        """Note that a fetch ended; `status` is 0 without an answer, `n_bytes` is of its body."""
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey a Crawl-delay; return the seconds that are obeyed."""
@@ -155,6 +156,9 @@ class Frontier(Protocol):
 
     @property
     def clock(self) -> FetchClock: ...
+
+    def is_duplicate(self, identity: str) -> bool:
+        """Return whether `add` would drop a request for a page; False where it is not known."""
 
     def add(self, entry: Entry) -> bool | None:
         """Queue a page; return False for a duplicate, None where that is not known yet."""

@@ -224,6 +224,7 @@ class Crawl:
                 concurrency=self.config.concurrency,
                 failed=self.fail,
                 keeps_items=self.config.keeps_items,
+                kept_headers=self.config.kept_headers,
             )
         except CrawlprioError as error:
             self.refuse(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import monotonic, time
 
 from scrapy import Request
@@ -67,6 +67,8 @@ class Dispatcher(FetchObserver):
         is called with the sentence when the frontier fails.
     keeps_items
         whether a visit is recorded with the items of its callback.
+    kept_headers
+        names of the headers with which a request is stored; None: all.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class Dispatcher(FetchObserver):
         concurrency: int,
         failed: Callable[[CrawlprioError], object],
         keeps_items: bool = False,
+        kept_headers: Collection[bytes] | None = None,
     ) -> None:
         assert crawler.spider is not None
         self._spider = crawler.spider
@@ -94,6 +97,7 @@ class Dispatcher(FetchObserver):
         self._concurrency = concurrency or math.inf
         self._failed = failed
         self._keeps_items = keeps_items
+        self._kept_headers = kept_headers
         self._leases = Leases()
         self._n_holding = 0
         self._in_callback: list[Lease] = []
@@ -175,9 +179,11 @@ class Dispatcher(FetchObserver):
         return LinkPairs(lease.request.url, [identity] if identity != lease.identity else [])
 
     def _add(self, request: Request, repeats: bool) -> bool:
-        forget_inherited_slot(request)
         is_start = request in self._yielded_starts
         identity = self._identities.of_request(request)
+        if not (repeats or is_start) and self._frontier.is_duplicate(identity):
+            return False
+        forget_inherited_slot(request)
         depth = request.meta.get("depth", 0)
         is_kept = self._frontier.add(
             Entry(
@@ -202,7 +208,7 @@ class Dispatcher(FetchObserver):
         if not self._frontier.carries_json_only:
             return request
         try:
-            return to_json(request, self._spider)
+            return to_json(request, self._spider, kept_headers=self._kept_headers)
         except RequestNotStorable as error:
             self._crawler.stats.inc_value("scheduler/unserializable")
             if not self._has_unstorable:

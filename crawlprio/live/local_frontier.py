@@ -12,12 +12,12 @@ from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
-from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
-from crawlprio.live.recorder import Recorder, SavedRequest
+from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
-from crawlprio.live.requests import WaitingRequests
+from crawlprio.live.requests import SavedRequest, WaitingRequests
 from crawlprio.pages import NO_PAGE, Visit
 
 _FIRST = 2**29
@@ -127,6 +127,13 @@ class LocalFrontier:
         self._computations.close()
 
     # Pages that come to wait
+
+    def is_duplicate(self, identity: str) -> bool:
+        page = self._recorder.pages.find(identity)
+        if page == NO_PAGE or page in self._unfiltered:
+            return False
+        state = self.queue.state(page)
+        return state != UNKNOWN and (state != WAITING or self._requests.has(page))
 
     def add(self, entry: Entry) -> bool:
         recorder, queue = self._recorder, self.queue
@@ -252,9 +259,7 @@ class LocalFrontier:
     ) -> None:
         ended = self._leases.pop(lease)
         page = ended.page
-        if ended.holds_site:
-            self.queue.release(page)
-        self.queue.requeue(page)
+        self.queue.put_back(page, is_released=not ended.holds_site)
         if self.queue.state(page) != WAITING:
             return  # dropped for want of room
         number, waits_with = ended.number, priority
@@ -318,14 +323,18 @@ class LocalFrontier:
             n_known = n_pages
             recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
+                if queue.state(visit.page) == DONE:
+                    queue.count_turn(visit.page)
                 queue.finish(visit.page)
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)  # if this visit is the first to show it
         self._replay_entries(range(n_known, len(recorder.pages)))
-        recorder.restore_counts()
         recorder.figures.n_before = recorder.figures.n_fetched
-        for saved in recorder.store.requests():
-            self._restore_request(SavedRequest(*saved))
+        asked_for = []
+        for saved in map(SavedRequest._make, recorder.store.requests()):
+            self._restore_request(saved)
+            asked_for.append(saved.page)
+        recorder.restore_counts(asked_for)
         self._unfiltered.update(recorder.store.unfiltered())
         for page in recorder.store.leased():
             if queue.state(page) == WAITING:

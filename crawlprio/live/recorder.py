@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from time import time
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,31 +12,15 @@ from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
+from crawlprio.live.job_store import existing_store, new_store
+from crawlprio.live.requests import SavedRequest
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
-from crawlprio.store import (
-    SiteState,
-    Store,
-    StoredPages,
-    StoreInUse,
-    discard_unfinished,
-    keep_existing,
-    make_private_folder,
-)
+from crawlprio.store import SiteState, StoredPages
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
-
-MAX_NEW_SITES = 1_000  # that one page may add to those known
-
-
-class SavedRequest(NamedTuple):
-    """A request that waits, as the store has it: its number there, its page, and its JSON."""
-
-    number: int
-    page: int
-    request: bytes
 
 
 class Recorder:
@@ -93,7 +76,7 @@ class Recorder:
         self._identities = identities
         self._refused = refused
         self._covered = covered
-        self.store = self._existing_store()
+        self.store = existing_store(config)
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
@@ -106,6 +89,7 @@ class Recorder:
             per_site=config.max_pages_per_site,
             per_domain=config.max_pages_per_domain,
             per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
+            max_sites=config.max_sites,
         )
         self._unsaved: dict[int, SavedRequest] = {}
         self._failed = False
@@ -115,7 +99,7 @@ class Recorder:
     def open(self) -> None:
         """Open a new store unless one is resumed; to be called once nothing else can be refused."""
         if self.store is None:
-            self.store = self._new_store()
+            self.store, self.remark = new_store(self._config)
         if self.store is not None:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
@@ -166,8 +150,8 @@ class Recorder:
         take, add = self._budgets.take, pages.add
         source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
         added: dict[str, int] = {}
-        n_new_sites = 0 if source_site != NO_SITE else -len(urls)
-        most_sites = self._config.max_sites
+        bounds_sites = source_site != NO_SITE and self._config.max_sites is not None
+        n_new_sites = 0
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE:
                 continue
@@ -177,9 +161,11 @@ class Recorder:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if most_sites is not None and not pages.knows_host(host):
+                if bounds_sites and not pages.knows_host(host):
                     n_new_sites += 1
-                    if n_new_sites > MAX_NEW_SITES or pages.n_sites >= most_sites:
+                    if not self._budgets.take_site(
+                        n_new_sites, pages.n_sites, source_site, pages.host(source_site)
+                    ):
                         self._refused("sites")
                         continue
                 site = site_of(host)
@@ -405,8 +391,13 @@ class Recorder:
             self._budgets.replay_fetched(visit.page)
         self._count(visit)
 
-    def restore_counts(self) -> None:
-        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed."""
+    def restore_counts(self, asked_for: Iterable[int]) -> None:
+        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed.
+
+        `asked_for` are pages that the project's own requests wait for: no page claims them.
+        """
+        for page in asked_for:
+            self._budgets.replay_fetched(page)
         assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(
@@ -423,28 +414,3 @@ class Recorder:
         """URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
-
-    def _existing_store(self) -> Store | None:
-        """The store of the crawl to resume, if there is one in the job directory."""
-        path = self._config.store_path
-        if path is None or not self._config.resumes or not path.exists():
-            return None
-        return None if discard_unfinished(path) else Store.open(path)
-
-    def _new_store(self) -> Store | None:
-        """A new store; an existing one of its name is kept."""
-        path = self._config.store_path
-        if path is None:
-            return None
-        if self._config.resumes:
-            make_private_folder(path.parent)
-            return Store.create(path)
-        try:
-            kept = keep_existing(path)
-        except StoreInUse:
-            store = Store.create_numbered(path)
-            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
-            return store
-        if kept is not None:
-            self.remark = f"{path} was there; it is kept as {kept}."
-        return Store.create(path)

@@ -16,6 +16,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
 from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.plain_log import keep_log_plain
 from crawlprio.orderings import make_ordering
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class CrawlReport:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> CrawlReport:
+        # Scrapy has made the handlers of this crawler's log by now.
+        keep_log_plain()
         return cls(crawler)
 
     def _spider_opened(self) -> None:

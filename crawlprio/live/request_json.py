@@ -68,8 +68,7 @@ def to_json(
     request: Request,
     spider: Spider,
     *,
-    without_headers: Collection[bytes] = (),
-    with_body: bool = True,
+    kept_headers: Collection[bytes] | None = None,
 ) -> bytes:
     """Return a request as JSON in UTF-8, from which `from_json` makes its equal.
 
@@ -77,11 +76,9 @@ def to_json(
     ----------
     spider
         whose methods the callback and the errback must be, if there are any.
-    without_headers
-        names of headers to leave out, as Scrapy has them (`b"Authorization"`): the request that
-        comes back is without them. `b"Cookie"` leaves out the attribute `cookies` too.
-    with_body
-        False refuses a request that has a body, which would be another request without it.
+    kept_headers
+        names of the headers to write, as Scrapy has them (`b"Accept-Language"`); None: all. The
+        request that comes back lacks the others, and `cookies` unless `b"Cookie"` is kept.
 
     Raises
     ------
@@ -90,7 +87,7 @@ def to_json(
         plain data, as `tagged_json` has it.
     """
     try:
-        return dumps(_fields(request, spider, without_headers, with_body)).encode()
+        return dumps(_fields(request, spider, kept_headers)).encode()
     except _Refused as refusal:
         reason = str(refusal)
     except RecursionError:
@@ -135,7 +132,7 @@ def from_json(data: bytes, spider: Spider) -> Request:
 
 
 def _fields(
-    request: Request, spider: Spider, without_headers: Collection[bytes], with_body: bool
+    request: Request, spider: Spider, kept_headers: Collection[bytes] | None
 ) -> dict[str, Any]:
     """The attributes of a request, ready for JSON."""
     kind = type(request)
@@ -162,15 +159,16 @@ def _fields(
     if request.errback is not None:
         fields["errback"] = _name_of_method(spider, request.errback, "errback")
     if request.body:
-        if not with_body:
-            raise _Refused("it has a body, which is not to be stored")
         fields["body"] = b64encode(request.body).decode()
-    headers = dict.items(request.headers)  # Headers.items looks each of them up once more.
+    # Headers.items looks each of them up once more.
+    headers = [
+        _header(name, values)
+        for name, values in dict.items(request.headers)
+        if kept_headers is None or name in kept_headers
+    ]
     if headers:
-        fields["headers"] = [
-            _header(name, values) for name, values in headers if name not in without_headers
-        ]
-    if b"Cookie" in without_headers:
+        fields["headers"] = headers
+    if kept_headers is not None and b"Cookie" not in kept_headers:
         fields.pop("cookies", None)
     return fields
 

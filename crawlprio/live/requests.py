@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Protocol
-
-from crawlprio.live.recorder import SavedRequest
+from typing import NamedTuple, Protocol
 
 _Waiting = tuple[int, int, int | None, object]
+
+
+class SavedRequest(NamedTuple):
+    """A request that waits, as the store has it: its number there, its page, and its JSON."""
+
+    number: int
+    page: int
+    request: bytes
 
 
 class SavedRequests(Protocol):

@@ -35,9 +35,15 @@ class Asker:
         that it is fetched from.
     is_own
         whether the project's own code asks for it, so that no address is left out.
+
+    Attributes
+    ----------
+    is_refused
+        whether the last name resolved on its behalf has private addresses alone; None where none
+        was resolved.
     """
 
-    __slots__ = ("host", "is_over", "is_own", "private", "request")
+    __slots__ = ("host", "is_over", "is_own", "is_refused", "private", "request")
 
     def __init__(
         self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
@@ -47,6 +53,7 @@ class Asker:
         self.host = host
         self.is_own = is_own
         self.is_over = False
+        self.is_refused: bool | None = None
 
 
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
@@ -163,7 +170,7 @@ class CheckingResolver:
         self._own.setdefault(private, set()).add(host)
 
     def note(self, private: PrivateAddresses, host: str, is_refused: bool) -> None:
-        """Note whether a resolution left anything to connect to."""
+        """Note whether a resolution that found addresses left any to connect to."""
         refused = self._refused.setdefault(private, set())
         if is_refused:
             refused.add(host)
@@ -205,9 +212,10 @@ class _Checked:
                     self._resolver.note_own(private, self._host)
                 continue
             is_refused = bool(found) and not public
-            self._resolver.note(private, self._host, is_refused)
-            if self._asker is not None and self._asker.host != self._host:
-                self._resolver.note(private, self._asker.host, is_refused)
+            if self._asker is not None:
+                self._asker.is_refused = is_refused
+            elif found:
+                self._resolver.note(private, self._host, is_refused)
             allowed = [host for host in allowed if host in public]
         for address in self._addresses:
             if address.host in allowed:

@@ -6,7 +6,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
@@ -71,6 +71,8 @@ class RefusalMiddleware(FetchObserver):
         self._latest = "", ""
         self._askers: dict[Request, Asker] = {}
         self._media: WeakSet[Request] = WeakSet()
+        self._resolved: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
+        """Whether fetches that are over, and had a name resolved, found private addresses alone."""
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -113,8 +115,11 @@ class RefusalMiddleware(FetchObserver):
             self._refuse("too-large")
         if self._resolver is None:
             return
-        host = connected_host(request)
-        if host and self._resolver.has_refused(self._private, host) and not self._is_own(request):
+        is_refused = self._resolved.pop(request, None)
+        if is_refused is None:
+            host = connected_host(request)
+            is_refused = bool(host) and self._resolver.has_refused(self._private, host)
+        if is_refused and not self._is_own(request):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
                 "the host has a private address, of a network that is not in "
@@ -165,6 +170,8 @@ class RefusalMiddleware(FetchObserver):
         asker = self._askers.pop(request, None)
         if self._resolver is not None and asker is not None:
             self._resolver.end(asker)
+            if asker.is_refused is not None:
+                self._resolved[request] = asker.is_refused
 
     def _may_fetch(self, host: str) -> bool:
         """Whether a page may lead to a host, as far as is known before its name is resolved."""
@@ -205,7 +212,11 @@ def connected_host(request: Request) -> str:
     if parsed is None:
         return ""
     used: Any = URI
-    sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host.rpartition(b"@")[2].decode("latin-1")
+    try:
+        sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host
+    except ValueError:  # of a host in other letters than ASCII, which no name in IDNA is
+        return ""
+    sent = sent.rpartition(b"@")[2].decode("latin-1")
     standard = normal_host(parsed.hostname)
     return standard if normal_host(scraped) == standard == normal_host(sent) else ""
 

@@ -179,7 +179,6 @@ def _values(
 ) -> dict[str, str]:
     """What `config` in the scripts holds, as text."""
     politeness = config.politeness
-    small = politeness.small_site_delay
     numbers: dict[str, float] = {
         "layout": LAYOUT,
         "first_rule": rules.first_rule,
@@ -194,11 +193,7 @@ def _values(
         "elected": rules.is_elected,
         "limit": config.limit,
         "pages_per_visit": config.pages_per_visit,
-        "delay": politeness.delay,
-        "small_site_delay": -1.0 if small is None else small,
-        "small_site_pages": politeness.small_site_pages,
-        "adaptive": politeness.adaptive,
-        "max_adaptive": politeness.max_adaptive,
+        **{name: -1.0 if item is None else item for name, item in politeness.values().items()},
         "max_back_off": politeness.max_back_off,
         "per_site": config.max_pages_per_site or 0,
         "per_domain": config.max_pages_per_domain or 0,

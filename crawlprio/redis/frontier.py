@@ -179,6 +179,9 @@ class RedisFrontier:
 
     # Pages that come to wait
 
+    def is_duplicate(self, identity: str) -> bool:
+        return False
+
     def add(self, entry: Entry) -> None:
         if entry.request is not None and not isinstance(entry.request, bytes):
             return  # the caller has counted it

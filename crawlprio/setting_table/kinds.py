@@ -26,6 +26,8 @@ _HOST_NAME = re.compile(
     r"localhost|(?![0-9.]+$)[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+"
 ).fullmatch
 
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch  # RFC 9110, section 5.6.2
+
 
 class NotAllowedError(ValueError):
     """A value that a kind does not allow; the message, if any, continues `NAME is VALUE`."""
@@ -290,6 +292,34 @@ class Networks(Kind):
         return tuple(dict.fromkeys(networks))
 
 
+@dataclass(frozen=True)
+class HeaderNames(Kind):
+    """Names of HTTP headers, as a set of bytes in Scrapy's spelling (`b"Content-Type"`).
+
+    A text has commas or blanks between them; an empty one names none, and is not None.
+    """
+
+    @property
+    def bounds(self) -> str:
+        return "a list of header names, with commas between on the command line"
+
+    def parse(self, value: Any) -> frozenset[bytes] | None:
+        if self.none and (value is None or value == "None"):
+            return None
+        return self.convert(value)
+
+    def convert(self, value: Any) -> frozenset[bytes]:
+        given = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+            raise NotAllowedError
+        names = set()
+        for name in given:
+            if not isinstance(name, str) or not _HEADER_NAME(name):
+                raise NotAllowedError(f"in which {name!r} is not the name of a header")
+            names.add(name.title().encode())
+        return frozenset(names)
+
+
 def _is_network(text: str) -> bool:
     """Whether a text is a network, an address, or a name of two labels or more."""
     try:
@@ -343,6 +373,8 @@ class Setting:
     guest
         what it is under the add-on in a project that does not set it; by default `default`. Of
         Scrapy's own settings, Scrapy's default.
+    rule
+        the field of `crawlprio.frontier.Politeness` that it sets; empty: none.
     """
 
     name: str
@@ -351,6 +383,7 @@ class Setting:
     meaning: str
     unit: str = ""
     guest: Any = _SAME
+    rule: str = ""
 
     @property
     def guest_default(self) -> Any:

@@ -7,6 +7,7 @@ from crawlprio.setting_table.kinds import (
     Anything,
     FileName,
     Folder,
+    HeaderNames,
     Options,
     Section,
     Setting,
@@ -34,6 +35,14 @@ OUTPUT = Section(
             False,
             "Keep the items of a spider in the crawl store, each with the visit of its page, so "
             "that a crawl that is killed and resumed has every item once.",
+        ),
+        Setting(
+            "CRAWLPRIO_KEPT_HEADERS",
+            HeaderNames(none="all"),
+            None,
+            "The request headers that waiting requests have in the store of a crawl with JOBDIR; "
+            "those left out (Authorization and Cookie, say) must be set again by a downloader "
+            "middleware, before a resume too.",
         ),
         Setting(
             "CRAWLPRIO_MAX_STORE_BYTES",

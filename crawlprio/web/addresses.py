@@ -45,7 +45,9 @@ def normal_host(host: str) -> str:
         found = can_ada.parse(f"http://[{bare}]/" if ":" in bare else f"http://{host}/").hostname
     except (ValueError, TypeError):
         return host.lower()
-    return str(found).strip("[]").rstrip(".") or host.lower()
+    name = str(found).strip("[]")
+    # With two dots at its end it is no name, and nothing of it an address.
+    return name if name.endswith("..") else name.removesuffix(".") or host.lower()
 
 
 def address_of(host: str) -> Address | None:

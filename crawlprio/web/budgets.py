@@ -14,10 +14,14 @@ _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
 _SLOT_BITS = 20
 _SLOTS = 1 << _SLOT_BITS
+_FURTHER_BITS = 32 - _SLOT_BITS  # by which two domains of a slot are told apart
 _WORD = (1 << 64) - 1
 
 CLAIMED_SHARE = 4
 """One part in so many of each budget is what links from other domains may take by themselves."""
+
+MAX_NEW_SITES = 1_000
+"""Sites that one page may make known."""
 
 NO_SITE = -1
 """Where a page comes from that no page led to."""
@@ -43,16 +47,19 @@ class Budgets:
         registered domain of a host.
     pages_of
         pages known of a site; it counts each page once `take` or `add` has.
+    max_sites
+        sites that links may make known, those of one domain a quarter; None: no limit.
     per_site, per_domain, per_pattern
         pages; None: no limit. The pattern of a URL is what stays of it without digits and without
         the values of its parameters; URLs with neither have no pattern.
 
     Notes
     -----
-    Patterns are counted in 8 MB whatever their number, by a hash that is keyed at random in each
-    process: two may count as one, so that the limit can come early (for one pattern in a million
-    for each that is at its limit), never late, and nobody can choose which.
-    Cost: 1 µs a page, 2 µs with parameters.
+    Patterns and domains are counted in 8 MB each whatever their number, by a hash that is keyed at
+    random in each process: two may count as one, so that the limit can come early (for one pattern
+    in a million for each that is at its limit), never late, and nobody can choose which. Two
+    domains are the same if 31 bits of their hashes are.
+    Cost: 1 µs a page, 2 µs with parameters; 8 bytes a site.
     """
 
     def __init__(
@@ -63,21 +70,25 @@ class Budgets:
         per_site: int | None = None,
         per_domain: int | None = None,
         per_pattern: int | None = None,
+        max_sites: int | None = None,
     ) -> None:
         self._domain_of = domain_of
         self._pages_of = pages_of
         self._per_site = per_site
         self._per_domain = per_domain
         self._per_pattern = per_pattern
+        self._max_sites = max_sites
         self._bounds = not per_site is per_domain is per_pattern is None
-        self._domain_pages: dict[str, int] = {}
-        self._domains: dict[int, str] = {}
-        n_slots = _SLOTS if per_pattern else 0
-        self._pattern_pages = array("I", bytes(4 * n_slots))
+        # By site the hash of its domain, 0 where nobody asked; others by slot.
+        self._domains = array("I")
+        self._domain_pages = _counts(per_domain)
+        self._led_to = _counts(max_sites)
+        self._n_replayed_sites = 0
+        self._pattern_pages = _counts(per_pattern)
         # Claims, by the same three; of each page that is one its slot and 2, of others 0.
-        self._site_claims: dict[int, int] = {}
-        self._domain_claims: dict[str, int] = {}
-        self._pattern_claims = array("I", bytes(4 * n_slots))
+        self._site_claims = array("I")
+        self._domain_claims = _counts(per_domain)
+        self._pattern_claims = _counts(per_pattern)
         self._claimed = array("i")
         self._claimable_of_site, self._claimable_of_domain, self._claimable_of_pattern = map(
             _claimable, (per_site, per_domain, per_pattern)
@@ -98,7 +109,7 @@ class Budgets:
         if not self._bounds:
             return ""
         domain = self._domain(site, host)
-        is_claim = source not in (site, NO_SITE) and domain != self._domains.get(source)
+        is_claim = source not in (site, NO_SITE) and not self._is_of(source, domain)
         return self._refusal(site, domain, self._slot(url), is_claim)
 
     def take(self, site: int, host: str, url: str, page: int, source: int = NO_SITE) -> str:
@@ -109,17 +120,44 @@ class Budgets:
         if not self._bounds:
             return ""
         slot = self._slot(url)
-        domain = self._domains.get(site) or self._domain(site, host)
-        is_claim = source != site and source >= 0 and domain != self._domains.get(source)
+        # Most calls of a crawl are this one: no further calls where they can be spared.
+        domains = self._domains
+        domain = (domains[site] if site < len(domains) else 0) or self._domain(site, host)
+        is_claim = source != site and source >= 0 and not self._is_of(source, domain)
         refusal = self._refusal(site, domain, slot, is_claim)
         if not refusal:
             if self._per_domain is not None:
-                self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
+                self._domain_pages[domain >> _FURTHER_BITS] += 1
             if slot != NO_SLOT:
                 self._pattern_pages[slot] += 1
             if is_claim:
                 self._claim(site, domain, slot, page)
         return refusal
+
+    def take_site(self, n_new: int, n_sites: int, source: int, host: str) -> bool:
+        """Return whether a page may make one more site known, and count it.
+
+        Pages of one domain lead to a quarter (`CLAIMED_SHARE`) of all sites at most, so that none
+        can use up what all have.
+
+        Parameters
+        ----------
+        n_new, n_sites
+            sites that this page alone has tried to make known, with this one, and all known.
+        source, host
+            the site of the page, and its name.
+        """
+        if self._max_sites is None:
+            return True
+        place = self._domain(source, host) >> _FURTHER_BITS
+        if (
+            n_new > MAX_NEW_SITES
+            or n_sites >= self._max_sites
+            or self._led_to[place] >= _claimable(self._max_sites)
+        ):
+            return False
+        self._led_to[place] += 1
+        return True
 
     def add(self, site: int, host: str, url: str) -> None:
         """Count a page, whether there is room or not."""
@@ -147,10 +185,10 @@ class Budgets:
             return
         slot = self._claimed[page] - 2
         self._claimed[page] = 0
-        if self._per_site is not None:
-            self._site_claims[site] -= 1
+        domain = self._domain(site, host)
+        self._site_claims[site] -= 1
         if self._per_domain is not None:
-            self._domain_claims[self._domain(site, host)] -= 1
+            self._domain_claims[domain >> _FURTHER_BITS] -= 1
         if slot != NO_SLOT:
             self._pattern_claims[slot] -= 1
 
@@ -160,28 +198,33 @@ class Budgets:
         `source` and `host` are the site of the visit. To be called for all visits, with
         `replay_fetched` for those that succeeded, before `add_all`.
         """
-        if not self._bounds:
-            return
         domain = self._domain(source, host)
         for page, site, its_host in new:
+            if site >= self._n_replayed_sites:
+                self._n_replayed_sites = site + 1
+                if self._max_sites is not None:
+                    self._led_to[domain >> _FURTHER_BITS] += 1
+            if not self._bounds:
+                continue
             if site != source and self._domain(site, its_host) != domain:
                 self._mark(page, NO_SLOT)
 
     def replay_fetched(self, page: int) -> None:
-        """Note that a page answered with success in an earlier run."""
+        """Note that a page answered with success in an earlier run, or that no page led there."""
         if page < len(self._claimed):
             self._claimed[page] = 0
 
-    def _refusal(self, site: int, domain: str, slot: int, is_claim: bool) -> str:
+    def _refusal(self, site: int, domain: int, slot: int, is_claim: bool) -> str:
         if self._per_site is not None:
             if self._pages_of(site) >= self._per_site:
                 return "site-budget"
-            if is_claim and self._site_claims.get(site, 0) >= self._claimable_of_site:
+            if is_claim and self._site_claims[site] >= self._claimable_of_site:
                 return "claim-budget"
         if self._per_domain is not None:
-            if self._domain_pages.get(domain, 0) >= self._per_domain:
+            place = domain >> _FURTHER_BITS
+            if self._domain_pages[place] >= self._per_domain:
                 return "domain-budget"
-            if is_claim and self._domain_claims.get(domain, 0) >= self._claimable_of_domain:
+            if is_claim and self._domain_claims[place] >= self._claimable_of_domain:
                 return "claim-budget"
         if slot != NO_SLOT and self._per_pattern is not None:
             if self._pattern_pages[slot] >= self._per_pattern:
@@ -194,16 +237,15 @@ class Budgets:
         if self._bounds:
             domain = self._domain(site, host)
             if self._per_domain is not None:
-                self._domain_pages[domain] = self._domain_pages.get(domain, 0) + 1
+                self._domain_pages[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
             self._pattern_pages[slot] += 1
 
-    def _claim(self, site: int, domain: str, slot: int, page: int) -> None:
+    def _claim(self, site: int, domain: int, slot: int, page: int) -> None:
         self._mark(page, slot)
-        if self._per_site is not None:
-            self._site_claims[site] = self._site_claims.get(site, 0) + 1
+        self._site_claims[site] += 1
         if self._per_domain is not None:
-            self._domain_claims[domain] = self._domain_claims.get(domain, 0) + 1
+            self._domain_claims[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
             self._pattern_claims[slot] += 1
 
@@ -212,26 +254,45 @@ class Budgets:
             self._claimed.frombytes(bytes(4 * (page + 4_096 - len(self._claimed))))
         self._claimed[page] = slot + 2
 
-    def _domain(self, site: int, host: str) -> str:
-        domain = self._domains.get(site)
-        if domain is None:
-            domain = self._domains[site] = self._domain_of(host)
+    def _domain(self, site: int, host: str) -> int:
+        """Return the hash of the domain of a site, from which there are counts of the site."""
+        known = len(self._domains)
+        domain = self._domains[site] if site < known else 0
+        if not domain:
+            if site >= known:
+                more = bytes(4 * (site + 4_096 - known))
+                self._domains.frombytes(more)
+                self._site_claims.frombytes(more)
+            domain = self._domains[site] = self._hash(self._domain_of(host).encode()) >> 32 | 1
         return domain
 
-    def _slot(self, url: str) -> int:
-        """Return where the pages of a URL's pattern are counted, or `NO_SLOT`.
+    def _is_of(self, site: int, domain: int) -> bool:
+        """Whether a site is of a domain; not if nobody asked for its domain yet."""
+        return site < len(self._domains) and self._domains[site] == domain
 
-        Python's own hash of bytes is keyed in most processes; times an odd number that nobody
-        knows, two patterns share a slot by chance alone (Dietzfelbinger, Hagerup, Katajainen &
-        Penttonen, A reliable randomized algorithm for the closest-pair problem, Journal of
-        Algorithms 25, 1997, section 2: multiply-shift).
-        """
+    def _slot(self, url: str) -> int:
+        """Return where the pages of a URL's pattern are counted, or `NO_SLOT`."""
         if not self._per_pattern:
             return NO_SLOT
         pattern = pattern_of(url)
         if not pattern:
             return NO_SLOT
-        return (hash(pattern) * self._key & _WORD) >> (64 - _SLOT_BITS)
+        return self._hash(pattern) >> (64 - _SLOT_BITS)
+
+    def _hash(self, text: bytes) -> int:
+        """Return 64 bits, the first of which are even and keyed.
+
+        Python's own hash of bytes is keyed in most processes; times an odd number that nobody
+        knows, two texts share a slot by chance alone (Dietzfelbinger, Hagerup, Katajainen &
+        Penttonen, A reliable randomized algorithm for the closest-pair problem, Journal of
+        Algorithms 25, 1997, section 2: multiply-shift).
+        """
+        return hash(text) * self._key & _WORD
+
+
+def _counts(budget: int | None) -> array[int]:
+    """Return a count of 0 for each slot, if anything is to be counted."""
+    return array("I", bytes(4 * _SLOTS if budget else 0))
 
 
 def _claimable(budget: int | None) -> int:

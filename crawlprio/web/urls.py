@@ -53,10 +53,11 @@ def without_credentials(url: str) -> str:
 def canonical(url: str) -> str:
     """Return the one form of all URLs that are one page to Scrapy's own request fingerprinter.
 
-    Cost: 0.3 µs; 13 µs for a URL that is not obviously canonical.
+    Cost: 0.4 µs; 13 µs for a URL that is not obviously canonical.
     """
-    if "/." not in url and _CANONICAL.fullmatch(url):
-        return url
+    page = url.partition("#")[0]
+    if "/." not in page and _CANONICAL.fullmatch(page):
+        return page
     return canonicalize_url(without_credentials(url))
 
 

@@ -334,8 +334,8 @@ local function limit_of(site)
   return site.limit > 0 and site.limit or config.limit
 end
 
--- Seconds between a fetch that took `elapsed` and the next start on its site.
-local function delay_of(site, elapsed)
+-- Seconds between a fetch and the next start on its site; `for_fetch`: what the fetch asks for.
+local function delay_of(site, for_fetch)
   local delay = site.own_delay
   if delay < 0 then
     delay = config.delay
@@ -343,10 +343,7 @@ local function delay_of(site, elapsed)
       delay = config.small_site_delay
     end
   end
-  delay = max(delay, site.crawl_delay, 0)
-  if config.adaptive > 0 then
-    delay = max(delay, min(config.adaptive * elapsed, config.max_adaptive))
-  end
+  delay = max(delay, site.crawl_delay, for_fetch, 0)
   counts.max_delay = max(counts.max_delay, delay)
   return delay
 end

@@ -1,0 +1,57 @@
+"""One canonical URL stands for just those URLs that are one page to Scrapy's fingerprinter."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from w3lib.url import canonicalize_url
+
+from crawlprio.web.urls import canonical
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "B",
+        "%41",
+        "%7e",
+        "~",
+        "é",
+        ".",
+        "..",
+        "/",
+        "//",
+        "?",
+        "&",
+        "=",
+        "+",
+        "#",
+        "%23",
+        ";",
+        " ",
+    ]
+)
+URLS = st.builds(
+    lambda head, tail: Request(head + "".join(tail)).url,
+    st.sampled_from(
+        ["http://a.test", "https://a.test:8080/", "http://A.test/", "http://a.test/b?"]
+    ),
+    st.lists(PIECES, max_size=8),
+)
+
+
+@given(URLS)
+def test_it_is_the_url_that_the_fingerprinter_hashes(url: str) -> None:
+    assert canonical(url) == canonicalize_url(url)
+
+
+@given(URLS, URLS)
+def test_it_is_equal_where_fingerprints_are(one: str, other: str) -> None:
+    are_one_page = fingerprint(Request(one)) == fingerprint(Request(other))
+    assert (canonical(one) == canonical(other)) == are_one_page
+
+
+def test_a_fragment_is_no_other_page() -> None:
+    assert canonical("http://a.test/b.html#c") == canonical("http://a.test/b.html#")
+    assert canonical("http://a.test/b.html#c") == "http://a.test/b.html"
