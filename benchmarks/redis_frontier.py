@@ -11,7 +11,7 @@ links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at
         without visits recorded, from which the crawl store is made. scrapy-redis is its own
         scheduler, dupefilter and priority queue, which are asked link by link, as Scrapy asks a
         scheduler; its requests are made before the clock starts. It records nothing.
-memory  After the new links, without visits recorded.
+memory  After the new links, without what the scripts take, which is the same for any crawl.
 pops    Leasing two of the pages of each of many sites, 16 at a time, and ending them.
 crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one
         worker with a frontier in Redis, two at once, and stock Scrapy with the scheduler of
@@ -166,7 +166,7 @@ class Worker:
 
     def seed(self, urls: Links) -> None:
         """Queue seeds, a thousand at a time."""
-        for at in range(0, len(urls), 1000):
+        for at in range(0, max(len(urls), 1), 1000):
             self.frontier.add_seeds(urls[at : at + 1000])
             self.settle()
 
@@ -200,8 +200,9 @@ def ours(new: list[Links], known: list[Links], n_sites: int, *, records: bool) -
     from crawlprio.redis.counts import read_counts
 
     with fresh_server() as server, server.client() as client:
-        before = client.info("memory")["used_memory"]
         worker = Worker(server, records=records)
+        worker.seed([])  # which gives the server the scripts
+        before = client.info("memory")["used_memory"]
         worker.seed([url_of(site, n_sites) for site in range(n_sites)])
         for_new = cost_of(client, lambda: worker.observe(new))
         n_bytes = client.info("memory")["used_memory"] - before

@@ -6,6 +6,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from redis_invariants import check
 from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
 from settled_redis import SettledRedis
 
@@ -75,6 +76,34 @@ def test_a_worker_with_other_settings_may_not_join(
     with pytest.raises(ConfigError, match=r"begun with ordering breadth-first.* has opic"):
         begin(redis_server, "joined", ORDERING="opic")
     first.close()
+
+
+def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    urls = [
+        *("http://a.test/", "https://a.test/", "http://a.test:8080/x", "https://[::1]/y"),
+        *(f"https://a.test/{'long/' * 400}", "http://a.test/%C3%A9?q=\u00e9"),
+    ]
+    frontier = begin(redis_server, "urls", CONCURRENT_REQUESTS_PER_DOMAIN=8)
+    frontier.add_seeds(urls)
+    handouts = [frontier.next_page(0.0) for _ in urls]
+    assert [handout.url for handout in handouts if handout is not None] == urls
+    for handout in handouts:
+        assert handout is not None
+        frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, [])))
+    assert not redis_server.client().keys("crawlprio:{urls:0}:u:*")
+    frontier.close()
+
+
+def test_more_seeds_than_a_command_takes_come_to_wait_at_once(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    frontier = begin(redis_server, "many")
+    frontier.add_seeds([f"http://{n % 100}.test/{n}" for n in range(7000)])
+    assert len(frontier) == 7000
+    check(redis_server.client(), "crawlprio:{many:0}")
+    frontier.close()
 
 
 def test_sites_that_are_to_take_turns_are_refused() -> None:

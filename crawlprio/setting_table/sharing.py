@@ -42,7 +42,8 @@ SHARING = Section(
             "REDIS_URL",
             Anything("a URL"),
             "redis://localhost:6379/0",
-            "The server, for a frontier in Redis; rediss:// is TLS.",
+            "The server, for a frontier in Redis; rediss:// is TLS, and "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 the one that sentinels name.",
         ),
         Setting("REDIS_PARAMS", Options(), {}, "Arguments of redis-py's client, by name."),
         Setting(
