@@ -24,7 +24,7 @@ lint: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
 
-# An empty environment, the package installed, a crawl killed, resumed and scored: some two minutes.
+# An empty environment, the package installed, a crawl killed, resumed and scored: some minutes.
 bare: .venv/dev
 	CRAWLPRIO_BARE=1 $(BIN)/pytest -s tests/test_bare_venv.py
 
