@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench bare kills spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test lint bench bare kills redis-kills spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -31,6 +31,11 @@ bare: .venv/dev
 # A hundred kills of real crawls, for some six minutes.
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
+
+# Four workers on a web of 20,000 pages and one Redis server, one of them killed every ten seconds,
+# for some five minutes.
+redis-kills: .venv/dev
+	CRAWLPRIO_REDIS_KILL_PAGES=20000 $(BIN)/pytest -s tests/test_redis_kills.py
 
 # A web a third of which is hostile, 200,000 fetches, for some twenty minutes.
 soak: .venv/dev

@@ -2,10 +2,11 @@
 
     python benchmarks/engine.py [--pages 3000] [--sites 100] [--rounds 3]
 
-Both crawl the same endless made-up web, with a download handler that opens no connection. Stock is
-Scrapy's own scheduler, queues and `LinkExtractor`, one request a link; crawlprio is the bundled
-project with OPIC and the crawl store on, and with uvloop where it is installed. With many sites
-take many pages too: a crawl that knows few of them shows little of what they cost.
+All crawl the same endless made-up web, with a download handler that opens no connection. Stock is
+Scrapy's own scheduler, queues and `LinkExtractor`, one request a link. The others are the bundled
+project, crawl store included: under its default ordering, under OPIC, and, where uvloop is
+installed, which it uses then, under its default without uvloop. With many sites take many pages
+too: a crawl that knows few of them shows little of what they cost.
 
 What it does not show: sockets, DNS, TLS, servers that are slow, and pages as messy as real ones.
 """
@@ -16,17 +17,24 @@ from importlib.util import find_spec
 
 from harness import options, our_crawl, run_in_turn, show, stock_crawl
 
+from crawlprio.setting_table import SETTINGS
+
 
 def main() -> None:
     parser = options(__doc__, n_pages=3000)
     parser.add_argument("--sites", type=int, default=100, help="default %(default)s")
     given = parser.parse_args()
     print(f"{given.pages:,} pages on {given.sites:,} sites, in turn, {given.rounds} rounds")
-    crawls = [stock_crawl(given.pages, given.sites), our_crawl(given.pages, given.sites)]
-    if find_spec("uvloop"):
-        crawls.append(
-            our_crawl(given.pages, given.sites, "without uvloop", ASYNCIO_EVENT_LOOP=None)
+    default = str(SETTINGS["ORDERING"].default)
+    crawls = [stock_crawl(given.pages, given.sites)] + [
+        our_crawl(given.pages, given.sites, label, **settings)
+        for label, settings in (
+            (f"{default} (default)", {}),
+            ("opic", {"ORDERING": "opic"}),
+            (f"{default}, no uvloop", {"ASYNCIO_EVENT_LOOP": None}),
         )
+        if find_spec("uvloop") or "ASYNCIO_EVENT_LOOP" not in settings
+    ]
     show(run_in_turn(crawls, given.rounds))
 
 

@@ -1,29 +1,34 @@
 """Whether link farms and traps can buy rank: real webs with made-up pages added; run by hand.
 
-    python benchmarks/farms.py WEB... [--ordering NAME[:OPTION=VALUE,...]]...
+    python benchmarks/farms.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--json FILE]
 
-To each WEB (see `quality.py`) pages are added until they are 30 % of all, three random pages of the
-web link to each of the first of them, and the crawl starts at the home pages. The kinds:
+To each WEB (see `quality.py`) pages are added until they are 30 % of all; `tests/attacks.py` tells
+the kinds, of farms and of traps. One page of the web links to them, or ten, or one in a hundred,
+drawn at random, as comments in forums do: every other link leads to the front page, the rest to any
+of them. The crawl starts at all home pages if there are several, at the home page else; and at one
+page drawn at random.
 
-* farm: one site, each page with 20 random links inside and one to its first page;
-* domains: the same, ten pages to a site;
-* calendar: on the site of the first home page, each day links to the day before, the next and the
-  one after;
-* months: a tree, each page links to eight new ones and back.
-
-For each ordering: the average cumulative PageRank, where PageRank is that of the web without the
-added pages, which have none; and after what share of the web's size, added pages fetched counting,
-half and nine tenths of its top 1 % had been fetched.
+PageRank is that of the web without the added pages, which have none. For each ordering and attack,
+over all webs and starts: how much the average cumulative PageRank is above that of breadth-first in
+the same attacked web, on the mean and where it is least, and in how many cases it is below by more
+than .005; then how many fetches, added pages counted, it took to gather half of the PageRank, as a
+share of those that breadth-first took, in the middle case and in the worst, and in how many cases
+it took more.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from quality import parse_ordering
+from quality import parse_ordering, single_starts
 
 from crawlprio.evaluation import average_cumulative_pagerank, reachable
 from crawlprio.importance import pagerank
@@ -31,77 +36,106 @@ from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Source, crawl_order
 
-KINDS = ("none", "farm", "domains", "calendar", "months")
-DEFAULT = ("breadth-first", "opic", "sibling-sampling")
-SHARE = 0.3
-ENTRIES = {"calendar": 1, "months": 1}
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from attacks import KINDS, attacked
+
+USUAL = "breadth-first"
+DEFAULT = ("opic", "rankmass", "scout", "sibling-sampling", "sibling-sampling:decay=0.9")
+NONE = "no attack"
+LESS = 0.005
 
 
-def added_rows(kind: str, n: int, first: int, rng: np.random.Generator) -> list[NDArray[np.int32]]:
-    """Return the links of n added pages first, first + 1, ..."""
-    rows = []
-    for page in range(n):
-        if kind == "calendar":
-            near = np.array([page - 1, page + 1, page + 2])
-        elif kind == "months":
-            near = np.array([(page - 1) // 8, *range(8 * page + 1, 8 * page + 9)])
-        else:
-            near = np.append(0, rng.integers(0, n, 20))
-        near = near[(near >= 0) & (near < n) & (near != page)]
-        rows.append((first + near).astype(np.int32))
-    return rows
+@dataclass(frozen=True)
+class Result:
+    """One crawl of an attacked web; `to_half`: fetches until half of the PageRank is gathered."""
+
+    web: str
+    start: str
+    kind: str
+    entries: str
+    ordering: str
+    average: float
+    to_half: int
 
 
-def with_farm(graph: LinkGraph, homes: list[int], kind: str) -> LinkGraph:
-    """Return the web with added pages behind its own."""
-    if kind == "none":
-        return graph
-    rng = np.random.default_rng(3)
-    n_real = graph.n_pages
-    n = int(n_real * SHARE / (1 - SHARE))
-    rows = [graph.out_links(page) for page in range(n_real)]
-    reached = np.flatnonzero(reachable(graph, homes))
-    for entry in range(n_real, n_real + ENTRIES.get(kind, 3)):
-        for source in rng.choice(reached, 3):
-            rows[source] = np.append(rows[source], np.int32(entry))
-    rows += added_rows(kind, n, n_real, rng)
-    site = np.full(n, graph.n_sites, dtype=np.int32)
-    if kind == "domains":
-        site += np.arange(n, dtype=np.int32) // 10
-    elif kind in ENTRIES:
-        site[:] = graph.site[homes[0]]
-    return LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]), np.concatenate(rows), site=np.append(graph.site, site)
-    )
+def attacks_on(graph: LinkGraph, seeds: list[int]) -> Iterator[tuple[str, str, LinkGraph]]:
+    """The web without an attack, and under each: the kind, what links to it, and the web."""
+    yield NONE, "", graph
+    entries = {"1": 1, "10": 10, "1 in 100": max(graph.n_pages // 100, 1)}
+    for kind in KINDS:
+        for name, n in entries.items():
+            yield kind, name, attacked(graph, seeds, kind, n)
+
+
+def crawl_web(path: Path, orderings: list[str]) -> Iterator[Result]:
+    """Crawl one web under each attack, from each start, under each ordering."""
+    source = Source.open(str(path))
+    graph = source.graph
+    beside = path.with_name(f"{path.name.removesuffix('.npz')}.homes.txt")
+    homes = [int(line) for line in beside.read_text().split()] if beside.exists() else []
+    homes = homes or source.default_seeds()
+    ranks = pagerank(graph.indptr, graph.indices)
+    starts = {"home": homes, "one page": single_starts(graph, homes[:1], 2)[-1]}
+    for start, seeds in starts.items():
+        for kind, entries, web in attacks_on(graph, seeds):
+            worth = np.append(ranks, np.zeros(web.n_pages - graph.n_pages))
+            can_reach = reachable(web, seeds)
+            for text in orderings:
+                name, options = parse_ordering(text)
+                order = crawl_order(web, seeds, make_ordering(name, options))
+                average = average_cumulative_pagerank(order, worth, can_reach)
+                to_half = fetches_to_half(worth[order])
+                yield Result(path.stem, start, kind, entries, text, average, to_half)
+
+
+def fetches_to_half(gathered: NDArray[np.float64]) -> int:
+    """Return after how many fetches half of the sum is gathered."""
+    total = np.cumsum(gathered)
+    return int(np.searchsorted(total, total[-1] / 2)) + 1
+
+
+def print_table(results: list[Result], orderings: list[str]) -> None:
+    """Print a Markdown table for each ordering."""
+    by_case = {(r.web, r.start, r.kind, r.entries, r.ordering): r for r in results}
+    attacks = list(dict.fromkeys((r.kind, r.entries) for r in results))
+    for text in orderings[1:]:
+        print(
+            f"\n{text}\n\n| attack | links to it | mean | least | below | to half | worst | later |"
+        )
+        print("|---|---|---|---|---|---|---|---|")
+        for kind, entries in attacks:
+            pairs = [
+                (r, by_case[r.web, r.start, kind, entries, USUAL])
+                for r in results
+                if (r.kind, r.entries, r.ordering) == (kind, entries, text)
+            ]
+            above = [own.average - usual.average for own, usual in pairs]
+            ratios = [own.to_half / usual.to_half for own, usual in pairs]
+            least, where = min(zip(above, (f"{r.web}, {r.start}" for r, _ in pairs), strict=True))
+            print(
+                f"| {kind} | {entries} | {statistics.fmean(above):+.3f} | {least:+.3f} ({where}) "
+                f"| {sum(x < -LESS for x in above)} of {len(above)} "
+                f"| {statistics.median(ratios):.0%} | {max(ratios):.0%} "
+                f"| {sum(x > 1 for x in ratios)} of {len(ratios)} |"
+            )
 
 
 def main() -> None:
     """Crawl and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("web", type=Path, nargs="+")
-    parser.add_argument("--ordering", action="append")
+    parser.add_argument("--ordering", action="append", help="name, and options; repeatable")
+    parser.add_argument("--json", type=Path, help="write every figure")
     given = parser.parse_args()
+    orderings = [USUAL, *(given.ordering or DEFAULT)]
+    results: list[Result] = []
     for path in given.web:
-        source = Source.open(str(path))
-        graph = source.graph
-        beside = path.with_name(f"{path.name.removesuffix('.npz')}.homes.txt")
-        homes = [int(line) for line in beside.read_text().split()] if beside.exists() else []
-        homes = homes or source.default_seeds()
-        ranks = pagerank(graph.indptr, graph.indices)
-        top = np.argsort(-ranks)[: max(graph.n_pages // 100, 1)]
-        print(f"\n{path.name}: {graph.n_pages:,} pages, {len(homes)} seeds")
-        for kind in KINDS:
-            farmed = with_farm(graph, homes, kind)
-            worth = np.append(ranks, np.zeros(farmed.n_pages - graph.n_pages))
-            can_reach = reachable(farmed, homes)
-            for text in given.ordering or DEFAULT:
-                name, options = parse_ordering(text)
-                order = crawl_order(farmed, homes, make_ordering(name, options))
-                position = np.full(farmed.n_pages, len(order))
-                position[order] = np.arange(len(order))
-                half, most = np.percentile(position[top[can_reach[top]]], [50, 90]) / graph.n_pages
-                average = average_cumulative_pagerank(order, worth, can_reach)
-                print(f"  {kind:9} {text:30} {average:.3f}  half {half:6.1%}  9/10 {most:6.1%}")
+        results += crawl_web(path, orderings)
+        print(f"{path.stem} is done", file=sys.stderr)
+    print_table(results, orderings)
+    if given.json:
+        given.json.write_text(json.dumps([asdict(result) for result in results]))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def stock_crawl(n_pages: int, n_sites: int, spider: str = "madeup_web.FollowSpid
 
 
 def our_crawl(n_pages: int, n_sites: int, label: str = "crawlprio", **settings: Any) -> Crawl:
-    """Return a crawl of the made-up web by the bundled project: OPIC and the store are on."""
+    """Return a crawl of the made-up web by the bundled project, with its store."""
     arguments = {"seeds": page_url(SEED_PAGE, n_sites), "follow": "web"}
     return Crawl(
         label, "site", n_pages, {**common_settings(n_sites), **settings}, arguments, is_bundled=True

@@ -137,3 +137,18 @@ class RulesSpider(CrawlSpider):
     def __init__(self, seeds: str, **others: Any) -> None:
         super().__init__(**others)
         self.start_urls = seeds.split(",")
+
+
+class StartsSpider(Spider):
+    """One that knows its pages beforehand, scrapes their titles and follows nothing."""
+
+    name = "starts"
+
+    async def start(self) -> AsyncIterator[Request]:
+        n_sites = self.settings.getint("BENCHMARK_SITES")
+        for page in range(self.settings.getint("CLOSESPIDER_PAGECOUNT") + 100):
+            yield Request(page_url(page, n_sites))
+
+    def parse(self, response: Response, **_: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(response, HtmlResponse):
+            yield {"title": response.css("title::text").get()}

@@ -1,7 +1,8 @@
 """How good the order of each ordering is, on many webs and from many starts; run by hand.
 
     python benchmarks/quality.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--starts N]
-        [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--json FILE]
+        [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--markdown FILE] [--json FILE]
+    python benchmarks/quality.py --again FILE... [--plot FILE] [--markdown FILE]
 
 A WEB is a graph as `scrapy simulate` reads it, such as those of `webs.py`; beside `NAME.npz` there
 may be `NAME.homes.txt`, the home page of each site. From each web the crawls start at all home
@@ -14,7 +15,9 @@ over the starts and its standard deviation, Kendall's tau, and the share of Page
 5, 10 and 30 % of the pages. `gain` is the share of the distance from the better of opic and
 breadth-first to greedy omniscient that an ordering closes. With `--in-flight` the same with so many
 fetches at once, and with `--delay` against time: w seconds between fetches of a site, 16 in flight,
-1 s a fetch; then the average is over time.
+1 s a fetch; then the average is over time. `--markdown` writes the rows as the tables of
+docs/orderings/sibling-sampling.md, webs named `held-out-...` in a table of their own; `--again`
+prints, writes and draws what earlier runs wrote with `--json`.
 
 PageRank is that of the web as it is in the file, damping 0.85; it says nothing of pages that are
 not in it. The webs of `webs.py` are documentation: clean, linked tightly, without spam.
@@ -26,7 +29,8 @@ import argparse
 import json
 import math
 import statistics
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,15 +48,16 @@ from crawlprio.simulator.network import Network
 
 DEFAULT = (
     "breadth-first",
-    "random",
     "opic",
     "opic:seed_cash=100",
     "rankmass",
     "fica",
+    "scout",
     "sibling-sampling",
     "omniscient",
 )
 POINTS = 51
+OURS, HELD_OUT = "sibling-sampling", "held-out-"
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,10 @@ class Row:
     @property
     def mean(self) -> float:
         return statistics.fmean(self.average)
+
+    def early_mean(self, k: int) -> float:
+        """Mean share of PageRank after 5, 10 or 30 % of the pages."""
+        return statistics.fmean(shares[k] for shares in self.early)
 
     @property
     def spread(self) -> float:
@@ -219,12 +228,78 @@ def print_summary(rows: list[Row], orderings: list[str]) -> None:
             )
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Draw a panel of curves for each web and kind of start, order-only."""
+def by_case(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
+    """The rows of each web and kind of start by ordering, those of the first network."""
     cases: dict[tuple[str, str], dict[str, Row]] = {}
     for row in rows:
         if row.network == rows[0].network:
             cases.setdefault((row.web, row.starts), {})[row.ordering] = row
+    return cases
+
+
+def distance_closed(case: dict[str, Row]) -> str:
+    """How much of the distance to greedy omniscient the default closes, or says why none is."""
+    best = max(case[name].mean for name in ("opic", "breadth-first"))
+    own, greedy = case[OURS].mean, case["omniscient"].mean
+    if greedy > best:
+        return f"{(own - best) / (greedy - best):.0%}"
+    others = max(row.mean for name, row in case.items() if name != OURS)
+    return f"{own - others:+.3f} to the best other (greedy is not best)"
+
+
+def write_tables(rows: list[Row], path: Path) -> None:
+    """Write a Markdown table of the webs, and one of those held out."""
+    cases = by_case(rows)
+    tables = []
+    for is_held_out in (False, True):
+        chosen = {
+            key: case for key, case in cases.items() if key[0].startswith(HELD_OUT) == is_held_out
+        }
+        if chosen:
+            tables.append(table_of(chosen))
+    path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+
+
+def table_of(cases: dict[tuple[str, str], dict[str, Row]]) -> str:
+    """One Markdown table with means, and a sentence on early coverage and Kendall's tau."""
+    orderings = list(next(iter(cases.values())))
+    names = [name.replace(":", ", ") for name in orderings]
+    heads = ["web, start", *names, "distance closed", "tau, OPIC", "tau"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for (web, starts), case in cases.items():
+        figures = [
+            f"{row.mean:.3f}" + (f" ±{row.spread:.3f}" if row.spread >= 0.0005 else "")
+            for row in case.values()
+        ]
+        taus = [f"{statistics.fmean(case[name].tau):.2f}" for name in ("opic", OURS)]
+        start = f"{web.removeprefix(HELD_OUT)}, {starts}"
+        lines.append("| " + " | ".join([start, *figures, distance_closed(case), *taus]) + " |")
+
+    def mean(name: str, figure: Callable[[Row], float]) -> float:
+        return statistics.fmean(figure(case[name]) for case in cases.values())
+
+    means = [f"**{mean(name, lambda row: row.mean):.3f}**" for name in orderings]
+    taus = [f"{mean(name, lambda row: statistics.fmean(row.tau)):.2f}" for name in ("opic", OURS)]
+    lines.append("| " + " | ".join(["**mean**", *means, "", *taus]) + " |")
+    early = [
+        f"{label} "
+        + " / ".join(f"{mean(name, lambda row, k=k: row.early_mean(k)):.3f}" for k in range(3))
+        for name, label in zip(orderings, names, strict=True)
+    ]
+    n_better = sum(
+        statistics.fmean(case[OURS].tau) >= statistics.fmean(case["opic"].tau) + 0.1
+        for case in cases.values()
+    )
+    sentence = (
+        f"Share of PageRank after 5, 10 and 30 % of the pages, mean over these rows: "
+        f"{'; '.join(early)}. Kendall's tau is at least 0.1 above that of OPIC in {n_better} of "
+        f"{len(cases)} rows."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(sentence, 110)])
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw a panel of curves for each web and kind of start, order-only."""
     at = np.linspace(0, 1, POINTS)
     panels = [
         Panel(
@@ -239,7 +314,7 @@ def draw(rows: list[Row], path: Path) -> None:
             y_percent=True,
             references={"diagonal": [[0.0, 0.0], [1.0, 1.0]]},
         )
-        for (web, starts), case in cases.items()
+        for (web, starts), case in by_case(rows).items()
     ]
     plot_panels(panels, path, columns=4 if len(panels) > 4 else 2)
 
@@ -247,18 +322,27 @@ def draw(rows: list[Row], path: Path) -> None:
 def main() -> None:
     """Crawl, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("web", type=Path, nargs="+")
+    parser.add_argument("web", type=Path, nargs="*")
     parser.add_argument("--ordering", action="append", help="name, and options; repeatable")
     parser.add_argument("--starts", type=int, default=5, help="of each kind; default 5")
     parser.add_argument("--in-flight", type=lambda s: [int(n) for n in s.split(",")], default=[1])
     parser.add_argument("--delay", type=float, help="seconds between fetches of a site")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--markdown", type=Path, help="write the tables of the documentation")
     parser.add_argument("--json", type=Path, help="write every figure")
+    parser.add_argument("--again", type=Path, nargs="+", default=[], help="earlier figures")
     given = parser.parse_args()
+    if not given.web and not given.again:
+        parser.error("there is nothing to crawl or print; give a WEB, or --again FILE")
     given.ordering = given.ordering or [
         text for text in DEFAULT if text.partition(":")[0] in ORDERINGS
     ]
-    rows: list[Row] = []
+    rows = [Row(**each) for path in given.again for each in json.loads(path.read_text())]
+    if rows:
+        given.ordering = list(dict.fromkeys(row.ordering for row in rows))
+    missing = sorted({"opic", "breadth-first", "omniscient", OURS} - set(given.ordering))
+    if given.markdown and missing:
+        parser.error(f"--markdown takes figures of {', '.join(missing)} too; add --ordering")
     for path in given.web:
         for case in crawl_web(path, given):
             print_case(case)
@@ -266,6 +350,8 @@ def main() -> None:
     print_summary(rows, given.ordering)
     if given.json:
         given.json.write_text(json.dumps([asdict(row) for row in rows]))
+    if given.markdown:
+        write_tables(rows, given.markdown)
     if given.plot:
         draw(rows, given.plot)
         print(f"\ndrawn to {given.plot}")

@@ -21,10 +21,9 @@ import re
 import sqlite3
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, unquote_to_bytes, urldefrag, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote_to_bytes, urldefrag, urljoin, urlsplit
 
 import lxml.etree
 import lxml.html
@@ -33,12 +32,11 @@ from rich.table import Table
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from selectolax.lexbor import LexborHTMLParser
+from spellings import EXACT, SAME_HREF, Spellings, join, without_scheme, without_white_space
 from w3lib.encoding import html_to_unicode
-from w3lib.url import canonicalize_url, safe_url_string
 from warcio.archiveiterator import ArchiveIterator
 
 UNEXPLAINED = "unexplained"
-EXACT = "the same, to the letter"
 MAX_URL = 2083  # characters: Scrapy's URLLENGTH_LIMIT
 MAX_PAGES_PER_SITE = 25_000  # CRAWLPRIO_MAX_PAGES_PER_SITE
 MAX_DEPTH = {False: 15, True: 5}  # CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH
@@ -98,14 +96,14 @@ class Recording:
             url = record.rec_headers.get_header("WARC-Target-URI").strip("<>")
             location = record.http_headers.get_header("Location")
             redirects = record.http_headers.get_statuscode().startswith("3") and location
-            if redirects and _without_scheme(urljoin(url, location)) == _without_scheme(url):
+            if redirects and without_scheme(urljoin(url, location)) == without_scheme(url):
                 continue
-            self._offsets.setdefault(_without_scheme(url), records.get_record_offset())
+            self._offsets.setdefault(without_scheme(url), records.get_record_offset())
             self.hosts.add(urlsplit(url).hostname or "")
 
     def response(self, url: str) -> tuple[dict[str, str], bytes] | None:
         """The headers, names in lower case, and the decoded body; None if there is none."""
-        offset = self._offsets.get(_without_scheme(url))
+        offset = self._offsets.get(without_scheme(url))
         if offset is None:
             return None
         self._file.seek(offset)
@@ -177,107 +175,6 @@ def read_html_by_the_standard(text: str) -> tuple[list[str], str]:
 
 def _says_nofollow(rel: str | None) -> bool:
     return "nofollow" in (rel or "").lower().split()
-
-
-def join(base: str, href: str, encoding: str) -> str:
-    """Return the URL that an `href` means, without its fragment; empty if Python finds none."""
-    try:
-        url = urldefrag(urljoin(base, _without_white_space(href)))[0]
-        return str(safe_url_string(url, encoding=encoding, path_encoding="utf-8"))
-    except ValueError:
-        return ""
-
-
-def _without_white_space(href: str) -> str:
-    return re.sub(r"[\t\r\n]", "", href.strip("".join(map(chr, range(33)))))
-
-
-def _part(name: str, change: Callable[[str], str]) -> Callable[[str], str]:
-    """A rule that rewrites one part of a URL."""
-
-    def rewrite(url: str) -> str:
-        parts = urlsplit(url)
-        return urlunsplit(parts._replace(**{name: change(getattr(parts, name))}))
-
-    return rewrite
-
-
-def _without_dots(path: str) -> str:
-    """A path without the segments . and .., empty segments kept."""
-    kept: list[str] = []
-    segments = re.sub(r"%2e", ".", path, flags=re.IGNORECASE).split("/")
-    for segment in segments:
-        if segment == ".." and len(kept) > 1:
-            kept.pop()
-        elif segment not in (".", ".."):
-            kept.append(segment)
-    if segments[-1] in (".", ".."):
-        kept.append("")
-    return "/".join(kept)
-
-
-def _without_scheme(url: str) -> str:
-    """What names a page of a recording: its canonical URL without scheme and default port."""
-    try:
-        parts = urlsplit(canonicalize_url(url))
-    except ValueError:
-        return url
-    return re.sub(r":(80|443)$", "", parts.netloc) + urlunsplit(
-        parts._replace(scheme="", netloc="")
-    )
-
-
-SAME_PAGE: dict[str, Callable[[str], str]] = {
-    "empty path": _part("path", lambda path: path or "/"),
-    "upper case in the host": _part("netloc", str.lower),
-    "default port": _part("netloc", lambda host: re.sub(r":(80|443)?$", "", host)),
-    "user name": _part("netloc", lambda host: host.rpartition("@")[2]),
-    "empty query": lambda url: url.removesuffix("?"),
-    "dot segments": _part("path", _without_dots),
-    "empty path segments, which urljoin drops": _part("path", lambda p: re.sub(r"/+", "/", p)),
-    "percent-encoding": lambda url: quote(unquote_to_bytes(url), safe=":/?=&"),
-    "canonical form (page known under another spelling)": canonicalize_url,
-}
-"""Rules that do not change which page a URL means; two URLs are alike if one makes them equal."""
-
-SAME_HREF: dict[str, Callable[[str], str]] = {
-    EXACT: str,
-    "backslashes": lambda href: href.replace("\\", "/"),
-    "too few or many slashes after the scheme": lambda href: re.sub(
-        r"(?i)^(https?:)[/\\]*", r"\1//", href
-    ),
-}
-"""How an `href` can be read: as it stands, and by what browsers read in it and Python does not."""
-
-
-class Spellings:
-    """URLs, to be found again under any spelling that a rule of `SAME_PAGE` explains."""
-
-    def __init__(self, urls: Iterable[str]) -> None:
-        self._found: dict[str, dict[str, str]] = {EXACT: {}}
-        for url in urls:
-            self._found[EXACT][url] = url
-            for name, rewritten in _rewritings(url).items():
-                self._found.setdefault(name, {}).setdefault(rewritten, url)
-
-    def find(self, url: str) -> tuple[str, str]:
-        """Return the URL that `url` means and the rule that shows it; empty if there is none."""
-        for name, rewritten in {EXACT: url, **_rewritings(url)}.items():
-            found = self._found.get(name, {}).get(rewritten)
-            if found is not None:
-                return found, name
-        return "", ""
-
-
-def _rewritings(url: str) -> dict[str, str]:
-    """A URL by each rule alone, and by all of them one after the other."""
-    found, every = {}, url
-    for name, rule in SAME_PAGE.items():
-        try:
-            found[name], every = rule(url), rule(every)
-        except ValueError:
-            continue
-    return {**found, "several spellings at once": every}
 
 
 class Judge:
@@ -414,7 +311,7 @@ def _explain(
     href: str, page_url: str, base: str, encoding: str, recorded: Spellings
 ) -> tuple[str, str]:
     """Return what was recorded for a link, if anything was, and the rule or cause that says so."""
-    scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", _without_white_space(href))
+    scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", without_white_space(href))
     if scheme and scheme[1].lower() not in ("http", "https"):
         return "", "scheme is not http or https"
     itself = Spellings([page_url])

@@ -3,8 +3,8 @@
     python benchmarks/spiders.py [--pages 2000] [--sites 100] [--rounds 3]
 
 The engine without a network, OPIC and the crawl store on. `follow` yields the requests itself,
-`rules` is a `CrawlSpider` with one rule. Nothing of the spiders or their settings is changed but
-the one line in ADDONS.
+`rules` is a `CrawlSpider` with one rule, and `starts` has start URLs alone. Nothing of the spiders
+or their settings is changed but the one line in ADDONS.
 
 What it does not show: spiders that scrape more than links, which makes any difference smaller.
 """
@@ -21,7 +21,8 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=100, help="default %(default)s")
     given = parser.parse_args()
     print(f"{given.pages:,} pages on {given.sites:,} sites, in turn, {given.rounds} rounds")
-    for label, spider in (("follow", "FollowSpider"), ("rules", "RulesSpider")):
+    for spider in ("FollowSpider", "RulesSpider", "StartsSpider"):
+        label = spider.removesuffix("Spider").lower()
         stock = stock_crawl(given.pages, given.sites, f"madeup_web.{spider}")
         stock = replace(stock, label=label)
         show(run_in_turn([stock, with_addon(stock, f"{label} with add-on")], given.rounds))

@@ -18,7 +18,7 @@ from scrapy.utils.misc import load_object
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.setting_table import SETTINGS
+from crawlprio.setting_table import DELAY_RULES, SETTINGS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.topic import HotQueue, Topic
 
@@ -130,13 +130,7 @@ class CrawlConfig:
             topic=topic,
             topic_options=topic_options,
             politeness=Politeness(
-                delay=values["DOWNLOAD_DELAY"],
-                small_site_delay=values["CRAWLPRIO_SMALL_SITE_DELAY"],
-                small_site_pages=values["CRAWLPRIO_SMALL_SITE_PAGES"],
-                adaptive=values["CRAWLPRIO_ADAPTIVE_DELAY"],
-                max_adaptive=values["CRAWLPRIO_MAX_ADAPTIVE_DELAY"],
-                max_crawl_delay=values["CRAWLPRIO_MAX_CRAWL_DELAY"],
-                max_back_off=values["CRAWLPRIO_MAX_BACK_OFF"],
+                **{rule: values[setting.name] for rule, setting in DELAY_RULES.items()}
             ),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
             concurrency=values["CONCURRENT_REQUESTS"],

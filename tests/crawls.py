@@ -107,7 +107,7 @@ def crawl_demo_web(
     sites: int = 8,
     seed: int = 1,
     arguments: Sequence[str] = (),
-    timeout: float = 120.0,
+    timeout: float = 300.0,
 ) -> Crawl:
     """Crawl a demo web with the bundled project; the store and the server's log are in `folder`."""
     done = scrapy(

@@ -7,45 +7,77 @@ import struct
 from collections import Counter, defaultdict
 from typing import Any
 
+from crawlprio.redis.counts import read_counts
+
 PAGE = struct.Struct(">dIiHBBB")
 SITE = struct.Struct(">IIIIIIBIIIddddddddd")
 WAITING, LEASED, DONE = 1, 2, 3
 READY, DELAYED = 1, 2
+IDENTITY = struct.Struct(">10sI")
 
 
-def _rows(client: Any, pattern: str, width: int) -> dict[int, bytes]:
-    """The values of hashes that share numbered rows among them."""
-    rows = {}
-    for key in client.scan_iter(pattern):
-        base = int(key.rsplit(b":", 1)[1]) * width
-        rows.update({base + int(field): value for field, value in client.hgetall(key).items()})
-    return rows
+def _strings(client: Any, pattern: str) -> dict[int, bytes]:
+    """The strings whose keys end in a number, by that number."""
+    return {int(key.rsplit(b":", 1)[1]): client.get(key) for key in client.scan_iter(pattern)}
+
+
+def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]]:
+    """The records of pages by number; behind the last one there is nothing."""
+    pages = {}
+    for block, records in _strings(client, pattern).items():
+        assert len(records) == 128 * PAGE.size
+        for slot, record in enumerate(PAGE.iter_unpack(records), 128 * block):
+            if slot < n_pages:
+                pages[slot] = record
+            else:
+                assert not any(record)
+    return pages
+
+
+def _urls(client: Any, pattern: str) -> dict[int, bytes]:
+    """The URLs that are kept, without scheme and host, by page."""
+    urls = {}
+    for block, packed in _strings(client, pattern).items():
+        at = 0
+        while at < len(packed):
+            page = 16 * block + packed[at]
+            assert page not in urls, "a URL is kept once"
+            after = at + 4 + int.from_bytes(packed[at + 1 : at + 4], "big")
+            urls[page] = packed[at + 4 : after]
+            at = after
+        assert at == len(packed) > 0
+    return urls
+
+
+def _identities(client: Any, pattern: str, n_pages: int) -> list[int]:
+    """The pages that have an identity, each in the bucket of its hash."""
+    n_buckets = n_pages // 16 + 1
+    half = 1 << (n_buckets.bit_length() - 1)
+    pages = []
+    for bucket, packed in _strings(client, pattern).items():
+        for start, page in IDENTITY.iter_unpack(packed):
+            wanted = int.from_bytes(start[:4], "big") % (2 * half)
+            assert bucket == (wanted if wanted < n_buckets else wanted - half)
+            pages.append(page)
+    return pages
 
 
 def check(client: Any, prefix: str) -> None:
     """Assert every invariant of the keys under a prefix. O(keys)."""
     escaped = prefix.replace("{", "[{]").replace("}", "[}]")
     config = {name.decode(): value for name, value in client.hgetall(f"{prefix}:config").items()}
-    counts = {
-        name.decode(): float(value) for name, value in client.hgetall(f"{prefix}:counts").items()
-    }
-    pages = {
-        page: PAGE.unpack(record) for page, record in _rows(client, f"{escaped}:p:*", 128).items()
-    }
-    urls = _rows(client, f"{escaped}:u:*", 64)
+    counts = read_counts(client, prefix)
+    n_pages = int(counts["pages"])
+    pages = _pages(client, f"{escaped}:p:*", n_pages)
+    urls = _urls(client, f"{escaped}:u:*")
     sites = {
         int(site): SITE.unpack(record[: SITE.size])
         for site, record in client.hgetall(f"{prefix}:sites").items()
     }
     hosts = {int(site): host for host, site in client.hgetall(f"{prefix}:hosts").items()}
-    assert sorted(pages) == list(range(int(counts.get("pages", 0))))
+    assert sorted(pages) == list(range(n_pages))
     assert sorted(sites) == sorted(hosts) == list(range(len(hosts)))
-    identities = [
-        int(page)
-        for key in client.scan_iter(f"{escaped}:i:*")
-        for page in client.hgetall(key).values()
-    ]
-    assert sorted(identities) == sorted(pages)
+    assert sorted(_identities(client, f"{escaped}:i:*", n_pages)) == sorted(pages)
 
     standing: dict[int, tuple[int, int, float]] = {}
     queues: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
@@ -67,21 +99,23 @@ def check(client: Any, prefix: str) -> None:
     waiting_requests = {
         int(page): value for page, value in client.hgetall(f"{prefix}:requests").items()
     }
-    assert counts.get("waiting", 0) >= len(standing)
-    assert set(waiting_requests) <= set(pages)
+    assert counts["waiting"] >= len(standing)
+    assert set(waiting_requests) == {page for page, record in pages.items() if record[6] & 8}
+    attempts = {int(page) for page in client.hkeys(f"{prefix}:attempts")}
+    assert attempts == {page for page, record in pages.items() if record[6] & 16}
 
     n_leased: Counter[int] = Counter()
     n_of_page: Counter[int] = Counter()
     n_leases_of_all = 0
     for key in client.scan_iter(f"{escaped}:leases:*"):
         for lease in client.hgetall(key).values():
-            page, site, holds = _lease(lease)
+            page, site, holds = lease_of(lease)
             n_leases_of_all += 1
             assert page < 0 or page in urls, "what is leased can wait again"
             if holds:
                 n_leased[site] += 1
                 n_of_page[page] += page >= 0
-    assert counts.get("leased", 0) == n_leases_of_all
+    assert counts["leased"] == n_leases_of_all
     for page, record in pages.items():
         assert record[5] == n_of_page[page]
 
@@ -94,7 +128,7 @@ def check(client: Any, prefix: str) -> None:
     delayed = {
         int(site): time for site, time in client.zrange(f"{prefix}:delayed", 0, -1, withscores=True)
     }
-    assert counts.get("ready", 0) == len(ready)
+    assert counts["ready"] == len(ready)
     n_ready = n_delayed = 0
     for site, record in sites.items():
         leased, own_limit, waiting, known, _, first, place, *_ = record
@@ -116,7 +150,7 @@ def check(client: Any, prefix: str) -> None:
     assert (n_ready, n_delayed) == (len(ready), len(delayed))
 
 
-def _lease(packed: bytes) -> tuple[int, int, bool]:
+def lease_of(packed: bytes) -> tuple[int, int, bool]:
     """Page, site and whether it holds its site, of a lease as msgpack."""
     assert packed[0] == 0x96, "six values"
     page, at = _whole(packed, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -15,15 +16,20 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 
+def free_port() -> int:
+    """Return a port that is free on the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class RedisServer:
     """A server that a test starts, kills and starts again; its data are in `folder`."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self._options = options
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -43,6 +49,11 @@ class RedisServer:
                 except RedisError:
                     assert monotonic() < until, "the server does not start"
                     sleep(0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the server."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """End the server as a power failure would end its process."""

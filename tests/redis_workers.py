@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -105,6 +106,14 @@ class Workers:
             return [process.wait(max(until - monotonic(), 0.1)) for process in self.processes]
         except subprocess.TimeoutExpired:
             raise AssertionError(self.last_lines()) from None
+
+    def alive(self) -> list[int]:
+        """Which workers run, by their place in `processes`."""
+        return [at for at, process in enumerate(self.processes) if process.poll() is None]
+
+    def pause(self, at: int) -> None:
+        """Stop a worker where it is, until it is killed."""
+        self.processes[at].send_signal(signal.SIGSTOP)
 
     def kill(self, at: int) -> None:
         """End a worker as `kill -9` does, and forget it."""

@@ -30,11 +30,15 @@ LATE = 0.005
 """Seconds until an answer comes."""
 
 
-def local_frontier(settings: Mapping[str, Any]) -> LocalFrontier:
-    """Return a frontier in this process that records nothing."""
+def local_frontier(
+    settings: Mapping[str, Any], truth: Callable[[str], float] | None = None
+) -> LocalFrontier:
+    """Return a frontier in this process that records nothing, and computes keys at once."""
     crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
     config = CrawlConfig.from_settings(crawler.settings)
-    return LocalFrontier(config, Recorder(config, Identities(crawler)))
+    frontier = LocalFrontier(config, Recorder(config, Identities(crawler)), truth=truth)
+    frontier.queue.recompute = lambda work: frontier.queue.accept(work())
+    return frontier
 
 
 def serve(connection: Connection, settings: Mapping[str, Any]) -> None:
@@ -94,6 +98,7 @@ class RemoteFrontier:
     """
 
     carries_json_only = True
+    keeps_objects = False
 
     def __init__(
         self, settings: Mapping[str, Any], deliver: Callable[[Callable[[], None]], object]

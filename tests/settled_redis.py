@@ -16,8 +16,10 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Handout
 from crawlprio.live.identity import Identities
 from crawlprio.redis.connection import open_crawl, prefix_of
+from crawlprio.redis.elected import Elected
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
+from crawlprio.redis.session import load_scripts
 
 _NUMBERS = count()
 
@@ -31,20 +33,32 @@ class SettledRedis(RedisFrontier):
         of the server.
     crawl
         name of the crawl; a new one by default.
+    truth
+        PageRank of a page by its URL.
     settings
         of the crawl, by name.
     """
 
     def __init__(
-        self, client: Redis, crawl: str | None = None, lease_seconds: float = 60.0, **settings: Any
+        self,
+        client: Redis,
+        crawl: str | None = None,
+        lease_seconds: float = 60.0,
+        truth: Callable[[str], float] | None = None,
+        **settings: Any,
     ) -> None:
         self._answers: queue.Queue[Callable[[], object]] = queue.Queue()
         crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
         config = CrawlConfig.from_settings(crawler.settings)
-        rules = rules_of(config.ordering, config.ordering_name)
+        has_topic = config.topic is not None
+        rules = rules_of(config.ordering, config.ordering_name, has_topic=has_topic)
         prefix = prefix_of(crawl or f"crawl {next(_NUMBERS)}")
         open_crawl(client, prefix, config, rules, lease_seconds=lease_seconds)
         self.failures: list[CrawlprioError] = []
+        self.elected: Elected | None = None
+        if rules.is_elected:
+            load_scripts(client)
+            self.elected = Elected(client, prefix, config, lease_seconds=lease_seconds, truth=truth)
         super().__init__(
             client,
             prefix,
@@ -55,6 +69,7 @@ class SettledRedis(RedisFrontier):
             identity_of=Identities(crawler).of_url,
             failed=self.failures.append,
             ahead=1,
+            awaits_keys=rules.is_elected,
         )
 
     def settle(self) -> None:
@@ -64,6 +79,9 @@ class SettledRedis(RedisFrontier):
             self._answers.get(timeout=max(until - monotonic(), 0.0))()
         if self.failures:
             raise self.failures[0]
+        if self.elected is not None and (self.elected.is_elected or self.elected.claim()):
+            while self.elected.step():
+                pass
 
     def _call(self, script: str, *arguments: Any, **how: Any) -> None:
         super()._call(script, *arguments, **how)

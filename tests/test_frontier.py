@@ -251,6 +251,15 @@ class SlowFrontier:
         if self.states[page] == LEASED and not self.leases[page]:
             self.states[page] = DONE
 
+    def put_back(self, page: int) -> None:
+        """Let a page wait whose lease brought nothing: it was no turn of its site."""
+        site = self.site(page)
+        turns = self.turns[site] - 1
+        self.release(page)
+        if self.states[page] != WAITING:
+            self.wait(page)
+        self.turns[site] = turns
+
     def add(self, page: int, priority: int) -> None:
         if self.states.get(page) == WAITING:
             self.priorities[page] = max(priority, self.priorities[page])
@@ -371,9 +380,7 @@ class Pair:
         if pages:
             page = self.rng.choice(pages)
             self.frontier.put_back(page)
-            self.twin.release(page)
-            if self.twin.states[page] != WAITING:
-                self.twin.wait(page)
+            self.twin.put_back(page)
 
     def end_fetch(self) -> None:
         site = self.some_site()

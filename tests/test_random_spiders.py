@@ -88,18 +88,33 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
     return False
 
 
-def unfinished(records: list[Record], asked_for: Counter[int]) -> set[int]:
+def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> set[int]:
     """Return the tags whose fetches may not all have been recorded when a run was killed.
 
     Those are the ones asked for, or whose callbacks began, more often than callbacks ended; but for
-    callbacks that ended after the last one began: nothing was handed out since, so that their
-    visits need not be on disk.
+    callbacks that ended just before: only if a request that was made later has been answered is
+    their visit on disk for certain.
     """
     reached = [n for n, record in enumerate(records) if record.kind in ("callback", "errback")]
-    since = reached[-1] if reached else 0
+    made_by: dict[int, set[int]] = {tag: {tag} for tag in plan.nodes}
+    for node in plan.nodes.values():
+        for tag in led_to(node):
+            made_by[tag].add(node.tag)
+    since, first_began = 0, dict[int, int]()
+    for n in reached:
+        tag = records[n].tag
+        makers = made_by[tag] & first_began.keys()
+        since = max(since, min((first_began[maker] for maker in makers), default=0))
+        first_began.setdefault(tag, n)
     begun = Counter(records[n].tag for n in reached) | asked_for
     done = Counter(record.tag for record in records[:since] if record.kind in ("end", "errback"))
     return {tag for tag, n_times in begun.items() if n_times > done[tag]}
+
+
+def led_to(node: Node) -> list[int]:
+    """Return the tags of the requests that come of one."""
+    led = [*node.children, *node.pushed, *(node.on_failure or ())]
+    return led + [tag for tag in (node.inline, node.recovery) if tag is not None]
 
 
 def descendants(plan: Plan, tags: set[int]) -> set[int]:
@@ -111,21 +126,22 @@ def descendants(plan: Plan, tags: set[int]) -> set[int]:
         if tag in found:
             continue
         found.add(tag)
-        node: Node = plan.nodes[tag]
-        waiting += [*node.children, *node.pushed, *(node.on_failure or ())]
-        waiting += [other for other in (node.inline, node.recovery) if other is not None]
+        waiting += led_to(plan.nodes[tag])
     return found
 
 
 def alike_when_asked_again(plan: Plan) -> Plan:
-    """Return a plan in which a request that is made again after a kill is no duplicate.
+    """Return a plan in which a request that is made again after a kill is answered alike.
 
-    A server that redirects a request to itself the second time would make it one.
+    A server that redirects a request to itself the second time would make it a duplicate, and a
+    callback would wait for ever for one that ended before the kill.
     """
     nodes = {
-        tag: node
-        if node.dont_filter or "self" not in node.replies
-        else replace(node, replies=(200,))
+        tag: replace(
+            node,
+            replies=(200,) if not node.dont_filter and "self" in node.replies else node.replies,
+            waits_for="",
+        )
         for tag, node in plan.nodes.items()
     }
     return replace(plan, nodes=nodes)
@@ -161,7 +177,7 @@ def test_a_random_spider_that_is_killed_loses_nothing(tmp_path: Path, seed: int)
             if not run_until(plan_file, log, tmp_path, site, kill_at):
                 break
             asked_for = Counter(record.tag for record in site.requests().elements())
-            may_double |= unfinished(log.records(), asked_for)
+            may_double |= unfinished(plan, log.records(), asked_for)
     reached, once = came(log.records()), came(plain.records.elements())
     assert sorted(set(once) - set(reached)) == []
     doubled = {tag for kind, tag, n in reached if reached[kind, tag, n] > once[kind, tag, n]}

@@ -10,22 +10,48 @@ from crawls import fetched_urls, run_spider
 from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
 
 import crawlprio.settings
+from crawlprio import Ordering
+from crawlprio.errors import ConfigError
+from crawlprio.orderings import ORDERINGS, Changed
+from crawlprio.pages import Visit
+from crawlprio.redis.rules import rules_of
 from crawlprio.spiders.site import SiteSpider
 
 PROJECT = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
 
-SHARED_ORDERINGS: dict[str, dict[str, object]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "random": {"seed": 3},
-    "breadth-first": {},
-    "depth-first": {},
-    "backlink-count": {},
-    "opic": {},
-    "larger-sites-first": {},
-    "rankmass": {},
     "fica": {"link": 0.1},
-    "location": {},
     "anchor-similarity": {"words": "learning, web"},
+    "pagerank": {"every": 1},
+    "partial-pagerank": {"every": 20},
+    "batch-pagerank": {"every": 20},
+    "historical-pagerank": {"scores": {"http://gone.example/": 1.0}, "new": "omniscient"},
+    "combined": {"weights": {"opic": 1.0, "location": 0.25, "pagerank": 20.0}},
 }
+"""Options that make an ordering do all it does on a small web; the others have their defaults."""
+
+
+TOPIC = "learning, web"
+
+
+class LongestAnchor(Ordering):
+    """Pages with the longest anchor text first: an ordering as a user writes one."""
+
+    needs_anchors = True
+
+    def observe(self, visit: Visit) -> Changed:
+        for page, anchor in zip(visit.targets, visit.anchors, strict=False):
+            self.keys[page] = max(self.keys[page], len(anchor))
+        return visit.targets
+
+
+CASES = [
+    *(pytest.param(name, None, id=name) for name in ORDERINGS),
+    pytest.param("test_redis_crawl.LongestAnchor", None, id="own-class"),
+    # test_redis_order.py has all of them with a topic.
+    *(pytest.param(name, TOPIC, id=f"{name}-topic") for name in ("opic", "sibling-sampling")),
+]
 
 
 def crawl(log: Path, **settings: Any) -> list[str]:
@@ -54,15 +80,17 @@ def crawl(log: Path, **settings: Any) -> list[str]:
     return fetched_urls(log)
 
 
-@pytest.mark.parametrize("ordering", SHARED_ORDERINGS)
+@pytest.mark.parametrize(("ordering", "topic"), CASES)
 def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     ordering: str,
+    topic: str | None,
     redis_server: RedisServer,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     chosen: dict[str, Any] = {
         "ORDERING": ordering,
-        "ORDERING_OPTIONS": SHARED_ORDERINGS[ordering],
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "TOPIC": topic,
     }
     here = crawl(tmp_path / "here.jsonl", **chosen)
     there = crawl(
@@ -73,3 +101,12 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     )
     assert len(here) >= 120
     assert there == here
+
+
+def test_an_ordering_that_ranks_sites_by_a_method_of_its_own_is_refused() -> None:
+    class ByName(Ordering):
+        def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+            return -site
+
+    with pytest.raises(ConfigError, match="site_key of its own"):
+        rules_of(ByName(), "ByName")

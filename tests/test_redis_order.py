@@ -14,19 +14,33 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
+from crawlprio.orderings import ORDERINGS
 
-ORDERINGS: dict[str, dict[str, object]] = {
+
+def truth(url: str) -> float:
+    """A number for each URL, in place of its PageRank."""
+    return (sum(map(ord, url)) % 17) / 16
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
     "random": {"seed": 3},
-    "breadth-first": {},
-    "depth-first": {},
-    "backlink-count": {},
     "opic": {"seed_cash": 2},
-    "larger-sites-first": {},
-    "rankmass": {},
     "fica": {"link": 0.1},
     "location": {"words": {"b": 0.5}},
     "anchor-similarity": {"words": "one, two"},
+    "pagerank": {"every": 3},
+    "partial-pagerank": {"every": 4},
+    "batch-pagerank": {"every": 4},
+    "historical-pagerank": {"scores": {"http://a.test/1": 2.0, "http://b.test/2": 1.0}},
+    "combined": {"weights": {"opic": 1.0, "location": 0.5, "pagerank": 2.0}},
 }
+"""Options that make an ordering do all it does with a few pages; the others have their defaults."""
+
+CASES = [
+    *(pytest.param(name, 1, None, id=name) for name in ORDERINGS),
+    *(pytest.param(name, 3, None, id=f"{name}-three-at-once") for name in ORDERINGS),
+    *(pytest.param(name, 1, "one, two", id=f"{name}-topic") for name in ORDERINGS),
+]
 N_SEEDS = int(os.environ.get("CRAWLPRIO_REDIS_SEEDS", "3"))
 
 WORDS = ("one", "two", "one two", "three", "")
@@ -77,22 +91,23 @@ def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
                     targets = rng.sample(some, rng.randrange(6))
                     anchors = [rng.choice(WORDS) for _ in targets]
                     outside = [(target, rng.choice(WORDS)) for target in rng.sample(some, 2)]
-                    pairs = LinkPairs(url, targets, anchors, outside)
+                    pairs = LinkPairs(url, targets, anchors, outside, title=rng.choice(WORDS))
                     frontier.observe(lease, PageVisit(pairs, rng.random() < 0.2, 1.0, 0.1))
         seen.append(f"{action} {len(frontier)} {frontier.n_links} {frontier.ready_at() < math.inf}")
     return seen
 
 
-@pytest.mark.parametrize("ordering", ORDERINGS)
-@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize(("ordering", "limit", "topic"), CASES)
 def test_random_calls_have_the_outcome_that_they_have_in_this_process(
     ordering: str,
     limit: int,
+    topic: str | None,
     redis_server: RedisServer,  # noqa: F811
 ) -> None:
     settings: dict[str, Any] = {
         "ORDERING": ordering,
-        "ORDERING_OPTIONS": ORDERINGS[ordering],
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "TOPIC": topic,
         "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
         # Claims of other sites on a budget are not kept in Redis.
         "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
@@ -100,10 +115,10 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
     }
     for seed in range(N_SEEDS):
         print("seed", seed)
-        there = SettledRedis(redis_server.client(), **settings)
+        there = SettledRedis(redis_server.client(), truth=truth, **settings)
         seen = drive(there, seed)
         there.close()
-        assert seen == drive(local_frontier(settings), seed)
+        assert seen == drive(local_frontier(settings, truth), seed)
 
 
 def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(

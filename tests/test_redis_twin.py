@@ -21,6 +21,7 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
+from crawlprio.redis.counts import read_counts
 
 N_WORKERS = 4
 N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "8"))
@@ -106,14 +107,13 @@ class Pair:
 
     def check(self) -> None:
         check(self._client, self._prefix)
-        n_waiting = int(self._client.hget(f"{self._prefix}:counts", "waiting") or 0)
-        assert n_waiting == len(self.twin)
+        assert read_counts(self._client, self._prefix)["waiting"] == len(self.twin)
 
     def close(self) -> None:
         for worker in (*self.workers, *(dead for dead, _ in self.dead)):
             worker.close()
         check(self._client, self._prefix)
-        assert float(self._client.hget(f"{self._prefix}:counts", "leased") or 0) == 0
+        assert read_counts(self._client, self._prefix)["leased"] == 0
 
 
 @pytest.mark.parametrize("ordering", ["opic", "larger-sites-first", "depth-first"])

@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
+from scrapy.selector import Selector
 from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from crawlprio.errors import StoreError
@@ -746,3 +747,11 @@ class TestHostile:
         fields = json.loads(to_json(Picky(URL), SPIDER))
         assert read(json.dumps(fields).encode()) is not None
         assert read(json.dumps({**fields, "priority": 1}).encode()) is None
+
+
+def test_text_of_a_selector_is_written_as_text() -> None:
+    link_text = Selector(text="<a>more</a>").root.xpath("//a/text()")[0]
+    assert type(link_text) is not str
+    made = from_json(to_json(Request(URL, meta={"link_text": link_text}), SPIDER), SPIDER)
+    assert type(made.meta["link_text"]) is str
+    assert made.meta["link_text"] == "more"

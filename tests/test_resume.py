@@ -70,7 +70,7 @@ def crawl_until_killed(folder: Path, settings: dict[str, object], n_pages: int) 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = monotonic() + 60
+    deadline = monotonic() + 300  # a machine that is busy elsewhere is no fault
     while len(visited(folder / "job" / "crawl.sqlite")) < n_pages:
         assert monotonic() < deadline, "the crawl does not get on"
         try:

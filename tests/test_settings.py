@@ -65,12 +65,6 @@ def test_the_page_is_the_table(written: ModuleType) -> None:
     assert written.PAGE.read_text("utf-8") == written.settings_page()
 
 
-def test_the_settings_of_the_bundled_project_are_the_table(written: ModuleType) -> None:
-    project = written.PROJECT.read_text("utf-8")
-    assert written.BEGIN in project
-    assert written.with_settings_lines(project) == project
-
-
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
     assert read_setting(bundled(), setting.name) == setting.parse(setting.default)

@@ -39,7 +39,6 @@ from crawlprio.simulator import (
     simulate,
     timed_crawl,
 )
-from crawlprio.simulator.events import delay_rules
 from crawlprio.simulator.timed_loop import pause
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
@@ -68,6 +67,7 @@ def network_of(roads: Roads, graph: LinkGraph) -> Network:
         small_site_pages=roads.small_site_pages,
         adaptive=roads.adaptive,
         max_adaptive=roads.max_adaptive,
+        site_bandwidth=roads.site_bandwidth,
     )
     speeds = [roads.speed.get(site) for site in range(graph.n_sites)]
     return Network(
@@ -135,6 +135,7 @@ def roads_of(draw: Any, web: Web) -> Roads:
         small_site_pages=draw(st.integers(1, 8)),
         adaptive=draw(st.sampled_from([0.0, 0.0, 1.5, 10.0])),
         max_adaptive=draw(st.sampled_from([2.0, 60.0])),
+        site_bandwidth=draw(st.sampled_from([0.0, 0.0, 3.0, 50.0])),
         own_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.0, 0.3, 4.0]))),
         crawl_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.5, 3.0]))),
     )
@@ -431,15 +432,17 @@ def test_delay_rules_of_the_users_own_are_obeyed() -> None:
         small_site_pages=st.integers(0, 200),
         adaptive=st.floats(0, 20),
         max_adaptive=st.floats(0, 100),
+        site_bandwidth=st.floats(0, 1e6),
         own_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
         crawl_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
     ),
     st.integers(0, 1),
     st.floats(0, 1000),
+    st.integers(0, 10**7),
     st.integers(0, 250),
 )
 def test_the_compiled_pause_is_that_of_the_live_crawl(
-    roads: Roads, site: int, elapsed: float, n_pages: int
+    roads: Roads, site: int, elapsed: float, n_bytes: int, n_pages: int
 ) -> None:
     network = network_of(roads, chain(2))
     own_delays, crawl_delays = network.delays_of_sites(2)
@@ -447,11 +450,12 @@ def test_the_compiled_pause_is_that_of_the_live_crawl(
         own_delay=own_delays[site],
         crawl_delay=crawl_delays[site],
         elapsed=elapsed,
+        n_bytes=n_bytes,
         n_pages=n_pages,
     )
-    rules = delay_rules(network.politeness)
-    assert pause((rules, own_delays, crawl_delays), site, elapsed, n_pages) == live
-    assert oracle_pause(roads, site, elapsed, n_pages) == live
+    polite = (network.politeness.rules, own_delays, crawl_delays)
+    assert pause(polite, site, elapsed, float(n_bytes), n_pages) == live
+    assert oracle_pause(roads, site, elapsed, n_bytes, n_pages) == live
 
 
 @settings(max_examples=200, deadline=None)

@@ -30,8 +30,9 @@ URLS = [f"http://{site}.test/{number}" for site in "ab" for number in range(2)]
 class Job:
     """A frontier with a job directory, and when its turns of the event loop end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: object) -> None:
         self._folder = folder
+        self._settings = settings
         self._spider = Spider(name="waiting")
         self._due: list[Callable[[], object]] = []
         self._n_requests = 0
@@ -46,6 +47,7 @@ class Job:
                 "CRAWLPRIO_STORE": "crawl.sqlite",
                 "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
                 "DOWNLOAD_DELAY": 0,
+                **self._settings,
             }
         )
         config = CrawlConfig.from_settings(crawler.settings)
@@ -178,3 +180,42 @@ def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
         for handout, _, _ in leased.values():
             job.frontier.observe(handout.lease, no_links())
         leased.clear()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_a_restart_sites_take_their_turns_as_without(tmp_path: Path, seed: int) -> None:
+    """Whether pages were given back, tried again or fetched twice before."""
+    print("seed", seed)
+    choose = random.Random(seed)
+    jobs = [
+        Job(tmp_path / name, CONCURRENT_REQUESTS=1, ORDERING_OPTIONS={"site_share": 2})
+        for name in ("whole", "resumed")
+    ]
+    urls = [f"http://{choose.choice('abc')}.test/{number}" for number in range(30)]
+    orders: list[list[str]] = [[], []]
+    for step in range(60):
+        url = urls[step % len(urls)]  # in the second half each page is fetched again
+        what = choose.choice(("observe", "observe", "observe", "give back", "retry"))
+        does_resume = choose.random() < 0.1
+        for job, order in zip(jobs, orders, strict=True):
+            job.add(url)
+            if does_resume and job is jobs[1]:
+                job.end_turn()
+                job.close()
+                job.open()
+            if step % 3 == 2:
+                continue  # so that some wait
+            handout = job.lease()
+            assert handout is not None
+            order.append(handout.url)
+            if what == "observe":
+                job.frontier.observe(handout.lease, no_links())
+            elif what == "give back":
+                job.frontier.put_back(handout.lease)
+            else:
+                _, request = job.request(handout.url, 0)
+                job.frontier.put_back(handout.lease, request, 0)
+            job.end_turn()
+    for job in jobs:
+        job.close()
+    assert orders[0] == orders[1]

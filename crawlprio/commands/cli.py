@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand
     from scrapy.settings import Settings
 
-COMMANDS = ("crawl", "resume", "score", "simulate", "links", "items", "replay", "compile")
+COMMANDS = (
+    "crawl",
+    "resume",
+    "score",
+    "simulate",
+    "links",
+    "items",
+    "replay",
+    "frontier",
+    "compile",
+)
 """Modules of `crawlprio.commands`, by the name of their command, in the order of the overview."""
 
 

@@ -26,6 +26,8 @@ from crawlprio.commands.arguments import (
     write_text,
 )
 from crawlprio.errors import ConfigError
+from crawlprio.setting_table import DELAY_RULES
+from crawlprio.setting_table.kinds import OWN_PREFIX, Setting, checked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +50,15 @@ DEFAULT_ORDERINGS = (
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: what a crawl store says of its pages and sites."""
+
+SIMULATED_RULES = {
+    rule: setting
+    for rule, setting in DELAY_RULES.items()
+    if rule not in ("max_crawl_delay", "max_back_off")  # no site asks for anything
+}
+"""The settings of the delay rules that have an option here, by the field that they set."""
+
+_METAVARS = {"seconds": "S", "pages": "N"}
 
 PATIENCE_SECONDS = 1.0
 """How long a terminal stays silent while numba compiles."""
@@ -98,19 +109,7 @@ class Command(OneLineCommand):
         group.add_argument("--budget", metavar="N", help="fetches at most; default: no limit")
         for name, metavar, meaning in (
             ("--robots", "R", "fetches in flight at most, one to a site; default 1"),
-            ("--delay", "W", "seconds from the end of a fetch to the next on its site; default 0"),
-            ("--small-site-delay", "W", "the same for sites of under 100 known pages"),
-            (
-                "--adaptive-delay",
-                "F",
-                "at least F times the duration of the last fetch on the site, as "
-                "Mercator's 10; default 0",
-            ),
-            (
-                "--max-adaptive-delay",
-                "S",
-                "seconds that --adaptive-delay asks for at most; default 60",
-            ),
+            *_delay_options(),
             ("--pages-per-visit", "K", "pages fetched on one connection, without delay; default 1"),
             ("--bandwidth", "BYTES/S", "what all transfers share; default: unlimited"),
             ("--site-speed", "BYTES/S", "what a site sends at most; default: unlimited"),
@@ -215,24 +214,50 @@ def _network(opts: argparse.Namespace) -> Network:
     )
 
 
+def _option_of(setting: Setting) -> str:
+    """The option that says what a setting says in a live crawl."""
+    name = setting.name.removeprefix(OWN_PREFIX).removeprefix("DOWNLOAD_")
+    return "--" + name.lower().replace("_", "-")
+
+
+def _delay_options() -> list[tuple[str, str, str]]:
+    """Option, metavar and help for each delay rule of the settings table."""
+    return [
+        (
+            _option_of(setting),
+            _METAVARS.get(setting.unit, setting.unit.upper() or "F"),
+            _meaning_of(setting),
+        )
+        for setting in SIMULATED_RULES.values()
+    ]
+
+
+def _meaning_of(setting: Setting) -> str:
+    """What a delay rule does, with options for the settings that its sentence names."""
+    meaning = setting.meaning.rstrip(".")
+    for other in SIMULATED_RULES.values():
+        meaning = meaning.replace(other.name, _option_of(other))
+    unit = f"{setting.unit}: " if setting.unit else ""
+    default = setting.guest_default
+    shown = setting.kind.none if default is None else f"{default:g}"
+    return f"{unit}{meaning[0].lower()}{meaning[1:]}; default {shown}"
+
+
 def _politeness(opts: argparse.Namespace) -> Politeness:
     """The delay rules that the options ask for."""
     from crawlprio.frontier import Politeness
 
-    adaptive = _number("--adaptive-delay", opts.adaptive_delay)
-    most = _number("--max-adaptive-delay", opts.max_adaptive_delay)
-    if most is not None and not adaptive:
+    given = {
+        rule: checked(_option_of(setting), setting.kind, _value(opts, _option_of(setting)))
+        for rule, setting in SIMULATED_RULES.items()
+        if _value(opts, _option_of(setting)) is not None
+    }
+    if "max_adaptive" in given and not given.get("adaptive"):
         raise ConfigError(
             f"--max-adaptive-delay is {opts.max_adaptive_delay} and there is no --adaptive-delay "
-            "to "
-            "bound; give one, or leave it out."
+            "to bound; give one, or leave it out."
         )
-    return Politeness(
-        delay=_number("--delay", opts.delay) or 0.0,
-        small_site_delay=_number("--small-site-delay", opts.small_site_delay),
-        adaptive=adaptive or 0.0,
-        max_adaptive=Politeness.max_adaptive if most is None else most,
-    )
+    return Politeness(**given)
 
 
 def _value(opts: argparse.Namespace, option: str) -> str | None:

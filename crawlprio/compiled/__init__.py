@@ -43,7 +43,9 @@ class Compiled(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
-def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], Compiled[P, R]]:
+def njit(
+    *, plain: bool = False, keeps_arrays: bool = True, **options: Any
+) -> Callable[[Callable[P, R]], Compiled[P, R]]:
     """Compile a function with `numba.njit`, when one that is so decorated is called first.
 
     Until then a stand-in bears its name. At the first call of any of them numba is imported, and
@@ -56,9 +58,16 @@ def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], C
     plain
         run as Python until numba is loaded for another function; for short loops over arrays, in
         which unsigned integers may wrap around.
+    keeps_arrays
+        False of a function that neither makes nor returns arrays (it may take slices): references
+        to its arrays are then not counted, which is done atomically and dear. The option of numba
+        for that is not documented; a version without it does the same, slower.
     options
         of `numba.njit`; `cache=True` nearly always.
     """
+
+    if not keeps_arrays:
+        options["_nrt"] = False
 
     def decorate(function: Callable[P, R]) -> Compiled[P, R]:
         with _lock:
@@ -106,6 +115,11 @@ def dispatcher(function: Callable[..., Any]) -> Any:
     return function.compiled if isinstance(function, _StandIn) else function
 
 
+def direct(function: Callable[P, R]) -> Callable[P, R]:
+    """Return what a function that `njit` decorated calls now, without a stand-in between."""
+    return function.compiled or function if isinstance(function, _StandIn) else function
+
+
 class _StandIn(Generic[P, R]):
     """Bears the name of a compiled function until numba is loaded."""
 
@@ -128,9 +142,27 @@ class _StandIn(Generic[P, R]):
 
 def _dispatcher(numba: Any, function: Callable[P, R], options: dict[str, Any]) -> Compiled[P, R]:
     """Numba's dispatcher of a function."""
+    if "_nrt" in options and not _knows_nrt():
+        options = {name: value for name, value in options.items() if name != "_nrt"}
     compiled: Compiled[P, R]
     if options.get("cache"):
         compiled = cache.kept(numba, function, options)
     else:
         compiled = numba.njit(**options)(function)
     return compiled
+
+
+def _knows_nrt() -> bool:
+    """Whether this version of numba has the option that `keeps_arrays` stands for."""
+    from numba.core.cpu import CPUTargetOptions
+
+    return hasattr(CPUTargetOptions, "_nrt")
+
+
+def uncounted(function: Callable[P, R]) -> Any:
+    """Return numba's dispatcher of a function that keeps no array, kept on disk; numba is loaded.
+
+    References to its arrays are not counted, as with `keeps_arrays=False`.
+    """
+    load()
+    return _dispatcher(_numba, function, {"cache": True, "_nrt": False})

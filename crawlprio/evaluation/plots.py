@@ -28,6 +28,7 @@ SOLID, DASHED, DOTTED, DASH_DOT = "-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1
 ORDERING_STYLES: dict[str, Style] = {
     "omniscient": (BLACK, SOLID, 2.0),
     "sibling-sampling": (WINE, SOLID, 2.4),
+    "scout": (WINE, DASHED, 2.0),
     "opic": (VERMILION, SOLID, 2.4),
     "pagerank": (PURPLE, SOLID, 2.0),
     "batch-pagerank": (PURPLE, DASHED, 2.0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,6 @@ from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.topic import HotQueue
 
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
-
-
-class SitedPages(Pages, Protocol):
-    """A page table as the frontier sees it: that of a live crawl or of a simulation."""
-
-    @property
-    def n_sites(self) -> int: ...
-
-    @property
-    def sites(self) -> NDArray[np.int32]: ...
 
 
 class CompiledFrontier:
@@ -84,7 +74,7 @@ class CompiledFrontier:
     def __init__(
         self,
         ordering: Ordering,
-        pages: SitedPages,
+        pages: Pages,
         *,
         limit: int = 1,
         delay: float = 0.0,
@@ -112,7 +102,7 @@ class CompiledFrontier:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
         self._observed = self._pages["observed"]
-        self._sites = self._new_sites(64)
+        self._take_sites(self._new_sites(64))
         self._heap = site_heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
@@ -215,16 +205,40 @@ class CompiledFrontier:
         else:
             self._push(page, tier + hot)
 
-    def put_back(self, page: int) -> None:
-        """End a lease of a page, which waits again. O(log n)."""
-        self.release(page)
-        self.requeue(page)
+    def put_back(self, page: int, *, is_released: bool = False) -> None:
+        """Have a leased page wait again; where sites take turns, its lease was none. O(log n).
 
-    def requeue(self, page: int) -> None:
-        """Queue a page at the priority it had and its present key, unless it waits. O(log n).
+        It has the priority it had and its present key. If it was dropped for want of room in the
+        meantime it does not wait.
 
-        A page that was dropped for want of room in the meantime does not wait.
+        Parameters
+        ----------
+        is_released
+            whether `release` has ended the lease already.
         """
+        site = int(self.pages.sites[page])
+        turn = int(self._sites["turn"][site])
+        if not is_released:
+            self.release(page)
+        self._requeue(page)
+        if self.ordering.site_share:
+            self._sites["turn"][site] = turn - 1
+            self._queue.place_site(*self._arrays, site)
+
+    def count_turn(self, page: int) -> None:
+        """Count a turn of the site of a page that an earlier run fetched again. O(log n)."""
+        share = self.ordering.site_share
+        if share:
+            site, latest = int(self.pages.sites[page]), int(self._totals["turn"][0])
+            turn = int(self._sites["turn"][site])
+            if not self._sites["n_waiting"][site]:
+                turn = max(turn, latest // share * share)
+            self._totals["turn"] = max(latest, turn)
+            self._sites["turn"][site] = turn + 1
+            self._queue.place_site(*self._arrays, site)
+
+    def _requeue(self, page: int) -> None:
+        """Queue a page that was leased, unless it waits."""
         if self._buffer is not None and self._buffer.is_dropped(page):
             if self.state(page) == DONE:
                 self._pages["state"][page] = UNKNOWN
@@ -293,7 +307,7 @@ class CompiledFrontier:
         Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends it
         early.
         """
-        self._grow()
+        self._grow_for(site)
         self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
 
     def is_on_visit(self, site: int) -> bool:
@@ -305,29 +319,29 @@ class CompiledFrontier:
 
         A negative number takes them back.
         """
-        self._grow()
+        self._grow_for(site)
         self._sites["n_leased"][site] += n_fetches
         self._queue.place_site(*self._arrays, site)
 
     def site_limit(self, site: int) -> int:
         """Return how many leases a site may have at once."""
-        self._grow()
-        return int(self._sites["limit"][site])
+        self._grow_for(site)
+        return int(self._limits[site])
 
     def site_ready_at(self, site: int) -> float:
         """Return the time before which no fetch may start on a site; -inf if nothing says."""
-        self._grow()
-        return float(self._sites["ready_at"][site])
+        self._grow_for(site)
+        return float(self._ready_times[site])
 
     def set_ready_at(self, site: int, ready_at: float) -> None:
         """Set the time before which no fetch may start on a site."""
-        self._grow()
-        self._sites["ready_at"][site] = ready_at
+        self._grow_for(site)
+        self._ready_times[site] = ready_at
         self._queue.place_site(*self._arrays, site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
         """Give one site its own limit of leases or its own delay from start to start."""
-        self._grow()
+        self._grow_for(site)
         if limit is not None:
             self._sites["limit"][site] = limit
         if delay is not None:
@@ -387,6 +401,16 @@ class CompiledFrontier:
         sites["ready_at"] = -math.inf
         return sites
 
+    def _take_sites(self, sites: records.Records) -> None:
+        """Keep the sites in these records."""
+        self._sites = sites
+        self._limits, self._ready_times = sites["limit"], sites["ready_at"]
+
+    def _grow_for(self, site: int) -> None:
+        """Make room for a site that the page table has."""
+        if site >= self._n_sites:
+            self._grow()
+
     def _grow(self) -> None:
         """Make room for the pages and sites that the page table has got since."""
         n_pages, n_sites = len(self.pages), self.pages.n_sites
@@ -400,7 +424,7 @@ class CompiledFrontier:
         if n_sites > len(self._sites):
             sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
             sites[: len(self._sites)] = self._sites
-            self._sites = sites
+            self._take_sites(sites)
             n_delayed = int(self._totals["n_delayed"][0])
             self._heap = site_heaps.grown(self._heap, len(sites), n_delayed)
         self._n_pages = n_pages

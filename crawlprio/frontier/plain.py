@@ -10,8 +10,9 @@ to the top; a heap in which more than half are such is built again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ from crawlprio.frontier.records import (
     Records,
 )
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _SLACK = 32
 
 _PageEntry = tuple[int, float, int]
@@ -39,6 +43,27 @@ def _column(records: Records, name: str) -> Any:
     """A column of records, whose single numbers are read and written twice as fast as in arrays."""
     column: Any = records[name]
     return memoryview(column)
+
+
+def _on_records(
+    method: Callable[Concatenate[PlainQueue, P], R],
+) -> Callable[Concatenate[PlainQueue, Records, Records, Entries, Records, P], R]:
+    """Give a method the parameters that compiled functions have before its own: the records."""
+
+    def on_records(
+        queue: PlainQueue,
+        pages: Records,
+        sites: Records,
+        heap: Entries,
+        totals: Records,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        queue._bind(pages, sites, totals)
+        return method(queue, *args, **kwargs)
+
+    return on_records
 
 
 class PlainQueue:
@@ -83,20 +108,6 @@ class PlainQueue:
         self._heaps += [[] for _ in range(n_more)]
         self._entries += [None] * n_more
 
-    def push(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        page: int,
-        site: int,
-        tier: int,
-        key: float,
-    ) -> None:
-        self._bind(pages, sites, totals)
-        self._push(page, site, tier, key)
-
     def _push(self, page: int, site: int, tier: int, key: float) -> None:
         self._key[page] = key
         self._tier[page] = tier
@@ -108,6 +119,8 @@ class PlainQueue:
         self._n_waiting[site] += 1
         self._all_waiting[0] += 1
         self._enter(page, site, tier, key)
+
+    push = _on_records(_push)
 
     def _enter(self, page: int, site: int, tier: int, key: float, was_head: bool = False) -> None:
         """Add an entry of a page; place its site if the first page of that may be another now."""
@@ -125,12 +138,6 @@ class PlainQueue:
         tier, key, page = entry
         is_waiting = self._state[page] == WAITING
         return bool(is_waiting and self._key[page] == -key and self._tier[page] == -tier)
-
-    def place_site(
-        self, pages: Records, sites: Records, heap: Entries, totals: Records, site: int
-    ) -> None:
-        self._bind(pages, sites, totals)
-        self._place(site)
 
     def _place(self, site: int) -> None:
         heap = self._heaps[site]
@@ -152,6 +159,8 @@ class PlainQueue:
         elif rule == BY_WAITING_PAGES:
             self._site_key[site] = self._n_waiting[site]
         self._place_by_time(site)
+
+    place_site = _on_records(_place)
 
     def _place_by_time(self, site: int) -> None:
         ready_at = self._ready_at[site]
@@ -195,19 +204,6 @@ class PlainQueue:
     def soonest(self, heap: Entries) -> float:
         return float(self._first(self._delayed)[0])
 
-    def rekey(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        page: int,
-        tier: int,
-        key: float,
-    ) -> None:
-        self._bind(pages, sites, totals)
-        self._rekey(page, tier, key)
-
     def _rekey(self, page: int, tier: int, key: float) -> None:
         if self._key[page] == key and self._tier[page] == tier:
             return
@@ -217,16 +213,9 @@ class PlainQueue:
         was_head = self._head[site] == page
         self._enter(page, site, tier, key, was_head)
 
-    def remove(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        page: int,
-        state: int,
-    ) -> None:
-        self._bind(pages, sites, totals)
+    rekey = _on_records(_rekey)
+
+    def _remove(self, page: int, state: int) -> None:
         site = self._site_of[page]
         self._n_waiting[site] -= 1
         self._all_waiting[0] -= 1
@@ -235,10 +224,10 @@ class PlainQueue:
             self._end_turn(site)
         self._place(site)
 
-    def pop(
-        self, pages: Records, sites: Records, heap: Entries, totals: Records, now: float
-    ) -> int:
-        self._bind(pages, sites, totals)
+    remove = _on_records(_remove)
+
+    @_on_records
+    def pop(self, now: float) -> int:
         if now > self._now[0]:
             self._now[0] = now
         while self._all_delayed[0] > 0 and self._first(self._delayed)[0] <= self._now[0]:
@@ -259,10 +248,8 @@ class PlainQueue:
         self._place(site)
         return page
 
-    def release(
-        self, pages: Records, sites: Records, heap: Entries, totals: Records, page: int
-    ) -> None:
-        self._bind(pages, sites, totals)
+    @_on_records
+    def release(self, page: int) -> None:
         if self._n_leases[page] == 0:
             return
         site = self._site_of[page]
@@ -273,29 +260,17 @@ class PlainQueue:
         self._all_leased[0] -= 1
         self._place(site)
 
-    def end_fetch(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        site: int,
-        ready_at: float,
-        ends_visit: bool,
-    ) -> None:
-        self._bind(pages, sites, totals)
+    @_on_records
+    def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
         self._n_visited[site] += 1
         if ends_visit or self._n_visited[site] >= self._pages_per_visit or self._head[site] == NONE:
             self._n_visited[site] = 0
             self._ready_at[site] = max(self._ready_at[site], ready_at)
         self._place(site)
 
+    @_on_records
     def update(
         self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
         first: int,
         page_sites: NDArray[np.int32],
         tiers: NDArray[np.int32],
@@ -303,7 +278,6 @@ class PlainQueue:
         keys: NDArray[np.float64],
         visited: int,
     ) -> None:
-        self._bind(pages, sites, totals)
         if visited >= 0:
             self._observed[visited] = 1
         n_pages = len(page_sites)
@@ -324,34 +298,16 @@ class PlainQueue:
                 self._tier[page] += tier
         self._rekey_pages(changed, keys)
 
-    def rekey_pages(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        changed: NDArray[np.int32],
-        keys: NDArray[np.float64],
-    ) -> None:
-        self._bind(pages, sites, totals)
-        self._rekey_pages(changed, keys)
-
     def _rekey_pages(self, changed: NDArray[np.int32], keys: NDArray[np.float64]) -> None:
         for page, key in zip(changed.tolist(), keys[changed].tolist(), strict=True):
             if self._state[page] == WAITING:
                 self._rekey(page, self._tier[page], key)
 
-    def rekey_all(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        n_pages: int,
-        n_sites: int,
-        keys: NDArray[np.float64],
-    ) -> None:
-        self._bind(pages, sites, totals)
+    rekey_pages = _on_records(_rekey_pages)
+
+    @_on_records
+    def rekey_all(self, n_pages: int, n_sites: int, keys: NDArray[np.float64]) -> None:
+        pages = self._bound[0]
         waiting = np.flatnonzero(pages["state"][:n_pages] == WAITING)
         keyed = waiting[waiting < len(keys)]
         pages["key"][keyed] = keys[keyed]
@@ -364,16 +320,9 @@ class PlainQueue:
             heapify(self._heaps[site])
             self._place(site)
 
-    def take_out(
-        self,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        dropped: NDArray[np.int32],
-    ) -> int:
-        self._bind(pages, sites, totals)
+    @_on_records
+    def take_out(self, dropped: NDArray[np.int32]) -> int:
         waiting = [page for page in dropped.tolist() if self._state[page] == WAITING]
         for page in waiting:
-            self.remove(pages, sites, heap, totals, page, UNKNOWN)
+            self._remove(page, UNKNOWN)
         return len(waiting)

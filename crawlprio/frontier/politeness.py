@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import namedtuple
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 from crawlprio.compiled import njit
 
@@ -13,31 +16,49 @@ NO_DELAY = float("nan")
 """Stands for a delay that nobody has set."""
 
 
-@njit(cache=True)
-def pause_after(
-    delay: float,
-    small_site_delay: float,
-    small_site_pages: int,
-    adaptive: float,
-    max_adaptive: float,
-    own_delay: float,
-    crawl_delay: float,
-    elapsed: float,
-    n_pages: int,
-) -> float:
-    """Return the seconds between a fetch that was answered and the next start on its site.
+ASKED_FOR = ("max_crawl_delay", "max_back_off")
+"""Fields of `Politeness` that bound what sites ask for; the others make the pause of any site."""
 
-    The one rule that the live crawl (through `pause_after.py_func`) and both simulators follow.
-    `small_site_delay` and `own_delay` are NaN where they are not set, `crawl_delay` 0.
+
+@njit(cache=True)
+def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) -> float:
+    """Return the seconds that a site rests after any fetch.
+
+    Parameters
+    ----------
+    rules
+        a `PauseRules`.
+    own_delay
+        seconds set for this site alone; NaN if none are.
+    crawl_delay
+        seconds of its Crawl-delay that are obeyed; 0 for none.
+    n_pages
+        pages of the site known so far.
     """
     pause = own_delay
     if own_delay != own_delay:
-        pause = delay
-        if small_site_delay == small_site_delay and n_pages < small_site_pages:
-            pause = small_site_delay
-    pause = max(pause, crawl_delay)
-    if adaptive != 0.0:
-        pause = max(pause, min(adaptive * elapsed, max_adaptive))
+        pause = rules.delay
+        if rules.small_site_delay == rules.small_site_delay and n_pages < rules.small_site_pages:
+            pause = rules.small_site_delay
+    return max(pause, crawl_delay)
+
+
+@njit(cache=True)
+def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
+    """Return the seconds that the last fetch of a site asks for, 0 for none.
+
+    Parameters
+    ----------
+    rules
+        a `PauseRules`.
+    elapsed, n_bytes
+        seconds that the fetch took, and length of its body.
+    """
+    pause = 0.0
+    if rules.adaptive > 0.0:
+        pause = max(pause, min(rules.adaptive * elapsed, rules.max_adaptive))
+    if rules.site_bandwidth > 0.0:
+        pause = max(pause, n_bytes / rules.site_bandwidth - elapsed)
     return pause
 
 
@@ -47,8 +68,12 @@ class Politeness:
 
     The longest of these holds: the site's own delay or else `delay` (`small_site_delay` for a small
     site); the Crawl-delay of its robots.txt; `adaptive` times the duration of the last fetch; what
-    a site that answered 429 or 503 asked for, or else a delay that doubles with each such answer.
+    `site_bandwidth` leaves of the time for its bytes; what a site that answered 429 or 503 asked
+    for, or else a delay that doubles with each such answer.
     What is known of single sites is in `SiteClock`.
+
+    A rule is a field here, which a row of the settings table names, and a line in `usual_pause` or
+    `pause_for_fetch`, which live crawls and simulations share.
 
     Parameters
     ----------
@@ -62,6 +87,9 @@ class Politeness:
         (Heydon & Najork 1999; Najork & Wiener 2001) waits 10 times.
     max_adaptive
         seconds that `adaptive` asks for at most; default 60.
+    site_bandwidth
+        A fetch and its pause last at least as long as its body takes at so many bytes/s; default 0:
+        no such rule. Heritrix has it (`maxPerHostBandwidthUsageKbSec`), from the end of the fetch.
     max_crawl_delay
         seconds that a robots.txt can ask for at most; default 300. 0: Crawl-delay is not obeyed.
     max_back_off
@@ -73,13 +101,47 @@ class Politeness:
     small_site_pages: int = 100
     adaptive: float = 0.0
     max_adaptive: float = 60.0
+    site_bandwidth: float = 0.0
     max_crawl_delay: float = 300.0
     max_back_off: float = 3600.0
 
     @property
-    def small_delay(self) -> float:
-        """`small_site_delay`, or NaN without one, as compiled code wants it."""
-        return NO_DELAY if self.small_site_delay is None else self.small_site_delay
+    def follows_fetches(self) -> bool:
+        """Whether the pause depends on the last fetch."""
+        return self.adaptive > 0 or self.site_bandwidth > 0
+
+    def in_words(self) -> list[str]:
+        """Return what makes a pause, for people."""
+        small = self.small_site_delay
+        words = [
+            f"delay {self.delay:g} s"
+            + ("" if small is None else f" ({small:g} s under {self.small_site_pages} pages)")
+        ]
+        if self.adaptive:
+            words.append(f"at least {self.adaptive:g} times the last fetch")
+        if self.site_bandwidth:
+            words.append(f"at most {self.site_bandwidth:,.0f} bytes/s from a site")
+        return words
+
+    def values(self) -> dict[str, float | None]:
+        """Return the numbers that make a pause by the name of their field."""
+        return {name: getattr(self, name) for name in _OF_ALL_SITES}
+
+    @cached_property
+    def rules(self) -> tuple[float, ...]:
+        """The numbers that make a pause, as a `PauseRules`; NaN for None."""
+        numbers = self.values().values()
+        return PauseRules(*(NO_DELAY if item is None else float(item) for item in numbers))
+
+    def usual_pause(
+        self, *, own_delay: float = NO_DELAY, crawl_delay: float = 0.0, n_pages: int = 0
+    ) -> float:
+        """Return the seconds that a site rests after any fetch; parameters as of `pause`."""
+        return float(usual_pause.py_func(self.rules, own_delay, crawl_delay, n_pages))
+
+    def pause_for_fetch(self, elapsed: float, n_bytes: float) -> float:
+        """Return the seconds that the last fetch asks for; parameters as of `pause`."""
+        return float(pause_for_fetch.py_func(self.rules, elapsed, n_bytes))
 
     def pause(
         self,
@@ -87,6 +149,7 @@ class Politeness:
         own_delay: float = NO_DELAY,
         crawl_delay: float = 0.0,
         elapsed: float = 0.0,
+        n_bytes: float = 0.0,
         n_pages: int = 0,
     ) -> float:
         """Return the seconds from the end of a fetch to the earliest next start on its site.
@@ -97,23 +160,14 @@ class Politeness:
             seconds that were set for this site alone; NaN (the default) if none were.
         crawl_delay
             seconds of Crawl-delay that are obeyed; 0 for none.
-        elapsed
-            seconds that the fetch took.
+        elapsed, n_bytes
+            seconds that the fetch took, and length of the body that it brought.
         n_pages
             pages of the site known so far.
         """
-        return float(
-            pause_after.py_func(
-                self.delay,
-                self.small_delay,
-                self.small_site_pages,
-                self.adaptive,
-                self.max_adaptive,
-                own_delay,
-                crawl_delay,
-                elapsed,
-                n_pages,
-            )
+        return max(
+            self.usual_pause(own_delay=own_delay, crawl_delay=crawl_delay, n_pages=n_pages),
+            self.pause_for_fetch(elapsed, n_bytes),
         )
 
     def obeyed_crawl_delay(self, seconds: float) -> float:
@@ -162,3 +216,9 @@ class Politeness:
             Unix times: its end, and the present.
         """
         return max(min(paused_until - now, pause, self.max_back_off), 0.0)
+
+
+_OF_ALL_SITES = [field.name for field in fields(Politeness) if field.name not in ASKED_FOR]
+
+PauseRules = namedtuple("PauseRules", _OF_ALL_SITES)  # type: ignore[misc]
+"""The fields of a `Politeness` that make the pause of any site, as floats, for compiled code."""

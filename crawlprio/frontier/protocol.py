@@ -121,8 +121,9 @@ class FetchClock(Protocol):
         elapsed: float,
         status: int,
         retry_after: float | None,
+        n_bytes: int = 0,
     ) -> None:
-        """Note that a fetch ended; `status` is 0 without an answer."""
+        """Note that a fetch ended; `status` is 0 without an answer, `n_bytes` is of its body."""
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey a Crawl-delay; return the seconds that are obeyed."""
@@ -140,6 +141,8 @@ class Frontier(Protocol):
         when sites may be fetched from.
     carries_json_only
         whether requests must be given as JSON, as they are kept elsewhere or on disk.
+    keeps_objects
+        whether a request that JSON cannot hold is kept all the same, in memory; else it is dropped.
     on_ready
         is called when a page may have become ready that was not; set it before the first call.
     n_links
@@ -147,6 +150,7 @@ class Frontier(Protocol):
     """
 
     carries_json_only: bool
+    keeps_objects: bool
     on_ready: Callable[[], object]
     n_links: int
 

@@ -99,13 +99,12 @@ class SiteClock:
             self._of(site).own_delay = delay
         self._queue.set_site(site, delay=self.delay(site), limit=limit)
 
-    def delay(self, site: int, elapsed: float = 0.0) -> float:
-        """Return the delay of a site in seconds, after a fetch that took `elapsed`."""
+    def delay(self, site: int) -> float:
+        """Return the seconds that a site rests after any fetch."""
         known = self._of(site)
-        return self.politeness.pause(
+        return self.politeness.usual_pause(
             own_delay=known.own_delay,
             crawl_delay=known.crawl_delay or 0.0,
-            elapsed=elapsed,
             n_pages=self._n_pages_of(site),
         )
 
@@ -181,6 +180,7 @@ class SiteClock:
         *,
         was_handed_out: bool,
         elapsed: float,
+        n_bytes: int = 0,
         status: int = 200,
         retry_after: float | None = None,
     ) -> bool:
@@ -188,8 +188,8 @@ class SiteClock:
 
         Parameters
         ----------
-        elapsed
-            seconds that the fetch took.
+        elapsed, n_bytes
+            seconds that the fetch took, and length of the body that it brought.
         status
             HTTP status; 0 when no answer came.
         retry_after
@@ -203,7 +203,8 @@ class SiteClock:
         known = self._of(site)
         known.ended_at = now
         known.n_fetching -= 1
-        pause = self.delay(site, elapsed)
+        usual = self.delay(site)
+        pause = max(usual, self.politeness.pause_for_fetch(elapsed, n_bytes))
         is_refusal = status in BACK_OFF_STATUSES
         is_new = is_refusal or (bool(status) and known.n_refusals > 0)
         if is_refusal:
@@ -219,7 +220,7 @@ class SiteClock:
         if self._queue.site_limit(site) == 1:
             ends_visit = is_refusal or not was_handed_out
             self._queue.end_fetch(site, now + pause, ends_visit=ends_visit)
-        elif pause > self.delay(site):
+        elif pause > usual:
             known.paused_until = max(known.paused_until, now + pause)
             self._delay_until(site, known.paused_until)
         return is_new

@@ -69,7 +69,14 @@ class Dispatcher(FetchObserver):
         whether a visit is recorded with the items of its callback.
     kept_headers
         names of the headers with which a request is stored; None: all.
+
+    Attributes
+    ----------
+    takes_seeds
+        whether a request that no page has led to is a seed, as those of the spider's `start` are.
     """
+
+    takes_seeds = False
 
     def __init__(
         self,
@@ -187,7 +194,7 @@ class Dispatcher(FetchObserver):
                 priority=request.priority,
                 request=self._carried(request),
                 repeats=repeats,
-                is_seed=is_start,
+                is_seed=is_start or (self.takes_seeds and _is_from_outside(request)),
             )
         )
         if is_start:
@@ -207,10 +214,13 @@ class Dispatcher(FetchObserver):
             if not self._has_unstorable:
                 self._has_unstorable = True
                 logger.warning(
-                    "Unable to serialize request: %s - reason: %s It is kept in memory, and lost "
-                    "if the crawl ends before it; others like it are counted in the stats.",
+                    "Unable to serialize request: %s - reason: %s It is %s; others like it are "
+                    "counted in the stats.",
                     request,
                     error,
+                    "kept in memory, and lost if the crawl ends before it"
+                    if self._frontier.keeps_objects
+                    else "dropped, as other workers could not fetch it",
                 )
             return request
 
@@ -416,6 +426,11 @@ class Dispatcher(FetchObserver):
     def _wake(self) -> None:
         if not self._is_closed:
             engine.wake(self._crawler)
+
+
+def _is_from_outside(request: Request) -> bool:
+    """Whether a request was given to the engine by neither a callback nor a redirect."""
+    return "depth" not in request.meta and "redirect_urls" not in request.meta
 
 
 def site_of(request: Request) -> str:

@@ -14,7 +14,7 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.live.engine import is_listened_to
+from crawlprio.live.engine import DownloaderMiddlewares, is_listened_to
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -43,13 +43,16 @@ class Downloader(StockDownloader):
 
     Set it as `DOWNLOADER`; the add-on does. Scrapy's own keeps a queue for each host and starts a
     task for each turn of it, to keep delays and limits that crawlprio keeps already. Signals,
-    `meta["download_slot"]` and the middlewares are as ever; `slots` stays empty. Where no
+    `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty. Where no
     `FetchGate` is among the middlewares it does all that Scrapy's own does.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self.at_once = any(isinstance(mw, FetchGate) for mw in self.middleware.middlewares)
+        middlewares = self.middleware.middlewares
+        self.at_once = any(isinstance(mw, FetchGate) for mw in middlewares)
+        if self.at_once:
+            self.middleware = DownloaderMiddlewares(*middlewares, crawler=crawler)
         self.observers: list[FetchObserver] = []
         self.is_filled: Callable[[], bool] = lambda: False
 

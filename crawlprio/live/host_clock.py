@@ -55,6 +55,7 @@ class HostClock:
         elapsed: float,
         status: int,
         retry_after: float | None,
+        n_bytes: int = 0,
     ) -> None:
         known = self._site(site)
         is_new = self.sites.ended(
@@ -62,6 +63,7 @@ class HostClock:
             monotonic(),
             was_handed_out=was_handed_out,
             elapsed=elapsed,
+            n_bytes=n_bytes,
             status=status,
             retry_after=retry_after,
         )
@@ -88,9 +90,9 @@ class HostClock:
             sites.restore(site, Learned(state.crawl_delay, state.refusals, state.pause))
             rest = politeness.rest_of_pause(state.pause, state.paused_until, since)
             pauses[site] = max(rest, pauses.get(site, 0.0))
-        if politeness.adaptive:
-            for site, fetched_at, elapsed in recorder.store.last_fetches():
-                pause = min(politeness.adaptive * elapsed, politeness.max_adaptive)
+        if politeness.follows_fetches:
+            for site, fetched_at, elapsed, n_bytes in recorder.store.last_fetches():
+                pause = politeness.pause_for_fetch(elapsed, n_bytes)
                 rest = politeness.rest_of_pause(pause, fetched_at + pause, since)
                 pauses[site] = max(rest, pauses.get(site, 0.0))
         end = recorder.previous_end

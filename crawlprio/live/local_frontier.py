@@ -12,7 +12,7 @@ from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import CompiledFrontier, SiteClock
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
-from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
@@ -66,6 +66,8 @@ class LocalFrontier:
     n_links
         pages that came to wait as plain links, without a request.
     """
+
+    keeps_objects = True
 
     def __init__(
         self,
@@ -257,9 +259,7 @@ class LocalFrontier:
     ) -> None:
         ended = self._leases.pop(lease)
         page = ended.page
-        if ended.holds_site:
-            self.queue.release(page)
-        self.queue.requeue(page)
+        self.queue.put_back(page, is_released=not ended.holds_site)
         if self.queue.state(page) != WAITING:
             return  # dropped for want of room
         number, waits_with = ended.number, priority
@@ -313,7 +313,9 @@ class LocalFrontier:
         ):
             targets = visit.targets.tolist()
             n_before, n_pages = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
-            if n_pages > n_known and n_known not in targets:
+            if visit.page == NO_PAGE:  # of a crawl in Redis, which records how seeds were found
+                self._replay_entries(range(n_before, n_pages))
+            elif n_pages > n_known and n_known not in targets:
                 shown = set(targets)
                 while n_known < n_pages and n_known not in shown:
                     n_known += 1
@@ -321,6 +323,8 @@ class LocalFrontier:
             n_known = n_pages
             recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
+                if queue.state(visit.page) == DONE:
+                    queue.count_turn(visit.page)
                 queue.finish(visit.page)
                 queue.observe(visit, n_pages)
                 queue.finish(visit.page)  # if this visit is the first to show it

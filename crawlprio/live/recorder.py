@@ -12,18 +12,11 @@ from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
+from crawlprio.live.job_store import existing_store, new_store
 from crawlprio.live.requests import SavedRequest
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
-from crawlprio.store import (
-    SiteState,
-    Store,
-    StoredPages,
-    StoreInUse,
-    discard_unfinished,
-    keep_existing,
-    make_private_folder,
-)
+from crawlprio.store import SiteState, StoredPages
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
@@ -83,7 +76,7 @@ class Recorder:
         self._identities = identities
         self._refused = refused
         self._covered = covered
-        self.store = self._existing_store()
+        self.store = existing_store(config)
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
@@ -106,7 +99,7 @@ class Recorder:
     def open(self) -> None:
         """Open a new store unless one is resumed; to be called once nothing else can be refused."""
         if self.store is None:
-            self.store = self._new_store()
+            self.store, self.remark = new_store(self._config)
         if self.store is not None:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
@@ -421,28 +414,3 @@ class Recorder:
         """URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
-
-    def _existing_store(self) -> Store | None:
-        """The store of the crawl to resume, if there is one in the job directory."""
-        path = self._config.store_path
-        if path is None or not self._config.resumes or not path.exists():
-            return None
-        return None if discard_unfinished(path) else Store.open(path)
-
-    def _new_store(self) -> Store | None:
-        """A new store; an existing one of its name is kept."""
-        path = self._config.store_path
-        if path is None:
-            return None
-        if self._config.resumes:
-            make_private_folder(path.parent)
-            return Store.create(path)
-        try:
-            kept = keep_existing(path)
-        except StoreInUse:
-            store = Store.create_numbered(path)
-            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
-            return store
-        if kept is not None:
-            self.remark = f"{path} was there; it is kept as {kept}."
-        return Store.create(path)

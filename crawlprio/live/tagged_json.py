@@ -6,7 +6,8 @@ refused: nothing is turned into something similar.
 
 Plain data are None, bool, int, float, str, bytes, list, tuple, set, frozenset, dict, date, time,
 datetime (naive, or with a fixed offset), timedelta and Decimal; of these types, not of subclasses.
-A Scrapy item whose fields hold such data is written with the name of its class.
+A Scrapy item whose fields hold such data is written with the name of its class. Text that lxml has
+taken from a document, as in the `link_text` of a `CrawlSpider`, is written as the text alone.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
         return write(value, depth - 1)
     if isinstance(value, Item):
         return _write_item(value, depth - 1)
+    if isinstance(value, str) and kind.__module__ == "lxml.etree":
+        return to_jsonable(str(value))
     raise NotPlain(f"is {_a(kind)}, which JSON cannot hold")
 
 

@@ -37,6 +37,7 @@ class _Fetch:
     started_at: float
     was_handed_out: bool
     status: int = 0
+    n_bytes: int = 0
     retry_after: float | None = None
 
 
@@ -124,6 +125,7 @@ class PolitenessMiddleware(FetchGate):
         fetch = self._fetches.get(request)
         if fetch is not None:
             fetch.status = response.status
+            fetch.n_bytes = len(response.body)
             fetch.retry_after = _retry_after(response)
             engine.silence_slot_delay(self._crawler, request)
 
@@ -139,6 +141,7 @@ class PolitenessMiddleware(FetchGate):
             elapsed=monotonic() - fetch.started_at,
             status=fetch.status,
             retry_after=fetch.retry_after,
+            n_bytes=fetch.n_bytes,
         )
         if not fetch.was_handed_out:
             clock.hold(site, -1)

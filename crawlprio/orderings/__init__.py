@@ -19,6 +19,7 @@ from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.rankmass import RankMass
+from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 
@@ -49,6 +50,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "combined": Combined,
     "fica": Fica,
     "rankmass": RankMass,
+    "scout": Scout,
     "sibling-sampling": SiblingSampling,
 }
 

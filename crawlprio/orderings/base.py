@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio import compiled
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.rules import State, VisitRule, compile_rule
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
@@ -42,6 +43,9 @@ class Pages(Protocol):
     def __len__(self) -> int: ...
 
     def url(self, page: int) -> str: ...
+
+    @property
+    def n_sites(self) -> int: ...
 
     @property
     def sites(self) -> NDArray[np.int32]: ...
@@ -146,15 +150,21 @@ class Ordering:
 
         A page that is fetched `again` is not observed twice; its new targets get their first keys.
         """
-        known = self.n_pages
-        if n_pages > known:
+        first = self._take_in(n_pages)
+        if n_pages > first:
+            self.discover(first, n_pages, visit)
+        return visit.targets[:0] if again else self.observe(visit)
+
+    def _take_in(self, n_pages: int) -> int:
+        """Make room for the keys of all pages up to `n_pages`; return the first that is new."""
+        first = self.n_pages
+        if n_pages > first:
             if n_pages > len(self.keys):
                 room = np.full(max(n_pages, 2 * len(self.keys)), self.initial_key)
-                room[:known] = self.keys[:known]
+                room[:first] = self.keys[:first]
                 self.keys = room
             self.n_pages = n_pages
-            self.discover(known, n_pages, visit)
-        return visit.targets[:0] if again else self.observe(visit)
+        return first
 
 
 class CompiledOrdering(Ordering):
@@ -240,8 +250,12 @@ class CompiledOrdering(Ordering):
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self.numbers = self.first_numbers()
+        own = type(self)
+        self._is_rule_all = (own.discover, own.observe) == _RULE_ALONE
+        self._rule: VisitRule = own.rule
         # Compiled now rather than at the first visit.
         self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
+        self._rule = compiled.direct(own.rule)
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return what `numbers` are when a crawl begins; by default none."""
@@ -260,7 +274,19 @@ class CompiledOrdering(Ordering):
         if visit.page < 0:
             return visit.targets
         last = self.n_pages
-        n_more = self._apply(visit.page, visit.targets, last, last, False)
+        return self._named(visit, self._apply(visit.page, visit.targets, last, last, False))
+
+    def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
+        """Do as `Ordering.learn` does; in one call of the rule where that is all there is."""
+        if not self._is_rule_all:
+            return super().learn(visit, n_pages, again=again)
+        first = self._take_in(n_pages)
+        is_told = not again and visit.page >= 0
+        n_more = self._apply(visit.page, visit.targets, first, n_pages, not is_told)
+        return visit.targets[:0] if again else self._named(visit, n_more)
+
+    def _named(self, visit: Visit, n_more: int) -> PageIds:
+        """The pages whose keys a visit changed: its targets, and so many that the rule named."""
         if n_more:
             changed = self.state(self.pages.sites)[-2]
             return np.concatenate([visit.targets, changed[:n_more]])
@@ -269,10 +295,11 @@ class CompiledOrdering(Ordering):
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
         """Call the rule; return how many pages besides the targets changed."""
         state = self.state(self.pages.sites)
-        # From the class: a function that is looked up in an instance is bound to it.
-        rule = type(self).rule
-        return rule(self.keys, page, targets, first, last, again, self.numbers, *state)
+        return self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
 
     def state(self, sites: PageIds) -> State:
         """Return what the rule gets besides, given the site of each page; by default nothing."""
         return ()
+
+
+_RULE_ALONE = CompiledOrdering.discover, CompiledOrdering.observe

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio import compiled
-from crawlprio.compiled import cache, njit
+from crawlprio.compiled import njit
 
 Floats = NDArray[np.float64]
 
@@ -40,8 +40,9 @@ targets
     int32: the pages it links to, distinct, without itself, in page order.
 first, last
     Pages first, ..., last - 1 are new, shown by this visit; the rule gives them their first keys.
-    In a compiled loop all of them are targets. In a live crawl some may be pages that a spider
-    asked for, and each visit comes in two calls: first keys (`again`), then evidence (none new).
+    In a compiled loop all of them are targets; in a live crawl some may be pages that a spider
+    asked for. A class that overrides `discover` or `observe` calls the rule twice for each visit:
+    for first keys (`again`), then for the evidence (none new).
 again
     The links are no evidence, as the page was fetched before: write first keys and nothing else.
 numbers
@@ -118,17 +119,8 @@ def _signature(state: State, keys: Any) -> Any:
 
 
 def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
-    """Compile a loop that keeps no array, so that references to arrays need not be counted.
-
-    Counting them, atomically, takes three quarters of its time. The option is numba's own and not
-    documented; without it the loop does the same, slower.
-    """
-    import numba
-
-    try:
-        dispatcher = cache.kept(numba, function, {"cache": True, "_nrt": False})
-    except KeyError:
-        dispatcher = cache.kept(numba, function, {"cache": True})
+    """Compile a loop that keeps no array; counting references takes three quarters of its time."""
+    dispatcher = compiled.uncounted(function)
     dispatcher.compile(kinds)
     dispatcher.disable_compile()
     return dispatcher

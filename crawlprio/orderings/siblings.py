@@ -43,18 +43,26 @@ PAGE = np.dtype(
         ("kin", np.float64),
         ("passed", np.float64),
         ("parent", np.int32),
+        ("site", np.int32),
+    ],
+    align=True,
+)
+"""One page, 32 bytes: what each link to it reads. `kin`: what of `mass` came from its parent and
+siblings; `passed`: the mass it had when it last passed it on, or `NOT_VISITED`."""
+
+GROUP = np.dtype(
+    [
         ("first_child", np.int32),
         ("n_children", np.int32),
         ("n_visited", np.int32),
         ("due", np.int32),
         ("depth", np.int32),
-        ("site", np.int32),
+        ("visit", np.int32),
     ],
     align=True,
 )
-"""One page, 56 bytes. `kin`: what of `mass` came from its parent and siblings; `passed`: the mass
-it had when it last passed it on, or `NOT_VISITED`; `n_visited`: children visited; `due`: children
-visited at which the keys of the others are next brought up to date."""
+"""One page as a parent, 24 bytes. `n_visited`: children visited; `due`: children visited at which
+the keys of the others are next brought up to date; `visit`: number of its own visit."""
 
 SITE = np.dtype([("n_visits", np.int32), ("shown", np.int32)], align=True)
 """One site. `shown`: how its first page was found: `NOT_SHOWN` yet, `BY_A_SEED`, being one, or on a
@@ -76,26 +84,28 @@ RULES = np.dtype(
 """Options, and how far the crawl is: visits and links recorded, and the visit looked at last."""
 
 
-@njit(cache=True)
-def key_of(pages: Records, sites: Records, rules: Records, page: int, log_visits: float) -> float:
-    """Return the key of a page: its mass, corrected for siblings not visited, and new sites up."""
-    key = pages[page].mass
-    parent = pages[page].parent
-    if parent >= 0 and rules[0].by_siblings:
-        known, visited = pages[parent].n_children, pages[parent].n_visited
-        key += ((known + PRIOR) / (visited + PRIOR) - 1.0) * pages[page].kin
-    if rules[0].novelty > 0.0:
-        site = pages[page].site
-        source = sites[site].shown - BY_SITE
-        if source < 0 or sites[source].n_visits >= ESTABLISHED:
-            n = sites[site].n_visits
-            key *= 1.0 + rules[0].novelty * math.sqrt(log_visits / (n + 1.0))
-    return float(key)
+@njit(cache=True, keeps_arrays=False)
+def correction(groups: Records, rules: Records, parent: int) -> float:
+    """Return what the mass from kin of a page with this parent counts besides, per unit."""
+    if parent < 0 or not rules[0].by_siblings:
+        return 0.0
+    known, visited = groups[parent].n_children, groups[parent].n_visited
+    return float((known + PRIOR) / (visited + PRIOR) - 1.0)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
+def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> float:
+    """Return what the keys of a site are multiplied by: more on new sites."""
+    source = sites[site].shown - BY_SITE
+    if rules[0].novelty > 0.0 and (source < 0 or sites[source].n_visits >= ESTABLISHED):
+        return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
+    return 1.0
+
+
+@njit(cache=True, keeps_arrays=False)
 def discover_pages(
     pages: Records,
+    groups: Records,
     sites: Records,
     rules: Records,
     own_mass: NDArray[np.float64],
@@ -111,46 +121,61 @@ def discover_pages(
     """
     log_visits = math.log(rules[0].n_visits + 2.0)
     is_parent = source >= 0 and pages[source].passed == NOT_VISITED
-    depth = pages[source].depth + 1 if source >= 0 else 0
+    depth = groups[source].depth + 1 if source >= 0 else 0
+    mass = own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules[0].seed_mass
     if is_parent:
-        pages[source].first_child = first
-        pages[source].n_children = last - first
-        pages[source].due = 1
+        groups[source].first_child = first
+        groups[source].n_children = last - first
+        groups[source].due = 1
     for page in range(first, last):
-        pages[page].mass = (
-            own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules[0].seed_mass
-        )
+        pages[page].mass = mass
         pages[page].passed = NOT_VISITED
         pages[page].parent = source if is_parent else -1
-        pages[page].depth = depth
+        groups[page].depth = depth
         site = page_sites[page]
         pages[page].site = site
         if sites[site].shown == NOT_SHOWN:
             sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
-        keys[page] = key_of(pages, sites, rules, page, log_visits)
+        keys[page] = mass * novelty(sites, rules, site, log_visits)
 
 
-@njit(cache=True)
-def pass_on(pages: Records, damping: float, page: int, targets: PageIds) -> None:
+@njit(cache=True, keeps_arrays=False)
+def pass_on(
+    pages: Records,
+    groups: Records,
+    has_gained: NDArray[np.uint8],
+    damping: float,
+    page: int,
+    targets: PageIds,
+) -> None:
     """Give the links of a page what it has gained since it last did, damped, in equal shares."""
     if len(targets) == 0:
         return
     share = damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
     pages[page].passed = pages[page].mass
+    has_gained[groups[page].visit] = 0
     parent = pages[page].parent
     for target in targets:
-        pages[target].mass += share
+        mass = pages[target].mass + share
+        pages[target].mass = mass
+        passed = pages[target].passed
+        if passed != NOT_VISITED:
+            if mass - passed > LEAST_GAIN * mass:
+                has_gained[groups[target].visit] = 1
+            continue
         of_target = pages[target].parent
         if of_target == page or (of_target == parent and parent >= 0):
             pages[target].kin += share
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def observe_visit(
     pages: Records,
+    groups: Records,
     sites: Records,
     rules: Records,
     visited: PageIds,
+    has_gained: NDArray[np.uint8],
     ends: NDArray[np.int64],
     links: PageIds,
     keys: Keys,
@@ -167,67 +192,80 @@ def observe_visit(
     """
     n = rules[0].n_visits
     end = rules[0].n_links
+    n_targets = len(targets)
     visited[n] = page
-    links[end : end + len(targets)] = targets
-    ends[n + 1] = end + len(targets)
-    rules[0].n_links = ends[n + 1]
+    groups[page].visit = n
+    for at in range(n_targets):
+        links[end + at] = targets[at]
+        changed[at] = targets[at]
+    ends[n + 1] = end + n_targets
+    rules[0].n_links = end + n_targets
     rules[0].n_visits = n + 1
     sites[pages[page].site].n_visits += 1
     parent = pages[page].parent
     if parent >= 0:
-        pages[parent].n_visited += 1
+        groups[parent].n_visited += 1
 
     damping = rules[0].damping
-    log_visits = math.log(n + 3.0)
     if pages[page].passed == NOT_VISITED:
         pages[page].passed = 0.0
-    pass_on(pages, damping, page, targets)
-    n_targets = len(targets)
+    pass_on(pages, groups, has_gained, damping, page, targets)
     n_changed = n_targets
-    changed[:n_changed] = targets
 
-    if parent >= 0 and pages[parent].n_visited >= pages[parent].due:
-        pages[parent].due = pages[parent].n_visited + 1 + pages[parent].n_visited // 4
-        start, n_siblings = pages[parent].first_child, pages[parent].n_children
-        for step in range(1, min(n_siblings - 1, NEAREST) + 1):
-            sibling = start + (page - start + step) % n_siblings
+    if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
+        groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
+        start, n_siblings = groups[parent].first_child, groups[parent].n_children
+        sibling = page
+        for _ in range(min(n_siblings - 1, NEAREST)):
+            sibling += 1
+            if sibling == start + n_siblings:
+                sibling = start
             if pages[sibling].passed == NOT_VISITED:
                 changed[n_changed] = sibling
                 n_changed += 1
 
     n_passed = 0
+    cursor = rules[0].cursor
     for _ in range(LOOKS):
         if n_passed >= rules[0].n_passes:
             break
-        cursor = rules[0].cursor + 1
+        cursor += 1
         if cursor > n:
             cursor = 0
-        rules[0].cursor = cursor
-        giver = visited[cursor]
-        row = links[ends[cursor] : ends[cursor + 1]]
-        gained = pages[giver].mass - pages[giver].passed
-        if len(row) == 0 or len(row) > LONGEST or gained <= LEAST_GAIN * pages[giver].mass:
-            continue
-        pass_on(pages, damping, giver, row)
-        changed[n_changed : n_changed + len(row)] = row
-        n_changed += len(row)
-        n_passed += 1
+        start, stop = ends[cursor], ends[cursor + 1]
+        if has_gained[cursor] and 0 < stop - start <= LONGEST:
+            pass_on(pages, groups, has_gained, damping, visited[cursor], links[start:stop])
+            for at in range(start, stop):
+                changed[n_changed] = links[at]
+                n_changed += 1
+            n_passed += 1
+    rules[0].cursor = cursor
 
+    log_visits = math.log(n + 3.0)
+    last_parent, last_site = -1, -1
+    factor, of_site = 0.0, 1.0
     n_others = 0
     for at in range(n_changed):
         target = changed[at]
-        if pages[target].passed == NOT_VISITED:
-            key = key_of(pages, sites, rules, target, log_visits)
-            if key != keys[target]:
-                if at >= n_targets:
-                    changed[n_others] = target
-                    before[n_others] = keys[target]
-                    n_others += 1
-                keys[target] = key
+        if pages[target].passed != NOT_VISITED:
+            continue
+        if pages[target].parent != last_parent:
+            last_parent = pages[target].parent
+            factor = correction(groups, rules, last_parent)
+        if pages[target].site != last_site:
+            last_site = pages[target].site
+            of_site = novelty(sites, rules, last_site, log_visits)
+        key = (pages[target].mass + factor * pages[target].kin) * of_site
+        if key != keys[target]:
+            if at >= n_targets:
+                changed[n_others] = target
+                before[n_others] = keys[target]
+                n_others += 1
+            keys[target] = key
     return n_others
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def sample_siblings(
     keys: Keys,
     page: int,
@@ -237,10 +275,12 @@ def sample_siblings(
     again: bool,
     numbers: Keys,
     pages: Records,
+    groups: Records,
     sites: Records,
     rules: Records,
     own_mass: Keys,
     visited: PageIds,
+    has_gained: NDArray[np.uint8],
     ends: NDArray[np.int64],
     links: PageIds,
     page_sites: PageIds,
@@ -249,12 +289,24 @@ def sample_siblings(
 ) -> int:
     """The visit rule: what is found, then what the visit says."""
     if last > first:
-        discover_pages(pages, sites, rules, own_mass, page_sites, keys, first, last, page)
+        discover_pages(pages, groups, sites, rules, own_mass, page_sites, keys, first, last, page)
     if again or page < 0:
         return 0
     return int(
         observe_visit(
-            pages, sites, rules, visited, ends, links, keys, page, targets, changed, before
+            pages,
+            groups,
+            sites,
+            rules,
+            visited,
+            has_gained,
+            ends,
+            links,
+            keys,
+            page,
+            targets,
+            changed,
+            before,
         )
     )
 
@@ -296,7 +348,8 @@ class SiblingSampling(CompiledOrdering):
         share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     decay
         mass of its own that a page has, as a share of that of its parent; default 0.97, 0 or more,
-        below 1. It keeps endless chains of pages, such as calendars, from gaining by their length.
+        below 1. It keeps endless chains of pages, such as calendars, from gaining by their length;
+        0.9 holds off farms and traps better, and finds a little less where there are none.
     novelty
         preference for sites with few visits; default 0.2, 0 or more.
     n_passes
@@ -307,7 +360,7 @@ class SiblingSampling(CompiledOrdering):
     Notes
     -----
     A visit takes O(links) and at most 256 siblings and `n_passes` * 10,000 links besides. Memory:
-    64 bytes per page known with its key, 12 per visit, and 4 per link.
+    64 bytes per page known with its key, 13 per visit, and 4 per link.
     """
 
     rule = sample_siblings
@@ -345,26 +398,40 @@ class SiblingSampling(CompiledOrdering):
         ):
             self._rules[name] = value
         self._rules["cursor"] = -1
-        self._records, self._sites, _, _, self._visited, self._ends, self._links, *rest = (
-            self.empty_state()
-        )
-        _, self._changed, self._before = rest
+        self._n_links = self._rules["n_links"]
+        state = self.empty_state()
+        self._records, self._groups, self._sites, _, _, self._visited, self._has_gained = state[:7]
+        self._ends, self._links, _, self._changed, self._before = state[7:]
         super().open(pages, truth)
 
     @classmethod
     def empty_state(cls) -> State:
-        dtypes = (PAGE, SITE, RULES, np.float64, np.int32, np.int64, np.int32)
+        of_pages = (PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32)
         written = (np.int32, np.int32, np.float64)
-        return tuple(np.zeros(0, dtype=dtype) for dtype in (*dtypes, *written))
+        return tuple(np.zeros(0, dtype=dtype) for dtype in (*of_pages, *written))
 
     def state(self, sites: PageIds) -> State:
-        arrays = (self._records, self._sites, self._rules, self._own_mass, self._visited)
-        return (*arrays, self._ends, self._links, sites, self._changed, self._before)
+        return (
+            self._records,
+            self._groups,
+            self._sites,
+            self._rules,
+            self._own_mass,
+            self._visited,
+            self._has_gained,
+            self._ends,
+            self._links,
+            sites,
+            self._changed,
+            self._before,
+        )
 
     def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
         self._records = with_room(self._records, n_pages)
+        self._groups = with_room(self._groups, n_pages)
         self._sites = with_room(self._sites, n_sites)
         self._visited = with_room(self._visited, n_pages)
+        self._has_gained = with_room(self._has_gained, n_pages)
         self._ends = with_room(self._ends, n_pages + 1)
         self._links = with_room(self._links, n_links)
         room = most_links + NEAREST + int(self._rules["n_passes"][0]) * LONGEST
@@ -372,7 +439,6 @@ class SiblingSampling(CompiledOrdering):
         self._before = with_room(self._before, room)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_sites = int(self.pages.sites[first:last].max()) + 1 if last > first else 0
-        n_links = int(self._rules["n_links"][0]) + len(targets)
-        self.reserve(max(self.n_pages, last), n_sites, n_links, len(targets))
+        n_links = int(self._n_links[0]) + len(targets)
+        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
         return super()._apply(page, targets, first, last, again)

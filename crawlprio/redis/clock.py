@@ -105,15 +105,17 @@ class RedisClock:
         elapsed: float,
         status: int,
         retry_after: float | None,
+        n_bytes: int = 0,
     ) -> None:
         self._n_fetching[site] -= 1
         self._ended_at[site] = monotonic()
         own_delay, _ = self._slots.get(site, (None, None))
-        pause = self._politeness.pause(
+        usual = self._politeness.usual_pause(
             own_delay=NO_DELAY if own_delay is None else own_delay,
             crawl_delay=self._crawl_delays.get(site, 0.0),
-            elapsed=elapsed,
         )
+        for_fetch = self._politeness.pause_for_fetch(elapsed, n_bytes)
+        pause = max(usual, for_fetch)
         if self._limit_of(site) == 1 and (pause or status in BACK_OFF_STATUSES):
             self._ready_at[site] = math.inf
         self._call(
@@ -124,6 +126,7 @@ class RedisClock:
             repr(elapsed),
             status,
             "" if retry_after is None else repr(retry_after),
+            repr(for_fetch),
             answered=partial(self._has_ended, site),
         )
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from redis.exceptions import RedisError
 
 from crawlprio.errors import StoreError
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.redis.connection import Client
+from crawlprio.redis.entries import StreamedVisit, add_pages, read_visit
 from crawlprio.redis.session import failure
 from crawlprio.store import Store
 
@@ -39,11 +38,12 @@ def collect(
     limit: int | None = None,
     told: Callable[[int], object] = lambda n_visits: None,
 ) -> Collected:
-    """Move the visits of a crawl, as far as there are any, from its stream into a store.
+    """Copy the visits of a crawl, as far as there are any, from its stream into a store.
 
     The place of a visit in the store is the number of its entry in the stream, so that whatever
     ends a collection, the next one goes on behind the last visit on disk: none is lost or doubled.
-    What is on disk is deleted from the stream.
+    What is on disk is deleted from the stream, unless an elected worker computes keys: whoever is
+    elected next learns from all entries, so that they stay until the crawl has ended.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def collect(
     path
         the store: a new one, or one that the same crawl was collected into before.
     trims
-        delete from the stream what is on disk.
+        delete from the stream what is on disk, where nobody needs it any more.
     limit
         entries at most; None: all that there are.
     told
@@ -69,6 +69,8 @@ def collect(
     store = Store.open(path) if path.exists() else Store.create(path)
     with store:
         try:
+            if float(client.hget(f"{prefix}:config", "elected") or 0):
+                trims = False
             return _Collector(client, prefix, store, path).run(trims, limit, told)
         except RedisError as error:
             raise failure(error) from None
@@ -129,56 +131,6 @@ class _Collector:
                 f"number {number:,}; collect into the file that has those between."
             )
         self._n_recorded = number
-        self._add_pages(entry)
-        if "p" in entry:
-            visit, items = self._visit(entry)
-            self._store.record(visit, self._pages, items=items, commits=False)
-        else:
-            seeds = np.array(json.loads(entry.get("e", "[]")), dtype=np.int32)
-            self._store.record(Visit(NO_PAGE, seeds), self._pages, commits=False)
-
-    def _add_pages(self, entry: dict[str, str]) -> None:
-        if "f" not in entry:
-            return
-        pages, identities = self._pages, dict(json.loads(entry["k"]))
-        assert int(entry["f"]) == len(pages), "pages come in their order"
-        depth = int(float(entry["d"]))
-        sites = json.loads(entry["s"])
-        for at, (url, host) in enumerate(zip(json.loads(entry["u"]), sites, strict=True)):
-            pages.add(identities.get(at, url), url, pages.site(host), depth)
-
-    def _visit(self, entry: dict[str, str]) -> tuple[Visit, list[str]]:
-        """The visit of an entry, and the items of its page."""
-        page = int(entry["p"])
-        found = [int(target) for target in json.loads(entry["t"])]
-        told: list[Any] = json.loads(entry["v"])
-        status, title, n_bytes, content_hash, fetched_at, elapsed, error = told[:7]
-        anchors, outside, text, items = told[7:]
-        n_followed = len(found) - len(outside)
-        texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
-        first_at: dict[int, int] = {}
-        for at, target in enumerate(found):
-            if target not in (NO_PAGE, page):
-                first_at.setdefault(target, at)
-        rest = [
-            (url, anchor)
-            for (url, anchor), target in zip(outside, found[n_followed:], strict=True)
-            if target == NO_PAGE
-        ]
-        rest += [(url, texts[at]) for at, url in json.loads(entry.get("o", "[]"))]
-        has_anchors = bool(anchors) or any(at >= n_followed for at in first_at.values())
-        visit = Visit(
-            page=page,
-            targets=np.array(list(first_at), dtype=np.int32),
-            anchors=[texts[at] for at in first_at.values()] if has_anchors else [],
-            status=status,
-            title=title,
-            text=text,
-            outside=rest,
-            fetched_at=fetched_at,
-            elapsed=elapsed,
-            n_bytes=n_bytes,
-            content_hash=int(content_hash),
-            error=error,
-        )
-        return visit, items
+        add_pages(entry, self._pages)
+        visit, items = read_visit(entry) or StreamedVisit(Visit(NO_PAGE, NO_PAGES), [])
+        self._store.record(visit, self._pages, items=items, commits=False)

@@ -7,18 +7,22 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
+from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import script
 
 Client: TypeAlias = Any
 """A client of redis-py, whose annotations are of several minds about it."""
 
-N_BUCKETS = 2**16
-"""Hashes over which the identities of a shard are spread: small ones, up to 8 million pages."""
+LAYOUT = 2
+"""Of the keys and records in Redis; a crawl begun with another one is refused."""
 
 MAX_ATTEMPTS = 3
 """Workers that may end while they have a page leased, before it is set aside."""
@@ -27,23 +31,62 @@ _TIMEOUT = 5.0
 """Seconds after which a silent server counts as one that cannot be reached."""
 
 
+_SENTINELS = "redis+sentinel://"
+
+
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     """Return a client, which connects at its first command.
+
+    Parameters
+    ----------
+    url
+        one of redis-py's (`redis://`, `rediss://`, `unix://`), or that of a server which sentinels
+        name: `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`. They are asked at each
+        new connection, so that the client follows a failover.
+    parameters
+        of redis-py's client.
 
     Raises
     ------
     ConfigError
         if the URL or a parameter is none of redis-py's.
     """
-    chosen = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, **parameters}
+    chosen = {
+        "socket_timeout": _TIMEOUT,
+        "socket_connect_timeout": _TIMEOUT,
+        # Whoever calls repeats what fails, and says so.
+        "retry": Retry(NoBackoff(), 0),
+        **parameters,
+        "decode_responses": False,
+    }
     try:
+        if url.startswith(_SENTINELS):
+            return _named_by_sentinels(url, chosen)
         client: Client = Redis
-        return client.from_url(url, **{**chosen, "decode_responses": False})
+        return client.from_url(url, **chosen)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
-            f"make no client ({error}); give a URL such as redis://localhost:6379/0."
+            f"make no client ({error}); give a URL such as redis://localhost:6379/0 or "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0."
         ) from None
+
+
+def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
+    """Return a client of the server that sentinels name as the primary of a service."""
+    addresses, _, path = url.removeprefix(_SENTINELS).partition("/")
+    service, _, database = path.partition("/")
+    if not service:
+        raise ValueError("it names no service")
+    hosts = []
+    for address in addresses.split(","):
+        host, _, port = address.rpartition(":")
+        hosts.append((host.strip("[]"), int(port)))
+    timeouts = {name: chosen[name] for name in ("socket_timeout", "socket_connect_timeout")}
+    make: Client = Sentinel
+    sentinel = make(hosts, sentinel_kwargs=timeouts)
+    client: Client = sentinel.master_for(service, **{"db": int(database or 0), **chosen})
+    return client
 
 
 def prefix_of(crawl: str, shard: int = 0) -> str:
@@ -80,6 +123,7 @@ def open_crawl(
     lease_seconds: float,
     records: bool = True,
     bounded: bool = True,
+    others: Mapping[str, str] = {},
 ) -> None:
     """Begin a crawl, or join it; what must be the same for all workers is compared.
 
@@ -91,6 +135,8 @@ def open_crawl(
         whether visits go to the stream.
     bounded
         whether the budget by pattern of URLs holds.
+    others
+        what else must be the same for all workers: names and values.
 
     Raises
     ------
@@ -98,14 +144,16 @@ def open_crawl(
         if the crawl was begun with other values.
     """
     wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
+    wanted.update(others)
     slots = [
         text
         for host, (delay, limit) in config.slots.items()
         for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
     ]
+    counts = pack_counts({"initial": rules.initial_key})
     flat = [text for pair in wanted.items() for text in pair]
     reply = client.eval(
-        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, *flat
+        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, counts, *flat
     )
     texts = [part.decode() for part in reply]
     found = dict(zip(texts[::2], texts[1::2], strict=True))
@@ -131,9 +179,8 @@ def _values(
 ) -> dict[str, str]:
     """What `config` in the scripts holds, as text."""
     politeness = config.politeness
-    small = politeness.small_site_delay
     numbers: dict[str, float] = {
-        "buckets": N_BUCKETS,
+        "layout": LAYOUT,
         "first_rule": rules.first_rule,
         "evidence_rule": rules.evidence_rule,
         "initial_key": rules.initial_key,
@@ -143,13 +190,10 @@ def _values(
         "factor": rules.factor,
         "link": rules.link,
         "by_waiting_pages": rules.by_waiting_pages,
+        "elected": rules.is_elected,
         "limit": config.limit,
         "pages_per_visit": config.pages_per_visit,
-        "delay": politeness.delay,
-        "small_site_delay": -1.0 if small is None else small,
-        "small_site_pages": politeness.small_site_pages,
-        "adaptive": politeness.adaptive,
-        "max_adaptive": politeness.max_adaptive,
+        **{name: -1.0 if item is None else item for name, item in politeness.values().items()},
         "max_back_off": politeness.max_back_off,
         "per_site": config.max_pages_per_site or 0,
         "per_domain": config.max_pages_per_domain or 0,

@@ -87,6 +87,9 @@ class RedisFrontier:
     ahead
         pages leased in one round trip, before they are asked for if it is more than 1. None: half
         as many as there may be fetches, at most `MAX_AHEAD`.
+    awaits_keys
+        whether no page leaves before the elected worker has written the keys that follow from all
+        visits; it calls `keys_changed`.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class RedisFrontier:
     """
 
     carries_json_only = True
+    keeps_objects = False
 
     def __init__(
         self,
@@ -117,6 +121,7 @@ class RedisFrontier:
         bounded: bool = True,
         persists: bool = True,
         ahead: int | None = None,
+        awaits_keys: bool = False,
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
         self.n_links = 0
@@ -152,6 +157,8 @@ class RedisFrontier:
         if ahead is None:
             ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._ahead = max(ahead, 1)
+        self._awaits_keys = awaits_keys
+        self._has_new_keys = False
         self._handouts: deque[tuple[Handout, str]] = deque()
         self._leases: dict[int, _Lease] = {}
         self._n_waiting = 0
@@ -176,7 +183,8 @@ class RedisFrontier:
         return False
 
     def add(self, entry: Entry) -> None:
-        assert entry.request is None or isinstance(entry.request, bytes)
+        if entry.request is not None and not isinstance(entry.request, bytes):
+            return  # the caller has counted it
         self._call(
             "add",
             hash_of(entry.identity),
@@ -263,12 +271,12 @@ class RedisFrontier:
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
         self._end(lease)
-        assert request is None or isinstance(request, bytes)
         self._call(
             "end_lease",
             lease,
             "put_back",
-            request or b"",
+            # In place of one that cannot be written it waits with the one that it had.
+            request if isinstance(request, bytes) else b"",
             "" if priority is None else priority,
             ends=lease,
         )
@@ -320,7 +328,9 @@ class RedisFrontier:
             return
         self._is_asking = True
         ahead = max(now - monotonic(), 0.0)
-        self._session.call("lease", n_pages, repr(ahead), answered=self._leased)
+        self._has_new_keys = False
+        waits = int(self._awaits_keys)
+        self._session.call("lease", n_pages, repr(ahead), waits, answered=self._leased)
 
     def _leased(self, answer: Answer) -> None:
         self._is_asking = False
@@ -336,6 +346,14 @@ class RedisFrontier:
             poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
             self._n_empty += 1
             self._ask_at = max(min(self._ready_at, answer.status.received + poll), monotonic())
+            if self._has_new_keys:  # written after the server had answered
+                self._ask_at = -math.inf
+        self.on_ready()
+
+    def keys_changed(self) -> None:
+        """Note that the elected worker has written keys."""
+        self._has_new_keys = True
+        self._ask_at = -math.inf
         self.on_ready()
 
     def _told(self, status: Status, lost: set[int]) -> None:

@@ -1,4 +1,4 @@
-"""Orderings as the scripts have them: two rules and a few numbers, or nothing."""
+"""Orderings as the scripts have them: two rules and a few numbers, or an elected worker's keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.backlink_count import BacklinkCount
-from crawlprio.orderings.base import Ordering
+from crawlprio.orderings.base import CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
 from crawlprio.orderings.fica import Fica
 from crawlprio.orderings.location import Location
@@ -39,6 +39,9 @@ class Rules(NamedTuple):
         numbers that single rules ask for.
     by_waiting_pages
         whether sites rank by their number of waiting pages.
+    is_elected
+        whether an elected worker computes the keys (`crawlprio.redis.elected`). Until it has read
+        the visit that shows a page, the page stands by `new_key`.
     number_of
         what a link says by its URL and anchor text alone, where a rule asks for it.
     """
@@ -52,31 +55,43 @@ class Rules(NamedTuple):
     factor: float = 0.0
     link: float = 0.0
     by_waiting_pages: bool = False
+    is_elected: bool = False
     number_of: Callable[[str, str], float] = _no_number
 
 
-def rules_of(ordering: Ordering, name: str) -> Rules:
-    """Return the rules that make up an ordering.
+def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False) -> Rules:
+    """Return the rules that make up an ordering; those of an elected worker where none do.
 
     They are written for each class by hand, so that a subclass, which may do anything, has none.
+    With a topic, whose hot queue takes all links and texts, the elected worker computes all.
 
     Raises
     ------
     ConfigError
-        if they cannot: the ordering computes its keys from all links, or is a class of the user's.
+        if the frontier cannot keep the ordering: it ranks sites by a method of its own, or has them
+        take turns.
     """
     if ordering.site_share:
         raise ConfigError(
             f"ORDERING_OPTIONS of {name}: site_share is {ordering.site_share}, and a frontier in "
             "Redis lets no sites take turns; leave it out."
         )
-    make = _RULES.get(type(ordering))
-    if make is None or (isinstance(ordering, Opic) and not ordering.runs_compiled):
+    by_waiting_pages = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
+    if not by_waiting_pages and type(ordering).site_key is not Ordering.site_key:
         raise ConfigError(
-            f"ORDERING is {name!r} with these options, which a frontier in Redis cannot keep; "
-            "choose one whose keys grow link by link: anchor-similarity, backlink-count, "
-            "breadth-first, depth-first, fica, larger-sites-first, location, opic without pass_on "
-            "and history, random or rankmass."
+            f"ORDERING is {name!r}, whose class has a site_key of its own, which a frontier in "
+            "Redis cannot ask; leave that out, or set CRAWLPRIO_FRONTIER = 'local'."
+        )
+    make = _RULES.get(type(ordering))
+    has_rules = make is not None and (not isinstance(ordering, Opic) or ordering.runs_compiled)
+    if make is None or not has_rules or has_topic:
+        key = float(ordering.initial_key)
+        return Rules(
+            initial_key=key,
+            new_key=key,
+            seed_key=key,
+            by_waiting_pages=by_waiting_pages,
+            is_elected=True,
         )
     return make(ordering)
 

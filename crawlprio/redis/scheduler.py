@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.request_json import from_json
 from crawlprio.redis.connection import (
@@ -19,12 +21,20 @@ from crawlprio.redis.connection import (
     open_crawl,
     prefix_of,
 )
+from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
+from crawlprio.redis.moving import alike
+from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
+from crawlprio.redis.session import load_scripts
+from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler
 
 if TYPE_CHECKING:
     from scrapy import Spider
+
+_MOST_POLL = 1.0
+"""Seconds between two questions of a worker whether the elected one is gone, at most."""
 
 
 class RedisScheduler(Scheduler):
@@ -46,6 +56,9 @@ class RedisScheduler(Scheduler):
         except CrawlprioError as error:
             crawl.refuse(error)
         super().open(spider)
+        if self.dispatcher is not None:
+            # What comes to the engine from outside, as from `<spider>:start_urls`, is a seed.
+            self.dispatcher.takes_seeds = True
 
     def make_frontier(self, crawl: Crawl) -> RedisFrontier:
         from twisted.internet import reactor
@@ -53,11 +66,6 @@ class RedisScheduler(Scheduler):
         running: Any = reactor
         read = partial(read_setting, self._crawler.settings)
         config = crawl.config
-        if config.topic is not None:
-            raise ConfigError(
-                "TOPIC is set, which a frontier in Redis cannot keep yet; unset it, or set "
-                "CRAWLPRIO_FRONTIER = 'local'."
-            )
         if config.max_waiting is not None:
             raise ConfigError(
                 "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset "
@@ -68,7 +76,7 @@ class RedisScheduler(Scheduler):
                 "CRAWLPRIO_ITEMS is on, and a frontier in Redis keeps no items yet; use a feed or "
                 "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
             )
-        rules = rules_of(config.ordering, config.ordering_name)
+        rules = rules_of(config.ordering, config.ordering_name, has_topic=config.topic is not None)
         url = read("REDIS_URL")
         client = connect(url, read("REDIS_PARAMS"))
         check_server(client, _without_password(url))
@@ -77,21 +85,23 @@ class RedisScheduler(Scheduler):
         prefix = prefix_of(read("CRAWLPRIO_REDIS_CRAWL") or spider.name)
         shared: dict[str, Any] = {
             "lease_seconds": read("CRAWLPRIO_LEASE_SECONDS"),
-            "records": read("CRAWLPRIO_STORE") is not None,
+            "records": rules.is_elected or read("CRAWLPRIO_STORE") is not None,
             # A web that is wholly known has no traps, and is judged as a whole.
             "bounded": crawl.web is None,
         }
         try:
             if read("SCHEDULER_FLUSH_ON_START"):
                 delete_crawl(client, prefix)
-            open_crawl(client, prefix, config, rules, **shared)
+            open_crawl(
+                client, prefix, config, rules, others=alike(self._crawler.settings), **shared
+            )
         except RedisError as error:
             raise ConfigError(
                 f"The frontier in Redis at {_without_password(url)} cannot be opened: {error}."
             ) from None
         stats = self._crawler.stats
         assert stats is not None
-        return RedisFrontier(
+        frontier = RedisFrontier(
             client,
             prefix,
             config,
@@ -104,8 +114,77 @@ class RedisScheduler(Scheduler):
             failed=crawl.fail,
             refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
             persists=read("SCHEDULER_PERSIST"),
+            awaits_keys=rules.is_elected and config.concurrency == 1,
             **shared,
         )
+        key = read("REDIS_START_URLS_KEY")
+        # A spider of scrapy-redis reads them itself.
+        if key is not None and not hasattr(spider, "redis_key"):
+            self._read_start_urls(crawl, key % {"name": spider.name})
+        watch = DrainWatch(
+            connect(url, read("REDIS_PARAMS")),
+            prefix,
+            partial(engine.close_spider, self._crawler, "drained"),
+        )
+        crawl.on_close(lambda reason: watch.close())
+        watch.start()
+        if rules.is_elected:
+            self._stand_for_election(crawl, frontier, prefix, shared["lease_seconds"])
+        return frontier
+
+    def _read_start_urls(self, crawl: Crawl, key: str) -> None:
+        """Take start URLs that others push to Redis."""
+        read = partial(read_setting, self._crawler.settings)
+        kind = "list"
+        if read("REDIS_START_URLS_AS_SET"):
+            kind = "set"
+        elif read("REDIS_START_URLS_AS_ZSET"):
+            kind = "zset"
+        urls = StartUrls(
+            self._crawler,
+            connect(read("REDIS_URL"), read("REDIS_PARAMS")),
+            key,
+            kind=kind,
+            batch_size=read("REDIS_START_URLS_BATCH_SIZE") or crawl.config.concurrency or 16,
+            max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
+        )
+        crawl.on_close(lambda reason: urls.close())
+
+    def _stand_for_election(
+        self, crawl: Crawl, frontier: RedisFrontier, prefix: str, lease_seconds: float
+    ) -> None:
+        """Have this worker compute keys for all, if no other does."""
+        from twisted.internet import reactor
+
+        running: Any = reactor
+        read = partial(read_setting, self._crawler.settings)
+        client = connect(read("REDIS_URL"), read("REDIS_PARAMS"))
+        load_scripts(client)
+        thread = ElectedThread(
+            Elected(
+                client,
+                prefix,
+                crawl.config,
+                lease_seconds=lease_seconds,
+                truth=None if crawl.web is None else crawl.web.rank,
+            ),
+            deliver=running.callFromThread,
+            keys_changed=frontier.keys_changed,
+            failed=crawl.fail,
+            poll_seconds=min(lease_seconds / 4, _MOST_POLL),
+        )
+
+        def stop(reason: str) -> None:
+            thread.stop()
+            client.close()
+
+        crawl.on_close(stop)
+        thread.start()
+
+    def dupefilter_class(self) -> type[BaseDupeFilter]:
+        """That of scrapy-redis is passed over, as the frontier knows what was seen."""
+        found = super().dupefilter_class()
+        return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
     def close(self, reason: str) -> None:
         super().close(reason)

@@ -7,15 +7,22 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import NamedTuple
 
+_COMMON = ("common", "texts", "queue", "leases")
+
 _PRELUDES = {
     "open": (),
-    "add": ("common", "learning"),
-    "seeds": ("common", "learning"),
-    "observe": ("common", "learning"),
+    "elect": (),
+    "add": (*_COMMON, "learning"),
+    "seeds": (*_COMMON, "learning"),
+    "observe": (*_COMMON, "learning"),
+    "load": (*_COMMON, "learning"),
 }
-"""What comes before a script; `common` where nothing else is said."""
+"""What comes before a script; `_COMMON` where nothing else is said."""
 
-SCRIPTS = ("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat")
+SCRIPTS = (
+    *("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat"),
+    *("elect", "rekey", "show", "load", "load_request", "waiting"),
+)
 """The scripts, by the names of their files."""
 
 
@@ -30,6 +37,9 @@ class Script(NamedTuple):
 def script(name: str) -> Script:
     """Return a script, with the files that it stands on before it."""
     folder = files("crawlprio.redis") / "lua"
-    parts = (*_PRELUDES.get(name, ("common",)), name)
-    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    parts = (*_PRELUDES.get(name, _COMMON), name)
+    texts = [(folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts]
+    # Each part is a function inside the one before it: within one long function Lua looks for each
+    # outer variable of a function among all others.
+    text = "return (function()\n".join(texts) + "end)()\n" * (len(texts) - 1)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

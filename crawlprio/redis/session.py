@@ -14,7 +14,16 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from redis.exceptions import AuthenticationError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    ClusterDownError,
+    MasterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
@@ -33,11 +42,11 @@ _MOST_CALLS = 64
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to reach the server; the last one again and again."""
 
-_TRANSIENT = (
-    *("LOADING", "OOM", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF"),
-    *("NOREPLICAS", "UNBLOCKED"),
-)
-"""Errors that pass: a server that starts, is full, or is a replica that will be promoted."""
+_SILENCE = 60.0
+"""Seconds between two warnings: a server that is nearly full does some calls and refuses others."""
+
+_TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
+"""Codes of errors that pass, of those that redis-py has no class for."""
 
 _T = TypeVar("_T")
 
@@ -134,6 +143,8 @@ class Session:
         self._held: set[int] = set()
         self._run_id = ""
         self._is_away = False
+        self._has_said_so = False
+        self._silent_until = 0.0
         self._is_introduced = False
         self._beat_at = 0.0
         self._gives_up_at = float("inf")
@@ -275,8 +286,9 @@ class Session:
             except RedisError as error:
                 self._note_failure(error)
             else:
-                if self._is_away:
-                    self._is_away = False
+                self._is_away = False
+                if self._has_said_so:
+                    self._has_said_so = False
                     logger.warning("Redis answers again; the crawl goes on.")
                 return result
             pause = _PAUSES[min(n_attempts, len(_PAUSES) - 1)]
@@ -297,21 +309,30 @@ class Session:
         self._is_introduced = False
         if text.startswith("GAP"):
             return  # the server has lost its last second, this worker's last calls among it
-        is_transient = text.startswith(_TRANSIENT) if isinstance(error, ResponseError) else False
-        is_absent = isinstance(error, NoConnection | TookTooLong) and not isinstance(
-            error, AuthenticationError
-        )
-        if not is_transient and not is_absent:
+        if not is_transient(error):
             raise failure(error) from None
-        if not self._is_away:
-            self._is_away = True
+        if not self._is_away and monotonic() >= self._silent_until:
+            self._has_said_so = True
+            self._silent_until = monotonic() + _SILENCE
             logger.warning("Redis cannot be used (%s); the crawl waits for it.", text)
+        self._is_away = True
 
 
 def load_scripts(client: Client) -> None:
     """Give a server all scripts."""
     for name in SCRIPTS:
         client.script_load(script(name).text)
+
+
+def is_transient(error: RedisError) -> bool:
+    """Whether an error passes: no server is there, or it starts, is full, or is a replica."""
+    if isinstance(error, AuthenticationError):
+        return False
+    passing = (
+        *(NoConnection, TookTooLong, OutOfMemoryError, ReadOnlyError),
+        *(MasterDownError, ClusterDownError, TryAgainError),
+    )
+    return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
 
 
 def failure(error: RedisError) -> RedisFailure:

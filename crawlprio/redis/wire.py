@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from json import dumps
+from struct import Struct
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.rules import Rules
@@ -14,8 +15,13 @@ from crawlprio.web.budgets import pattern_of
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of
 
-_HASH_BYTES = 12
-"""Two of 10**9 pages have the same hash of so many bytes with a probability of one in 10**11."""
+_HASH_BYTES = 10
+"""Two of 10**9 pages have the same hash of so many bytes with a probability of one in 2 million."""
+
+_PATTERN_BYTES = 8
+
+_LINK = Struct(f">{_HASH_BYTES}sI{_PATTERN_BYTES}sd")
+"""Hash of a link's identity, number of its host from 1 (0: none), pattern, number for the rules."""
 
 
 class Wire:
@@ -52,33 +58,51 @@ class Wire:
         """
         hosts: dict[str, int] = {}
         at_host = [hosts.setdefault(host_of(url), len(hosts) + 1) for url in urls]
-        number_of, pattern = self._number_of, self.pattern
         yield len(hosts)
         for host in hosts:
             yield host
             yield self.domain(host)
         yield len(identities) + len(outside)
-        for at, identity in enumerate(identities):
-            yield hash_of(identity)
-            url = urls[at] if urls else ""
-            yield url
-            yield identity if urls and identity != url else ""
-            yield at_host[at] if urls else ""
-            yield pattern(url) if urls else ""
-            yield repr(number_of(url or identity, anchors[at] if anchors else ""))
-        for identity, anchor in outside:
-            yield from (hash_of(identity), "", "", "", "", repr(number_of(identity, anchor)))
+        number_of, pattern = self._number_of, self.pattern
+        texts = anchors or [""] * len(identities)
+        packed = (
+            [
+                _LINK.pack(hash_of(identity), host, pattern(url), number_of(url, anchor))
+                for identity, host, url, anchor in zip(
+                    identities, at_host, urls, texts, strict=True
+                )
+            ]
+            if urls
+            else [
+                _LINK.pack(hash_of(identity), 0, b"", number_of(identity, anchor))
+                for identity, anchor in zip(identities, texts, strict=True)
+            ]
+        )
+        packed += [
+            _LINK.pack(hash_of(identity), 0, b"", number_of(identity, anchor))
+            for identity, anchor in outside
+        ]
+        yield b"".join(packed)
+        yield from urls
+        own = [
+            at_and_identity
+            for at_and_identity, url in zip(enumerate(identities, 1), urls, strict=False)
+            if at_and_identity[1] != url
+        ]
+        yield len(own)
+        for at_and_identity in own:
+            yield from at_and_identity
 
     def domain(self, host: str) -> str:
         """Return the registered domain of a host, where pages are counted by it."""
         return _domain_of(host) if self._counts_domains else ""
 
-    def pattern(self, url: str) -> Argument:
+    def pattern(self, url: str) -> bytes:
         """Return a hash of the pattern of a URL, where pages are counted by it."""
         if not self._counts_patterns:
-            return ""
+            return b""
         pattern = pattern_of(url)
-        return blake2b(pattern, digest_size=8).digest() if pattern else ""
+        return blake2b(pattern, digest_size=_PATTERN_BYTES).digest() if pattern else b""
 
 
 @lru_cache(10_000)

@@ -159,7 +159,7 @@ class Scheduler(BaseScheduler):
     def _open_dupefilter(self) -> None:
         """Open the project's dupefilter; of Scrapy's own only the log of duplicates is used."""
         settings = self._crawler.settings
-        dupefilter = load_object(read_setting(settings, "DUPEFILTER_CLASS"))
+        dupefilter = self.dupefilter_class()
         if dupefilter is RFPDupeFilter:
             self._duplicates = RFPDupeFilter(
                 None,
@@ -170,6 +170,12 @@ class Scheduler(BaseScheduler):
             self._duplicates = build_from_crawler(dupefilter, self._crawler)
             self._own_dupefilter = self._duplicates
         self._duplicates.open()
+
+    def dupefilter_class(self) -> type[BaseDupeFilter]:
+        """Return the dupefilter that is asked; Scrapy's own stands for none."""
+        cls = load_object(read_setting(self._crawler.settings, "DUPEFILTER_CLASS"))
+        assert isinstance(cls, type)
+        return cls
 
     def _is_duplicate(self, request: Request) -> bool:
         """Log and count a duplicate, as Scrapy does; always False."""

@@ -1,20 +1,36 @@
 """Every setting that crawlprio reads, once: name, values, defaults, unit and what it does.
 
-The settings of the bundled project, `docs/settings.md` and the messages about bad values come from
-this table. After a change, `python docs/write_settings.py` writes the first two. It imports neither
-Scrapy nor anything that is slow to load.
+The settings of the bundled project, `docs/settings.md`, the delays of `scrapy simulate` and the
+messages about bad values come from this table. After a change, `python docs/write_settings.py`
+writes the page. It imports neither Scrapy nor anything that is slow to load.
 """
 
 from __future__ import annotations
+
+from copy import copy
+from typing import Any
 
 from crawlprio.setting_table.crawling import BOUNDS, ORDER, POLITENESS, SITE
 from crawlprio.setting_table.kinds import Section, Setting
 from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import DEMO, INTERNAL, OUTPUT, PROCESS, SCRAPYS
 
-__all__ = ["SECTIONS", "SETTINGS", "Section", "Setting"]
+__all__ = ["DELAY_RULES", "SECTIONS", "SETTINGS", "Section", "Setting", "bundled_defaults"]
 
 SECTIONS = (ORDER, POLITENESS, BOUNDS, SITE, OUTPUT, PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS)
 
 SETTINGS = {setting.name: setting for section in SECTIONS for setting in section.settings}
 """Every setting, by name."""
+
+DELAY_RULES = {setting.rule: setting for setting in POLITENESS.settings if setting.rule}
+"""The settings of the delay rules, by the field of `crawlprio.frontier.Politeness`."""
+
+
+def bundled_defaults() -> dict[str, Any]:
+    """Return the settings that the bundled project makes, by name."""
+    return {
+        setting.name: copy(setting.default)
+        for section in SECTIONS
+        if section.is_written
+        for setting in section.settings
+    }

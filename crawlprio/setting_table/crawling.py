@@ -74,6 +74,7 @@ POLITENESS = Section(
             "start where a site may have several fetches at once.",
             "seconds",
             guest=0,
+            rule="delay",
         ),
         Setting(
             "CONCURRENT_REQUESTS",
@@ -103,6 +104,7 @@ POLITENESS = Section(
             None,
             "What stands in for DOWNLOAD_DELAY on a site of which few pages are known.",
             "seconds",
+            rule="small_site_delay",
         ),
         Setting(
             "CRAWLPRIO_SMALL_SITE_PAGES",
@@ -110,12 +112,14 @@ POLITENESS = Section(
             100,
             "Known pages below which a site is small.",
             "pages",
+            rule="small_site_pages",
         ),
         Setting(
             "CRAWLPRIO_ADAPTIVE_DELAY",
             Number(),
             0,
             "Pause on a site for at least this many times as long as the last fetch there took.",
+            rule="adaptive",
         ),
         Setting(
             "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
@@ -123,6 +127,16 @@ POLITENESS = Section(
             60,
             "The longest pause that CRAWLPRIO_ADAPTIVE_DELAY leads to.",
             "seconds",
+            rule="max_adaptive",
+        ),
+        Setting(
+            "CRAWLPRIO_SITE_BANDWIDTH",
+            Number(),
+            0,
+            "The most bytes per second that a site is asked for: a fetch and the pause after it "
+            "last as long together as its body takes at that speed; 0: no limit.",
+            "bytes/s",
+            rule="site_bandwidth",
         ),
         Setting(
             "CRAWLPRIO_MAX_CRAWL_DELAY",
@@ -130,6 +144,7 @@ POLITENESS = Section(
             300,
             "The longest Crawl-delay of a robots.txt that is obeyed; 0: none is.",
             "seconds",
+            rule="max_crawl_delay",
         ),
         Setting(
             "CRAWLPRIO_MAX_BACK_OFF",
@@ -137,6 +152,7 @@ POLITENESS = Section(
             3600,
             "The longest pause that Retry-After, or answers 429 and 503 in a row, lead to.",
             "seconds",
+            rule="max_back_off",
         ),
         Setting(
             "DOWNLOAD_TIMEOUT",

@@ -373,6 +373,8 @@ class Setting:
     guest
         what it is under the add-on in a project that does not set it; by default `default`. Of
         Scrapy's own settings, Scrapy's default.
+    rule
+        the field of `crawlprio.frontier.Politeness` that it sets; empty: none.
     """
 
     name: str
@@ -381,6 +383,7 @@ class Setting:
     meaning: str
     unit: str = ""
     guest: Any = _SAME
+    rule: str = ""
 
     @property
     def guest_default(self) -> Any:

@@ -1,4 +1,4 @@
-"""The settings of a crawl that many processes share; the last four have scrapy-redis's names."""
+"""The settings of a crawl that many processes share; those without prefix are scrapy-redis's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from crawlprio.setting_table.kinds import (
     Section,
     Setting,
     Switch,
+    Whole,
 )
 
 SHARING = Section(
     "Many machines",
-    "See [distributed.md](distributed.md). The last four have scrapy-redis's names.",
+    "See [distributed.md](distributed.md). Those without our prefix have scrapy-redis's names.",
     (
         Setting(
             "CRAWLPRIO_FRONTIER",
@@ -57,6 +58,39 @@ SHARING = Section(
             False,
             "Delete the crawl of this name from Redis, its visits included, before starting; for "
             "the first worker alone.",
+        ),
+        Setting(
+            "REDIS_START_URLS_KEY",
+            KeyName(none="none but those of scrapy-redis's own spiders"),
+            None,
+            "The key in Redis from which any spider takes more start URLs, while it runs; "
+            "`%(name)s` in it is the spider's name; spiders of scrapy-redis read their own.",
+        ),
+        Setting(
+            "REDIS_START_URLS_AS_SET",
+            Switch(),
+            False,
+            "Whether that key is a set; else it is a list, whose head is taken first.",
+        ),
+        Setting(
+            "REDIS_START_URLS_AS_ZSET",
+            Switch(),
+            False,
+            "Whether that key is a sorted set, whose largest score is taken first.",
+        ),
+        Setting(
+            "REDIS_START_URLS_BATCH_SIZE",
+            Whole(least=1, none="CONCURRENT_REQUESTS"),
+            None,
+            "Start URLs that are taken at once.",
+        ),
+        Setting(
+            "MAX_IDLE_TIME_BEFORE_CLOSE",
+            Number(),
+            0,
+            "After so long without any page or start URL a spider that takes start URLs from "
+            "REDIS_START_URLS_KEY ends; 0: never.",
+            "seconds",
         ),
     ),
     is_written=False,

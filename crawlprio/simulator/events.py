@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import CompiledFrontier, Politeness
+from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import CompiledOrdering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator import transfers
@@ -18,7 +18,6 @@ from crawlprio.simulator.order_only import STRIDE, CompiledCrawl, OnProgress
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.simulator.timed_loop import (
     CLOCK,
-    DELAYS,
     count_new_pages,
     rekey_leased,
     run_events,
@@ -135,6 +134,7 @@ class EventByEvent:
             own_delay=float(own_delays[site]),
             crawl_delay=float(crawl_delays[site]),
             elapsed=elapsed,
+            n_bytes=self._transfer_of(graph_page)[0],
             n_pages=int(self._n_pages_of[site]),
         )
         frontier.end_fetch(site, now + pause)
@@ -169,7 +169,7 @@ class EventLoop(CompiledCrawl):
         n_sites = graph.n_sites
         self._network = network
         self._robots = min(network.robots, max(n_sites, 1))
-        self._polite = (delay_rules(network.politeness), *network.delays_of_sites(n_sites))
+        self._polite = (network.politeness.rules, *network.delays_of_sites(n_sites))
         self._costs = (network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
         self._n_pages_of = np.zeros(n_sites, dtype=np.int32)
         count_new_pages(graph.site, pages.graph_of, self._n_pages_of, 0, len(pages))
@@ -210,14 +210,3 @@ class EventLoop(CompiledCrawl):
                 rekey_leased(self._queue[0], len(pages), keys)
         n = int(self._clock["n_started"][0])
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), visits[:n].copy())
-
-
-def delay_rules(politeness: Politeness) -> NDArray[np.void]:
-    """Return the delay rules as one `DELAYS` row."""
-    row = np.zeros(1, dtype=DELAYS)
-    row["delay"] = politeness.delay
-    row["small_site_delay"] = politeness.small_delay
-    row["small_site_pages"] = politeness.small_site_pages
-    row["adaptive"] = politeness.adaptive
-    row["max_adaptive"] = politeness.max_adaptive
-    return row

@@ -100,14 +100,15 @@ class Network:
             _checked("site_speed", self.site_speed, above_zero=True)
 
     def _delays(self) -> list[tuple[str, Any]]:
-        """The delays by name, as far as they can make a pause."""
-        polite = self.politeness
-        named: list[tuple[str, Any]] = [("delay", polite.delay), ("adaptive", polite.adaptive)]
-        if polite.small_site_delay is not None:
-            named.append(("small_site_delay", polite.small_site_delay))
-        named.append(("delay of a site", list(self.own_delays.values())))
-        named.append(("crawl delay of a site", list(self.crawl_delays.values())))
-        return named
+        """The numbers that make pauses, by name."""
+        rules = [
+            (name, item) for name, item in self.politeness.values().items() if item is not None
+        ]
+        return [
+            *rules,
+            ("delay of a site", list(self.own_delays.values())),
+            ("crawl delay of a site", list(self.crawl_delays.values())),
+        ]
 
     def delays_of_sites(self, n_sites: int) -> tuple[Floats, Floats]:
         """Return (own delay or NaN, Crawl-delay obeyed or 0), float64, shape (n_sites,) each."""
@@ -128,7 +129,10 @@ class Network:
             self.robots > 1
             or self.pages_per_visit > 1
             or type(polite) is not Politeness
-            or any(np.any(np.asarray(item) > 0) for _, item in self._delays())
+            or polite.values() != Politeness().values()
+            or any(
+                seconds > 0 for seconds in (*self.own_delays.values(), *self.crawl_delays.values())
+            )
             or bool(np.any(np.asarray(self.latency) > 0))
             or (
                 (self.bandwidth is not None or self.site_speed is not None)
@@ -164,14 +168,9 @@ class Network:
 
     def as_json(self) -> dict[str, Any]:
         """Return the parameters for JSON, arrays by their mean and number."""
-        polite = self.politeness
         return {
             "robots": int(self.robots),
-            "delay": polite.delay,
-            "small_site_delay": polite.small_site_delay,
-            "small_site_pages": polite.small_site_pages,
-            "adaptive": polite.adaptive,
-            "max_adaptive": polite.max_adaptive,
+            **self.politeness.values(),
             "pages_per_visit": int(self.pages_per_visit),
             "bandwidth": self.bandwidth,
             "latency": _in_short(self.latency),

@@ -131,15 +131,10 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
 
 def _in_words(network: Network) -> str:
     """The network in a line."""
-    polite = network.politeness
-    small = polite.small_site_delay
     words = [
         f"{network.robots:,} robot{'s' if network.robots > 1 else ''}",
-        f"delay {polite.delay:g} s"
-        + ("" if small is None else f" ({small:g} s under {polite.small_site_pages} pages)"),
+        *network.politeness.in_words(),
     ]
-    if polite.adaptive:
-        words.append(f"at least {polite.adaptive:g} times the last fetch")
     if network.pages_per_visit > 1:
         words.append(f"{network.pages_per_visit:,} pages per visit")
     if network.bandwidth is not None:

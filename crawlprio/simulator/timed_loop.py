@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.frontier import heaps, site_heaps
-from crawlprio.frontier.politeness import pause_after
+from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
 from crawlprio.frontier.records import LEASED, Records
 from crawlprio.orderings.rules import RuleLoop, State, VisitRule
 from crawlprio.pages import PageIds
@@ -16,39 +16,16 @@ from crawlprio.simulator.loop import Arrays, visit_page
 
 Floats = NDArray[np.float64]
 
-DELAYS = np.dtype(
-    [
-        ("delay", np.float64),
-        ("small_site_delay", np.float64),
-        ("small_site_pages", np.int64),
-        ("adaptive", np.float64),
-        ("max_adaptive", np.float64),
-    ],
-    align=True,
-)
-"""What a `Politeness` says of all sites; `small_site_delay` is NaN where it says nothing."""
-
 CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
 """How far a crawl in time is; its visits are counted in `PROGRESS`."""
 
 
 @njit(cache=True)
-def pause(polite: Arrays, site: int, elapsed: float, n_pages: int) -> float:
+def pause(polite: Arrays, site: int, elapsed: float, n_bytes: float, n_pages: int) -> float:
     """Return the pause of a site after a fetch that was answered with status 200."""
     rules, own_delays, crawl_delays = polite
-    return float(
-        pause_after(
-            rules[0].delay,
-            rules[0].small_site_delay,
-            rules[0].small_site_pages,
-            rules[0].adaptive,
-            rules[0].max_adaptive,
-            own_delays[site],
-            crawl_delays[site],
-            elapsed,
-            n_pages,
-        )
-    )
+    usual = usual_pause(rules, own_delays[site], crawl_delays[site], n_pages)
+    return float(max(usual, pause_for_fetch(rules, elapsed, n_bytes)))
 
 
 @njit(cache=True)
@@ -99,7 +76,7 @@ def _run_events(
         as `transfers.no_fetches` makes it, with room for all robots; its `times` are those at which
         fetches ended, by number.
     polite
-        (`DELAYS` row, own delay of each site or NaN, Crawl-delay of each site or 0).
+        (`PauseRules`, own delay of each site or NaN, Crawl-delay of each site or 0).
     costs
         (bytes of each page or of all, latency of each site, speed of each site).
     written
@@ -133,7 +110,8 @@ def _run_events(
             page = local_of[graph_page]
             site = page_sites[graph_page]
             elapsed = now - started[fetch]
-            seconds = pause(polite, site, elapsed, n_pages_of[site])
+            n_bytes = sizes[0 if one_size else graph_page]
+            seconds = pause(polite, site, elapsed, n_bytes, n_pages_of[site])
             heaps.end_fetch(pages, sites, heap, totals, site, now + seconds, False)
             visits[progress[0].n_fetched] = graph_page
             progress[0].n_fetched += 1

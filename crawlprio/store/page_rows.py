@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from crawlprio.pages import NewPages, PageTable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
-from crawlprio.store.visit_rows import storable
+from crawlprio.store.visit_rows import storable, storable_all
 
 _CHUNK = 10_000
 """Rows that are read at once."""
@@ -93,7 +93,7 @@ def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None
 
 def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
     """Insert pages, the first of which has this id, and aliases. O(what is new)."""
-    urls, keys = map(storable, new.urls), new.keys
+    urls, keys = storable_all(new.urls), new.keys
     cursor.executemany(
         "INSERT INTO pages(id, url, site, depth) VALUES(?, ?, ?, ?)",
         zip(range(first, first + len(new.urls)), urls, new.sites, new.depths, strict=True),

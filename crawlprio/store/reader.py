@@ -278,17 +278,17 @@ class StoreReader:
         with sentences(self.path):
             return list(read_site_states(self._db))
 
-    def last_fetches(self) -> list[tuple[int, float, float]]:
-        """Return `(site, fetched_at, elapsed)` of the last visit of each site. O(visits)."""
+    def last_fetches(self) -> list[tuple[int, float, float, int]]:
+        """Return `(site, fetched_at, elapsed, n_bytes)` of each site's last visit. O(visits)."""
         with sentences(self.path):
             rows = self._db.execute(
-                "SELECT site, fetched_at, elapsed FROM (SELECT site, max(seq) AS last"
+                "SELECT site, fetched_at, elapsed, n_bytes FROM (SELECT site, max(seq) AS last"
                 " FROM visits JOIN pages ON pages.id = page GROUP BY site)"
                 " CROSS JOIN visits ON seq = last ORDER BY site"
             ).fetchall()
-            for site, *seconds in rows:
-                if not (type(site) is int and all(math.isfinite(s) for s in seconds)):
-                    raise ValueError(f"the last fetch of site {site!r} has no time")
+            for site, fetched_at, elapsed, n_bytes in rows:
+                if not (type(site) is type(n_bytes) is int and math.isfinite(fetched_at + elapsed)):
+                    raise ValueError(f"the last fetch of site {site!r} has no time or no size")
             return rows
 
     def unfiltered(self) -> list[int]:

@@ -263,6 +263,13 @@ class Store(StoreReader):
             self._add_requests(requests)
         self._note(pages)
 
+    def replace_requests(self, requests: Sequence[RequestRow]) -> None:
+        """Write the requests that wait, as `record` takes them, in place of all that did."""
+        self.commit()
+        with self._transaction():
+            self._cursor.execute("DELETE FROM requests")
+            self._add_requests(requests)
+
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out, with what is recorded next, until its visit is recorded."""
         self._leased.add(page)

@@ -130,6 +130,14 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
+def storable_all(texts: list[str]) -> list[str]:
+    """Return texts as `storable` has each."""
+    joined = "".join(texts)
+    if joined.isascii() and "\0" not in joined:
+        return texts
+    return list(map(storable, texts))
+
+
 def _inflated(deflated: bytes) -> bytes:
     """The text in a zlib stream; ValueError if it is longer than any that is stored."""
     stream = zlib.decompressobj()

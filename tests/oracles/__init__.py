@@ -3,7 +3,7 @@
 An oracle imports nothing of `crawlprio`: it shares no code with what it judges.
 """
 
-from . import combined, fixed, link_based, siblings
+from . import combined, fixed, link_based, scout, siblings
 from .base import ORDERINGS, Ordering, splitmix
 from .crawler import Topic, crawl, crawling, drawn_from_a_list
 from .rank import pagerank, partial_pagerank, rounded, true_pagerank
@@ -26,6 +26,7 @@ __all__ = [
     "pagerank",
     "partial_pagerank",
     "rounded",
+    "scout",
     "siblings",
     "splitmix",
     "true_pagerank",

@@ -37,6 +37,7 @@ class Roads:
     small_site_pages: int = 100
     adaptive: Any = 0.0
     max_adaptive: Any = 60.0
+    site_bandwidth: Any = 0.0
     own_delay: dict[int, Any] = field(default_factory=dict)
     crawl_delay: dict[int, Any] = field(default_factory=dict)
 
@@ -71,7 +72,7 @@ def shares(speeds: Sequence[Any], bandwidth: Any) -> list[Any]:
     return rates
 
 
-def pause(roads: Roads, site: int, elapsed: Any, n_known: int) -> Any:
+def pause(roads: Roads, site: int, elapsed: Any, n_bytes: Any, n_known: int) -> Any:
     """Return the seconds from the end of a fetch to the next start on its site."""
     delay = roads.own_delay.get(site)
     if delay is None:
@@ -80,6 +81,8 @@ def pause(roads: Roads, site: int, elapsed: Any, n_known: int) -> Any:
     delay = max(delay, roads.crawl_delay.get(site, 0))
     if roads.adaptive:
         delay = max(delay, min(roads.adaptive * elapsed, roads.max_adaptive))
+    if roads.site_bandwidth:
+        delay = max(delay, n_bytes / roads.site_bandwidth - elapsed)
     return delay
 
 
@@ -146,7 +149,8 @@ def timed_crawl(
             flying.remove(fetch)
             site = fetch.site
             n_known = sum(site_of(u) == site for u in record.discovered)
-            seconds = pause(roads, site, now - fetch.started, n_known)
+            n_bytes = roads.n_bytes.get(fetch.page, zero)
+            seconds = pause(roads, site, now - fetch.started, n_bytes, n_known)
             n_visited[site] = n_visited.get(site, 0) + 1
             if n_visited[site] >= roads.k or not waiting_on(site):
                 n_visited[site] = 0

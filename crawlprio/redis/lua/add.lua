@@ -16,27 +16,29 @@ end
 if is_done then
   return finish(1)
 end
-local link = { hash = ARGV[3], url = ARGV[4], identity = ARGV[5], host = { name = ARGV[6] } }
+local hash, url, identity, host = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local domain, pattern, number = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local depth, priority, request = tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12]
 local repeats, is_seed = ARGV[13] == '1', ARGV[14] == '1'
-local id = find_page(link.hash)
+local id = find_page(hash)
 if id == nil then
-  local site = site_of_host(link.host.name)
+  local site = site_of_host(host)
   local reason = not is_seed and refusal(site, domain, pattern)
   if reason then
     return finish(reason)
   end
-  id = add_page(link.hash, link.url, site, domain, pattern, depth, number)
-  link.id, link.is_new = id, true
+  id = add_page(hash, url, site, domain, pattern, depth, number)
+  save_tally(by_domain)
+  save_tally(by_pattern)
   local page = pages[id]
   if request ~= '' then
     add_request(id, priority, request)
   end
   set_flag(page, UNFILTERED, repeats)
-  local fields = new_pages({ link }, depth)
+  local identities = identity ~= '' and { { 0, identity } } or {}
+  local fields = page_fields(id, { url }, { host }, depth, identities)
   if is_seed then
-    learn(NO_PAGE, { link })
+    learn(NO_PAGE, { id }, { number })
     fields[#fields + 1] = 'e'
     fields[#fields + 1] = cjson.encode({ id })
   end
@@ -65,7 +67,7 @@ if request ~= '' or not is_alone then
   add_request(id, priority, request)
 end
 if page.state ~= WAITING then
-  keep_url(id, site_of(page.site).host, link.url)
+  keep_url(id, site_of(page.site).host, url)
 end
 if page.leases < 255 then
   queue(id, page, priority)

@@ -13,9 +13,10 @@ if err then
 end
 call('HSETNX', P .. ':worker:' .. worker, 'since', exact(now))
 call('HSET', P .. ':worker:' .. worker, 'name', ARGV[4])
-if config.run_id ~= ARGV[5] then
+local run_id = call('HGET', P .. ':config', 'run_id')
+if run_id ~= ARGV[5] then
   -- The server has restarted, and may have lost the last second: sites rest for what it may not know.
-  if config.run_id then
+  if run_id then
     counts.rest_until = now + counts.max_delay + 1
   end
   call('HSET', P .. ':config', 'run_id', ARGV[5])
@@ -34,9 +35,6 @@ end
 take_over(worker, lost, false)
 if ARGV[3] == 'leave' then
   call('ZREM', P .. ':workers', worker)
-  for _, site in pairs(sites) do
-    place(site)
-  end
   call('DEL', P .. ':worker:' .. worker, P .. ':leases:' .. worker)
 end
 local gone = {}

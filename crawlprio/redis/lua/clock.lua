@@ -5,7 +5,8 @@
 --     started      a fetch starts
 --     not_fetched  a page that was leased is not fetched: its site need not rest for it
 --     ended        a fetch ended; ARGV[6] seconds it took, ARGV[7] status (0: no answer),
---                  ARGV[8] seconds that the answer asked to wait ('': none)
+--                  ARGV[8] seconds that the answer asked to wait ('': none), ARGV[9] seconds
+--                  that the fetch asks for
 --     crawl_delay  ARGV[6] seconds of a Crawl-delay that are obeyed
 --     hold         one more fetch is wanted; result: 1 if it may start now, as a lease of its own
 --     unhold       that lease ends; ARGV[6] the seq of the call that asked for it
@@ -25,6 +26,7 @@ if is_done then
   return finish(exact(now))
 end
 local site = site_of_host(ARGV[4])
+site.dirty = true
 
 local function next_start()
   return max(site.started_at + delay_of(site, 0), site.paused_until)
@@ -50,7 +52,7 @@ elseif told == 'not_fetched' then
   end
 elseif told == 'ended' then
   local elapsed, status, retry_after = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-  local pause = delay_of(site, elapsed)
+  local pause = delay_of(site, tonumber(ARGV[9]))
   local refuses = status == 429 or status == 503
   site.ended_at = now
   if refuses then

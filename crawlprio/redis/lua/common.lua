@@ -1,4 +1,4 @@
--- What every script of the frontier begins with: its keys, its records, and the two-level queue.
+-- What every script of the frontier begins with: its keys and its records.
 --
 -- Calling convention of every script
 --   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
@@ -11,12 +11,15 @@
 --            time in seconds, counts, when a page can leave (0: now; inf: that takes an event)
 --
 -- Keys, all under P; <page> and <site> are numbers from 0 in order of discovery
---   :config          hash    what the crawl was begun with: rules of the ordering, delays, budgets
---   :counts          hash    see COUNTS below
---   :i:<bucket>      hash    hash of an identity -> page; as many buckets as config `buckets`
---   :p:<page / 128>  hash    page % 128 -> record of a page, packed as PAGE
---   :u:<page / 64>   hash    page % 64 -> URL of a page that waits or is leased: "h" (http) or "s"
---                            (https) and what follows the host, or "u" and the whole URL
+--   :config          hash    what the crawl was begun with: rules of the ordering, delays, budgets;
+--                            state (paused), run_id of the server
+--   :rules           string  the same as msgpack, as it was when the crawl began
+--   :counts          string  the numbers of COUNTS, a double each
+--   :i:<bucket>      string  identities: 10 bytes of hash and the page, >I4; see "Identities"
+--   :p:<page / 128>  string  records of pages, packed as PAGE
+--   :u:<page / 16>   string  URLs of pages that wait or are leased: page % 16 as B, length as >I3,
+--                            and "h" (http) or "s" (https) and what follows the host, or "u" and
+--                            the whole URL
 --   :given           hash    page -> first key that its caller gave, until a visit shows the page
 --   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request}}
 --   :hosts           hash    host -> site
@@ -36,16 +39,19 @@
 --   :attempts        hash    page -> how often a worker died with it
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
+--   :elected         hash    who computes keys that no script can, see `elect.lua`
 --
 -- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
 -- likewise by their first page, or by larger number of waiting pages in place of the key.
+--
+-- A script reads each record once, changes it in memory, and writes it in `finish`.
 
 local P, worker, seq = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local call, floor, max, min, huge = redis.call, math.floor, math.max, math.min, math.huge
 local pack, unpack_struct, format = struct.pack, struct.unpack, string.format
 
 local UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
-local OBSERVED, UNFILTERED, REPEATED = 1, 2, 4
+local OBSERVED, UNFILTERED, REPEATED, HAS_REQUESTS, BLAMED = 1, 2, 4, 8, 16
 local NOWHERE, READY, DELAYED = 0, 1, 2
 local ON_VISIT = 2 ^ 40
 local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
@@ -53,60 +59,142 @@ local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
 local clock = call('TIME')
 local server_now = clock[1] + clock[2] / 1e6
 local now = server_now
+local ask_again_at = 0 -- no page leaves before, as this script turned out
 
 -- A number as text, from which the same number is read again.
 local function exact(number)
   return format('%.17g', number)
 end
 
--- Config and counts
+local AT_ONCE = 2000 -- arguments of a command at most, as Lua's stack is small
 
-local config = {}
-do
-  local flat = call('HGETALL', P .. ':config')
-  for at = 1, #flat, 2 do
-    config[flat[at]] = tonumber(flat[at + 1]) or flat[at + 1]
+-- Call a command for all of many arguments, some at a time, each time behind the same first ones.
+local function call_in_parts(arguments, ...)
+  local n_first = select('#', ...)
+  if #arguments <= AT_ONCE then
+    local all = { ... }
+    for at = 1, #arguments do
+      all[n_first + at] = arguments[at]
+    end
+    call(unpack(all))
+    return
+  end
+  for from = 1, #arguments, AT_ONCE do
+    local all = { ... }
+    for at = from, min(from + AT_ONCE - 1, #arguments) do
+      all[#all + 1] = arguments[at]
+    end
+    call(unpack(all))
   end
 end
+
+-- The values that a command has for many names, some at a time.
+local function values_of(names, ...)
+  local n_first = select('#', ...)
+  local found = {}
+  for from = 1, #names, AT_ONCE do
+    local all = { ... }
+    for at = from, min(from + AT_ONCE - 1, #names) do
+      all[#all + 1] = names[at]
+    end
+    for at, value in ipairs(call(unpack(all))) do
+      found[from + at - 1] = value
+    end
+  end
+  return found
+end
+
+-- Config and counts
 
 -- pages: known; keyed: those that have a key; visits: observed once each; waiting: requests that
 -- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
 -- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
 -- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers;
--- recorded: entries of the stream.
+-- recorded: entries of the stream. `wire.py` reads them too.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
   'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded',
 }
-local counts, counts_before = {}, {}
+local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
+local config, counts, counts_before = {}, {}, nil
 do
-  local values = call('HMGET', P .. ':counts', unpack(COUNTS))
-  for at, name in ipairs(COUNTS) do
-    counts[name] = tonumber(values[at] or 0)
-    counts_before[name] = counts[name]
+  local stored = call('MGET', P .. ':rules', P .. ':counts')
+  if stored[1] then
+    config, counts_before = cmsgpack.unpack(stored[1]), stored[2]
+    local values = { unpack_struct(COUNTS_FORMAT, counts_before) }
+    for at = 1, #COUNTS do
+      counts[COUNTS[at]] = values[at]
+    end
   end
+end
+local n_pages_before = counts.pages
+
+local function save_counts()
+  local values = {}
+  for at = 1, #COUNTS do
+    values[at] = counts[COUNTS[at]]
+  end
+  local packed = pack(COUNTS_FORMAT, unpack(values))
+  if packed ~= counts_before then
+    call('SET', P .. ':counts', packed)
+  end
+end
+
+-- Strings that are written whole, all at once.
+
+local written = {}
+
+local function write(key, value)
+  written[#written + 1] = key
+  written[#written + 1] = value
 end
 
 -- Pages
 
 local PAGE = '>dI4i4I2BBB' -- key, site, tier, depth, state, leases, flags
+local PAGE_SIZE, PAGES = 21, 128
 local pages = {}
 
 local function page_of(id)
   local page = pages[id]
   if page == nil then
-    local record = call('HGET', P .. ':p:' .. floor(id / 128), id % 128)
-    page = {}
-    page.key, page.site, page.tier, page.depth, page.state, page.leases, page.flags =
-      unpack_struct(PAGE, record)
+    local from = id % PAGES * PAGE_SIZE
+    local record = call('GETRANGE', P .. ':p:' .. floor(id / PAGES), from, from + PAGE_SIZE - 1)
+    local key, site, tier, depth, state, leases, flags = unpack_struct(PAGE, record)
+    page = {
+      key = key, site = site, tier = tier, depth = depth, state = state, leases = leases,
+      flags = flags, dirty = false,
+    }
     pages[id] = page
   end
   return page
 end
 
-local function save_page(id, page)
-  call('HSET', P .. ':p:' .. floor(id / 128), id % 128,
-    pack(PAGE, page.key, page.site, page.tier, page.depth, page.state, page.leases, page.flags))
+local function record_of_page(page)
+  return pack(PAGE, page.key, page.site, page.tier, page.depth, page.state, page.leases, page.flags)
+end
+
+local function save_pages()
+  for id, page in pairs(pages) do
+    if page.dirty and id < n_pages_before then
+      call('SETRANGE', P .. ':p:' .. floor(id / PAGES), id % PAGES * PAGE_SIZE, record_of_page(page))
+    end
+  end
+  -- New pages have numbers in a row; a string begins at its full length, so that it never grows.
+  local id = n_pages_before
+  while id < counts.pages do
+    local key, first, records = P .. ':p:' .. floor(id / PAGES), id % PAGES, {}
+    repeat
+      records[#records + 1] = record_of_page(pages[id])
+      id = id + 1
+    until id == counts.pages or id % PAGES == 0
+    local packed = table.concat(records)
+    if first == 0 then
+      write(key, packed .. ('\0'):rep((PAGES - #records) * PAGE_SIZE))
+    else
+      call('SETRANGE', key, first * PAGE_SIZE, packed)
+    end
+  end
 end
 
 local function has_flag(page, flag)
@@ -120,14 +208,6 @@ local function set_flag(page, flag, on)
   end
 end
 
-local function bucket_of(hash)
-  return P .. ':i:' .. (unpack_struct('>I4', hash) % config.buckets)
-end
-
-local function find_page(hash)
-  return tonumber(call('HGET', bucket_of(hash), hash))
-end
-
 -- Sites
 
 -- leases, limit (0: as for others), waiting, known, tiers other than 0, first page and place,
@@ -137,42 +217,99 @@ end
 local SITE = '>I4I4I4I4I4I4BI4I4I4ddddddddd'
 local sites = {}
 
-local function site_of(id)
-  local site = sites[id]
-  if site == nil then
-    local record = call('HGET', P .. ':sites', id)
-    local at
-    site = { id = id }
-    site.leased, site.limit, site.waiting, site.known, site.tiers, site.first, site.place,
-      site.visited, site.refusals, site.unstarted, site.place_tier, site.own_delay,
-      site.crawl_delay, site.ready_at, site.started_at, site.ended_at, site.paused_until,
-      site.refused_at, site.first_key, at = unpack_struct(SITE, record)
-    site.host, site.record = record:sub(at), record
-    sites[id] = site
+local function read_site(id, record)
+  local leased, limit, waiting, known, tiers, first, place, visited, refusals, unstarted,
+    place_tier, own_delay, crawl_delay, ready_at, started_at, ended_at, paused_until, refused_at,
+    first_key, at = unpack_struct(SITE, record)
+  local site = {
+    id = id, leased = leased, limit = limit, waiting = waiting, known = known, tiers = tiers,
+    first = first, place = place, visited = visited, refusals = refusals, unstarted = unstarted,
+    place_tier = place_tier, own_delay = own_delay, crawl_delay = crawl_delay,
+    ready_at = ready_at, started_at = started_at, ended_at = ended_at,
+    paused_until = paused_until, refused_at = refused_at, first_key = first_key,
+    host = record:sub(at), dirty = false, to_place = false,
+    -- Its first waiting page, where that is known without a look: none, or that by which it stands.
+    knows_head = place == READY or waiting == 0, head = nil, head_tier = 0, head_key = first_key,
+    delayed_until = place == DELAYED and ready_at or nil,
+  }
+  if place == READY then
+    site.head = first
+    site.head_tier = place_tier >= ON_VISIT / 2 and place_tier - ON_VISIT or place_tier
   end
+  sites[id] = site
   return site
 end
 
-local function save_site(site)
-  local record = pack(SITE, site.leased, site.limit, site.waiting, site.known, site.tiers, site.first,
-      site.place, site.visited, site.refusals, site.unstarted, site.place_tier, site.own_delay,
-      site.crawl_delay, site.ready_at, site.started_at, site.ended_at, site.paused_until,
-      site.refused_at, site.first_key) .. site.host
-  if record ~= site.record then
-    call('HSET', P .. ':sites', site.id, record)
+-- A site; whoever changes it says so by `touch` or `dirty`.
+local function site_of(id)
+  return sites[id] or read_site(id, call('HGET', P .. ':sites', id))
+end
+
+-- Read many sites at once.
+local function read_sites(ids)
+  local names, is_named = {}, {}
+  for at = 1, #ids do
+    local id = ids[at]
+    if sites[id] == nil and not is_named[id] then
+      is_named[id] = true
+      names[#names + 1] = id
+    end
   end
+  if #names > 0 then
+    for at, record in ipairs(values_of(names, 'HMGET', P .. ':sites')) do
+      read_site(names[at], record)
+    end
+  end
+end
+
+local function save_sites()
+  local records = {}
+  for id, site in pairs(sites) do
+    if site.dirty then
+      records[#records + 1] = id
+      records[#records + 1] = pack(SITE, site.leased, site.limit, site.waiting, site.known,
+        site.tiers, site.first, site.place, site.visited, site.refusals, site.unstarted,
+        site.place_tier, site.own_delay, site.crawl_delay, site.ready_at, site.started_at,
+        site.ended_at, site.paused_until, site.refused_at, site.first_key) .. site.host
+    end
+  end
+  if #records > 0 then
+    call_in_parts(records, 'HSET', P .. ':sites')
+  end
+end
+
+local site_ids, new_hosts, n_hosts = {}, {}, nil
+
+-- Read the sites of many hosts, those that there are.
+local function read_hosts(hosts)
+  local found = {}
+  for at, id in ipairs(values_of(hosts, 'HMGET', P .. ':hosts')) do
+    site_ids[hosts[at]] = id and tonumber(id)
+    if id then
+      found[#found + 1] = tonumber(id)
+    end
+  end
+  read_sites(found)
 end
 
 -- The site of a host, which is new if the host has not been seen.
 local function site_of_host(host)
-  local id = tonumber(call('HGET', P .. ':hosts', host))
+  local id = site_ids[host]
+  if id == nil then
+    id = tonumber(call('HGET', P .. ':hosts', host)) or false
+    site_ids[host] = id
+  end
   if id then
     return site_of(id)
   end
-  id = call('HLEN', P .. ':hosts')
-  call('HSET', P .. ':hosts', host, id)
+  n_hosts = n_hosts or call('HLEN', P .. ':hosts')
+  id = n_hosts
+  n_hosts = n_hosts + 1
+  site_ids[host] = id
+  new_hosts[#new_hosts + 1] = host
+  new_hosts[#new_hosts + 1] = id
   local delay, limit = -1, 0
-  local slot = call('HGET', P .. ':slots', host)
+  local slot = config.n_slots > 0 and call('HGET', P .. ':slots', host)
   if slot then
     local own_delay, own_limit = slot:match('(%S+) (%S+)')
     delay, limit = tonumber(own_delay), max(tonumber(own_limit), 0)
@@ -182,16 +319,23 @@ local function site_of_host(host)
     place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
     crawl_delay = -1, ready_at = -huge, started_at = -huge, ended_at = -huge,
     paused_until = -huge, refused_at = -huge, first_key = 0,
+    dirty = true, to_place = false, knows_head = true, head = nil, head_tier = 0, head_key = 0,
   }
   return sites[id]
+end
+
+local function save_hosts()
+  if #new_hosts > 0 then
+    call_in_parts(new_hosts, 'HSET', P .. ':hosts')
+  end
 end
 
 local function limit_of(site)
   return site.limit > 0 and site.limit or config.limit
 end
 
--- Seconds between a fetch that took `elapsed` and the next start on its site.
-local function delay_of(site, elapsed)
+-- Seconds between a fetch and the next start on its site; `for_fetch`: what the fetch asks for.
+local function delay_of(site, for_fetch)
   local delay = site.own_delay
   if delay < 0 then
     delay = config.delay
@@ -199,386 +343,7 @@ local function delay_of(site, elapsed)
       delay = config.small_site_delay
     end
   end
-  delay = max(delay, site.crawl_delay, 0)
-  if config.adaptive > 0 then
-    delay = max(delay, min(config.adaptive * elapsed, config.max_adaptive))
-  end
+  delay = max(delay, site.crawl_delay, for_fetch, 0)
   counts.max_delay = max(counts.max_delay, delay)
   return delay
-end
-
--- The queue
-
-local function waiting_key(site, tier)
-  return P .. ':w:' .. site.id .. (tier == 0 and '' or ':' .. exact(tier))
-end
-
--- Tier, key and number of the first waiting page of a site; nil without one.
-local function first_of(site)
-  local tier = 0
-  if site.tiers > 0 then
-    tier = tonumber(call('ZRANGE', P .. ':t:' .. site.id, 0, 0)[1])
-    if tier < 0 and call('EXISTS', waiting_key(site, 0)) == 1 then
-      tier = 0
-    end
-  end
-  local found = call('ZRANGE', waiting_key(site, tier), 0, 0, 'WITHSCORES')
-  if #found == 0 then
-    return nil
-  end
-  return tier, -tonumber(found[2]), unpack_struct('>I4', found[1])
-end
-
-local function stand_nowhere(site)
-  if site.place == READY then
-    call('ZREM', P .. ':ready:' .. exact(site.place_tier), pack('>I4', site.first))
-    counts.ready = counts.ready - 1
-  elseif site.place == DELAYED then
-    call('ZREM', P .. ':delayed', site.id)
-  end
-  site.place = NOWHERE
-end
-
--- Place a site where its first page, its leases and its time say.
-local function place(site)
-  site.to_place = false
-  local tier, key, first
-  if site.leased < limit_of(site) then
-    tier, key, first = first_of(site)
-  end
-  if tier == nil then
-    stand_nowhere(site)
-  elseif site.ready_at > now then
-    if site.place == READY then
-      stand_nowhere(site)
-    end
-    call('ZADD', P .. ':delayed', exact(site.ready_at), site.id)
-    site.place = DELAYED
-  else
-    tier = tier + (site.visited > 0 and ON_VISIT or 0)
-    if not (site.place == READY and site.first == first and site.place_tier == tier) then
-      stand_nowhere(site)
-      counts.ready = counts.ready + 1
-    end
-    site.first_key = key
-    if config.by_waiting_pages == 1 then
-      key = site.waiting
-    end
-    if tier ~= 0 then
-      call('ZADD', P .. ':tiers', exact(-tier), exact(tier))
-    end
-    call('ZADD', P .. ':ready:' .. exact(tier), exact(-key), pack('>I4', first))
-    site.place, site.first, site.place_tier = READY, first, tier
-  end
-end
-
--- Have a site placed at the end of the script.
-local function touch(site)
-  site.to_place = true
-end
-
--- Have a site placed, unless a page that came to wait, or changed its key, is not its first one.
-local function touch_by(site, id, page)
-  if site.place == DELAYED then
-    return
-  end
-  if site.place == READY and site.first ~= id and config.by_waiting_pages ~= 1 then
-    local tier = site.place_tier >= ON_VISIT / 2 and site.place_tier - ON_VISIT or site.place_tier
-    local is_later = page.tier < tier
-    if page.tier == tier then
-      is_later = page.key < site.first_key or (page.key == site.first_key and id > site.first)
-    end
-    if is_later then
-      return
-    end
-  end
-  touch(site)
-end
-
-local function enter(id, page, site, score)
-  local key = waiting_key(site, page.tier)
-  local is_new = call('ZADD', key, score or exact(-page.key), pack('>I4', id)) == 1
-  if page.tier ~= 0 and is_new then
-    site.tiers = site.tiers + call('ZADD', P .. ':t:' .. site.id, exact(-page.tier), exact(page.tier))
-  end
-end
-
-local function leave(id, page, site)
-  local key = waiting_key(site, page.tier)
-  call('ZREM', key, pack('>I4', id))
-  if page.tier ~= 0 and call('EXISTS', key) == 0 then
-    site.tiers = site.tiers - call('ZREM', P .. ':t:' .. site.id, exact(page.tier))
-  end
-end
-
--- Queue a page that does not wait.
-local function push(id, page, tier, key)
-  local site = site_of(page.site)
-  page.tier, page.key, page.state, page.dirty = tier, key, WAITING, true
-  site.waiting = site.waiting + 1
-  counts.waiting = counts.waiting + 1
-  enter(id, page, site)
-  touch_by(site, id, page)
-end
-
--- Change the key of a page that waits.
-local function rekey(id, page, key)
-  if page.key ~= key then
-    local site = site_of(page.site)
-    page.key, page.dirty = key, true
-    enter(id, page, site)
-    touch_by(site, id, page)
-  end
-end
-
--- Change the tier of a page that waits.
-local function retier(id, page, tier)
-  if page.tier == tier then
-    return
-  end
-  local site = site_of(page.site)
-  -- Its key may have changed since it came to wait, which is no reason to stand elsewhere.
-  local score = call('ZSCORE', waiting_key(site, page.tier), pack('>I4', id))
-  leave(id, page, site)
-  page.tier, page.dirty = tier, true
-  enter(id, page, site, score)
-  touch(site)
-end
-
--- The key at which a page is to wait: pages that no visit has shown yet have that of new ones.
-local function key_to_wait(id, page)
-  return id < counts.keyed and page.key or counts.initial
-end
-
--- Queue a page at a request priority; one that waits already keeps the higher priority.
-local function queue(id, page, priority)
-  local tier = 2 * min(max(priority, LOWEST), HIGHEST)
-  local hot = page.tier % 2
-  if page.state == WAITING then
-    retier(id, page, max(tier, page.tier - hot) + hot)
-  else
-    push(id, page, tier + hot, key_to_wait(id, page))
-  end
-end
-
--- Requests that wait for a page
-
-local function requests_of(id)
-  local packed = call('HGET', P .. ':requests', id)
-  return packed and cmsgpack.unpack(packed) or {}
-end
-
-local function keep_requests(id, requests)
-  if #requests == 0 then
-    call('HDEL', P .. ':requests', id)
-  else
-    call('HSET', P .. ':requests', id, cmsgpack.pack(requests))
-  end
-end
-
--- Keep one more request of a page; '' stands for a plain GET.
-local function add_request(id, priority, request)
-  local requests = requests_of(id)
-  counts.number = counts.number + 1
-  counts.waiting = counts.waiting + (#requests > 0 and 1 or 0)
-  requests[#requests + 1] = { priority, counts.number, request }
-  keep_requests(id, requests)
-end
-
--- Where the first request of a page stands: larger priority first, then older.
-local function first_request(requests)
-  local first
-  for at, request in ipairs(requests) do
-    local best = requests[first]
-    if best == nil or request[1] > best[1] or (request[1] == best[1] and request[2] < best[2]) then
-      first = at
-    end
-  end
-  return first
-end
-
--- Take the first request of a page, and its priority; '' where there is none.
-local function pop_request(id)
-  local requests = requests_of(id)
-  local at = first_request(requests)
-  if at == nil then
-    return '', 0
-  end
-  local request = table.remove(requests, at)
-  counts.waiting = counts.waiting - (#requests > 0 and 1 or 0)
-  keep_requests(id, requests)
-  return request[3], request[1]
-end
-
--- Queue a page again if more requests wait for it.
-local function wait_for_rest(id, page)
-  if page.state ~= WAITING then
-    local requests = requests_of(id)
-    local at = first_request(requests)
-    if at and page.leases < 255 then
-      queue(id, page, requests[at][1])
-    end
-  end
-end
-
--- URLs
-
-local function keep_url(id, host, url)
-  local scheme, rest = url:match('^(https?)://' .. host:gsub('%p', '%%%0') .. '(/.*)$')
-  local kept = scheme and (scheme == 'http' and 'h' or 's') .. rest or 'u' .. url
-  call('HSET', P .. ':u:' .. floor(id / 64), id % 64, kept)
-end
-
-local function url_of(id, host)
-  local kept = call('HGET', P .. ':u:' .. floor(id / 64), id % 64)
-  if not kept then
-    return nil
-  end
-  local form, rest = kept:sub(1, 1), kept:sub(2)
-  if form == 'u' then
-    return rest
-  end
-  return (form == 'h' and 'http://' or 'https://') .. host .. rest
-end
-
--- Leases
-
-local function lease_record(page, site, holds, request, priority, since)
-  return cmsgpack.pack({ page, site, holds, request, priority, since })
-end
-
-local function find_lease(of_worker, lease)
-  local packed = call('HGET', P .. ':leases:' .. of_worker, lease)
-  return packed and cmsgpack.unpack(packed) or nil
-end
-
-local function forget_lease(of_worker, lease)
-  call('HDEL', P .. ':leases:' .. of_worker, lease)
-  counts.leased = counts.leased - 1
-end
-
--- End a page's hold on its site.
-local function release(id, page)
-  page.leases, page.dirty = page.leases - 1, true
-  if page.state == LEASED and page.leases == 0 then
-    page.state = DONE
-  end
-  local site = site_of(page.site)
-  site.leased = site.leased - 1
-  touch(site)
-end
-
--- Let the page of a lease that has ended wait again.
---   request   '' is a plain GET
---   with      priority of the request among those of its page
---   priority  at which the page waits if that is higher; nil: as before
-local function wait_again(id, page, holds, request, with, priority)
-  if holds then
-    release(id, page)
-  end
-  if page.state ~= WAITING then
-    push(id, page, page.tier, key_to_wait(id, page))
-  end
-  if request ~= '' then
-    add_request(id, with, request)
-  end
-  if priority then
-    queue(id, page, priority)
-  end
-end
-
--- Set an entry aside: it is neither run nor lost.
-local function bury(id, site, request, reason)
-  call('RPUSH', P .. ':dead', cjson.encode({
-    page = id, url = url_of(id, site.host), reason = reason, request = request, at = now,
-  }))
-  call('HDEL', P .. ':attempts', id)
-  counts.dead = counts.dead + 1
-end
-
--- Put back leases of a worker; `blames`: it died with them.
-local function take_over(of_worker, leases, blames)
-  for _, lease in ipairs(leases) do
-    local record = find_lease(of_worker, lease)
-    if record then
-      local id, site = record[1], site_of(record[2])
-      forget_lease(of_worker, lease)
-      counts.taken_over = counts.taken_over + (blames and 1 or 0)
-      -- Its fetch may have ended this moment.
-      site.ready_at = max(site.ready_at, now + delay_of(site, 0))
-      if id < 0 then
-        site.leased = site.leased - 1
-        touch(site)
-      else
-        local page = page_of(id)
-        if blames and call('HINCRBY', P .. ':attempts', id, 1) >= config.max_attempts then
-          bury(id, site, record[4], 'its worker ended ' .. config.max_attempts .. ' times')
-          if record[3] then
-            release(id, page)
-          end
-        else
-          wait_again(id, page, record[3], record[4], record[5], nil)
-        end
-      end
-    end
-  end
-end
-
--- Calls
-
--- Note that the worker lives; return whether this call was done before, and an error that ends the
--- script: there is no crawl, or a call is missing before this one. `beat` may leave calls out: a
--- server that has lost its last second says so by the error, and the worker begins again with it.
-local function begin(is_beat)
-  if config.buckets == nil then
-    return false, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
-  end
-  local key = P .. ':worker:' .. worker
-  local known = tonumber(call('HGET', key, 'seq') or -1)
-  if known >= 0 and seq > known + 1 and not is_beat then
-    return false, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
-  end
-  call('ZADD', P .. ':workers', exact(now + config.lease_seconds), worker)
-  if seq <= known then
-    return not is_beat
-  end
-  call('HSET', key, 'seq', exact(seq))
-  return false
-end
-
--- Write back what has changed, and say how things stand.
-local function finish(...)
-  for _, site in pairs(sites) do
-    if site.to_place then
-      place(site)
-    end
-  end
-  for id, page in pairs(pages) do
-    if page.dirty then
-      save_page(id, page)
-    end
-  end
-  for _, site in pairs(sites) do
-    save_site(site)
-  end
-  for _, name in ipairs(COUNTS) do
-    if counts[name] ~= counts_before[name] then
-      call('HSET', P .. ':counts', name, exact(counts[name]))
-    end
-  end
-  local ready_at = huge
-  if counts.ready > 0 then
-    ready_at = 0
-  else
-    local soonest = call('ZRANGE', P .. ':delayed', 0, 0, 'WITHSCORES')
-    ready_at = tonumber(soonest[2]) or huge
-  end
-  if ready_at < huge then
-    ready_at = max(ready_at, counts.rest_until)
-  end
-  local own = call('HLEN', P .. ':leases:' .. worker)
-  return {
-    exact(server_now), counts.waiting, counts.leased, counts.leased - own, exact(ready_at), counts.links,
-    ...,
-  }
 end

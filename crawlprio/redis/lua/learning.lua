@@ -69,17 +69,51 @@ local function uniform(seed, index)
   return (x[4] * 2 ^ 37 + x[3] * 2 ^ 21 + x[2] * 2 ^ 5 + floor(x[1] / 2 ^ 11)) * 2 ^ -53
 end
 
+-- Pages known by registered domain and by pattern of URLs, where budgets count them.
+local function tally(key, limit)
+  return { key = key, limit = limit, of = {}, has_changed = false }
+end
+
+local by_domain = tally(P .. ':domains', config.per_domain)
+local by_pattern = tally(P .. ':patterns', config.per_pattern)
+
+local function is_full(tallied, name)
+  if tallied.limit == 0 or name == '' then
+    return false
+  end
+  local count = tallied.of[name]
+  if count == nil then
+    count = tonumber(call('HGET', tallied.key, name) or 0)
+    tallied.of[name] = count
+  end
+  return count >= tallied.limit
+end
+
+local function count_page(tallied, name)
+  if tallied.limit > 0 and name ~= '' then
+    tallied.of[name] = (tallied.of[name] or tonumber(call('HGET', tallied.key, name) or 0)) + 1
+    tallied.has_changed = true
+  end
+end
+
+local function save_tally(tallied)
+  if tallied.has_changed then
+    local values = {}
+    for name, count in pairs(tallied.of) do
+      values[#values + 1] = name
+      values[#values + 1] = count
+    end
+    call_in_parts(values, 'HSET', tallied.key)
+  end
+end
+
 -- Which budget has no room for one more page: its name, or nil.
 local function refusal(site, domain, pattern)
   if config.per_site > 0 and site.known >= config.per_site then
     return 'site-budget'
-  end
-  if config.per_domain > 0 and domain ~= '' and
-    tonumber(call('HGET', P .. ':domains', domain) or 0) >= config.per_domain then
+  elseif is_full(by_domain, domain) then
     return 'domain-budget'
-  end
-  if config.per_pattern > 0 and pattern ~= '' and
-    tonumber(call('HGET', P .. ':patterns', pattern) or 0) >= config.per_pattern then
+  elseif is_full(by_pattern, pattern) then
     return 'pattern-budget'
   end
 end
@@ -88,70 +122,111 @@ end
 local function add_page(hash, url, site, domain, pattern, depth, number)
   local id = counts.pages
   counts.pages = id + 1
-  call('HSET', bucket_of(hash), hash, id)
-  site.known = site.known + 1
-  if config.per_domain > 0 and domain ~= '' then
-    call('HINCRBY', P .. ':domains', domain, 1)
-  end
-  if config.per_pattern > 0 and pattern ~= '' then
-    call('HINCRBY', P .. ':patterns', pattern, 1)
-  end
+  keep_identity(hash, id)
+  site.known, site.dirty = site.known + 1, true
+  count_page(by_domain, domain)
+  count_page(by_pattern, pattern)
   pages[id] = {
     key = counts.initial, given = number, site = site.id, tier = 0,
     depth = min(depth, 32767), state = UNKNOWN, leases = 0, flags = 0, dirty = true,
   }
-  keep_url(id, site.host, url)
+  add_url(id, site.host, url)
   return id
 end
 
 -- Links as a caller gives them from ARGV[at] on: the number of hosts, each host and its registered
--- domain; the number of links, and of each: hash of its identity, URL, identity where that is not
--- the URL, number of its host from 1, pattern, and the number that the rules ask for. A link without
--- a host is not followed: it is evidence where its target is known.
+-- domain; the number of links; one text with hash of its identity, number of its host from 1,
+-- pattern, and the number that the rules ask for, of each, packed as LINK; URLs of those with a
+-- host, which come first; the number of links whose identity is not their URL, and of each its place
+-- from 1 and its identity. A link whose host is 0 is not followed: it is evidence where its target
+-- is known.
+local LINK, LINK_SIZE, NO_PATTERN = '>c10I4c8d', 30, ('\0'):rep(8)
+
+-- They are kept field by field, which takes less of Lua than link by link: `ids` and `added` are set
+-- by `find_or_add`: the page of each link, or false; and the places of those that showed a new page.
 local function read_links(at)
-  local hosts, links = {}, {}
   local n_hosts = tonumber(ARGV[at])
-  for host = 1, n_hosts do
-    hosts[host] = { name = ARGV[at + 2 * host - 1], domain = ARGV[at + 2 * host] }
+  local n_links, packed = tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
+  local links = {
+    n = n_links, n_urls = 0, hashes = {}, host_numbers = {}, patterns = {}, numbers = {},
+    hosts_at = at - 1, urls_at = at + 2 * n_hosts + 2, ids = {}, added = {}, identities = {},
+  }
+  local hashes, hosts, patterns, numbers = links.hashes, links.host_numbers, links.patterns, links.numbers
+  local n_urls = 0
+  for link = 1, n_links do
+    local host
+    hashes[link], host, patterns[link], numbers[link] =
+      unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
+    hosts[link] = host
+    n_urls = n_urls + (host > 0 and 1 or 0)
   end
-  at = at + 2 * n_hosts + 1
-  for link = 1, tonumber(ARGV[at]) do
-    local base = at + 6 * (link - 1)
-    links[link] = {
-      hash = ARGV[base + 1], url = ARGV[base + 2], identity = ARGV[base + 3],
-      host = hosts[tonumber(ARGV[base + 4])], pattern = ARGV[base + 5],
-      number = tonumber(ARGV[base + 6]),
-    }
+  at = links.urls_at + n_urls + 1
+  for own = 1, tonumber(ARGV[at]) do
+    links.identities[tonumber(ARGV[at + 2 * own - 1])] = ARGV[at + 2 * own]
   end
   return links
 end
 
--- The pages that links mean, new ones with the next numbers; fills `id` of each link, which a link
--- for which a budget has no room lacks. Returns how many links each budget refused.
+local function url_of_link(links, link)
+  return ARGV[links.urls_at + link]
+end
+
+-- Host and registered domain of a link that is followed.
+local function host_of_link(links, link)
+  local at = links.hosts_at + 2 * links.host_numbers[link]
+  return ARGV[at], ARGV[at + 1]
+end
+
+-- The pages that links mean, new ones with the next numbers. Returns how many links each budget
+-- refused, and which.
 local function find_or_add(links, depth)
-  local refused = {}
-  for _, link in ipairs(links) do
-    link.id = find_page(link.hash)
-    if link.id == nil and link.host then
-      local site = site_of_host(link.host.name)
-      local reason = refusal(site, link.host.domain, link.pattern)
+  local hosts, is_named, is_added, refused, without_room = {}, {}, {}, {}, {}
+  local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
+  find_pages(hashes, ids)
+  for link = 1, links.n do
+    local number = host_numbers[link]
+    if not ids[link] and number > 0 and not is_named[number] then
+      is_named[number] = true
+      hosts[#hosts + 1] = host_of_link(links, link)
+    end
+  end
+  if #hosts == 0 then
+    return refused, without_room
+  end
+  read_hosts(hosts)
+  for link = 1, links.n do
+    local hash = hashes[link]
+    if not ids[link] then
+      -- A link before this one may have had the same target.
+      ids[link] = is_added[hash] or false
+    end
+    if not ids[link] and host_numbers[link] > 0 then
+      local host, domain = host_of_link(links, link)
+      local pattern = links.patterns[link]
+      pattern = pattern == NO_PATTERN and '' or pattern
+      local site = site_of_host(host)
+      local reason = refusal(site, domain, pattern)
       if reason then
-        link.refused = true
+        without_room[#without_room + 1] = link
         refused[reason] = (refused[reason] or 0) + 1
       else
-        link.id = add_page(link.hash, link.url, site, link.host.domain, link.pattern, depth,
-          link.number)
-        link.is_new = true
+        local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
+          links.numbers[link])
+        ids[link], is_added[hash] = id, id
+        added[#added + 1] = link
       end
     end
   end
-  return refused
+  save_tally(by_domain)
+  save_tally(by_pattern)
+  return refused, without_room
 end
 
 -- Give keys to the pages that have none, and let links change those of their targets.
 --   visited  the page fetched, or NO_PAGE: the targets are seeds
---   targets  {id, number} of each link, distinct, without the page itself
-local function learn(visited, targets)
+--   targets  pages of its links, distinct, without the page itself
+--   numbers  the number of each that the rules ask for
+local function learn(visited, targets, numbers)
   local rule, is_seed = config.first_rule, visited == NO_PAGE
   local page = not is_seed and page_of(visited) or nil
   local again = page ~= nil and has_flag(page, OBSERVED)
@@ -208,15 +283,15 @@ local function learn(visited, targets)
           page.key, page.dirty = 0, true
         end
       end
-      for _, target in ipairs(targets) do
-        local id = target.id
+      for at = 1, #targets do
+        local id = targets[at]
         changed[id] = (changed[id] or page_of(id).key) + share
       end
     elseif evidence == RAISE or evidence == SHORTEN then
       local key = evidence == SHORTEN and distant(own_key)
-      for _, target in ipairs(targets) do
-        local id = target.id
-        changed[id] = max(changed[id] or page_of(id).key, key or target.number)
+      for at = 1, #targets do
+        local id = targets[at]
+        changed[id] = max(changed[id] or page_of(id).key, key or numbers[at])
       end
     end
     if rule == RANDOM then
@@ -224,6 +299,14 @@ local function learn(visited, targets)
     end
   end
   counts.keyed = counts.pages
+  local their_sites = {}
+  for id in pairs(changed) do
+    local one = page_of(id)
+    if one.state == WAITING or one.first_key then
+      their_sites[#their_sites + 1] = one.site
+    end
+  end
+  read_sites(their_sites)
   for id, key in pairs(changed) do
     local one = page_of(id)
     if one.state == WAITING then
@@ -242,23 +325,23 @@ end
 --   o  {position from 0, URL} of links for which a budget had no room
 --   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
 --   that is not the URL; s  host of each; d  their depth
-local function new_pages(links, depth)
-  local urls, identities, hosts, first = {}, {}, {}, nil
-  for _, link in ipairs(links) do
-    if link.is_new then
-      first = first or link.id
-      if link.identity ~= '' then
-        identities[#identities + 1] = { #urls, link.identity }
-      end
-      urls[#urls + 1] = link.url
-      hosts[#hosts + 1] = link.host.name
-    end
-  end
-  if first == nil then
-    return {}
-  end
+local function page_fields(first, urls, hosts, depth, identities)
   return { 'f', first, 'u', cjson.encode(urls), 's', cjson.encode(hosts), 'd', depth,
     'k', #identities > 0 and cjson.encode(identities) or '[]' }
+end
+
+local function new_pages(links, depth)
+  local urls, identities, hosts = {}, {}, {}
+  for at, link in ipairs(links.added) do
+    urls[at], hosts[at] = url_of_link(links, link), (host_of_link(links, link))
+    if links.identities[link] then
+      identities[#identities + 1] = { at - 1, links.identities[link] }
+    end
+  end
+  if #urls == 0 then
+    return {}
+  end
+  return page_fields(links.ids[links.added[1]], urls, hosts, depth, identities)
 end
 
 local function record(fields)

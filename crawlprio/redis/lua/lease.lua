@@ -2,6 +2,8 @@
 --
 --   ARGV[3]  pages at most
 --   ARGV[4]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
+--   ARGV[5]  1: no page leaves before the elected worker has written the keys that follow from all
+--            entries of the stream
 --   result   for each page five values: lease, URL, depth, request ('': a plain GET), host. After
 --            a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
 
@@ -17,6 +19,7 @@ local function first_ready()
   if counts.ready == 0 then
     return nil
   end
+  save_places()
   for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
     local first = call('ZRANGE', P .. ':ready:' .. tier, 0, 0)[1]
     if first then
@@ -56,28 +59,44 @@ if dead then
   call('ZREM', P .. ':workers', dead)
   call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
   for _, site in pairs(sites) do
-    place(site)
+    if site.to_place then
+      place(site)
+    end
   end
 end
 
 now = now + tonumber(ARGV[4])
-if config.state == 'paused' or now < counts.rest_until then
-  if config.state == 'paused' then
-    counts.rest_until = now + 1
-  end
+-- Paused or draining, as `crawlprio frontier` sets it.
+if (call('HGET', P .. ':config', 'state') or '') ~= '' then
+  ask_again_at = now + 0.5
+  return finish()
+end
+if now < counts.rest_until then
+  return finish()
+end
+if ARGV[5] == '1' and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
+  ask_again_at = now + 0.05
   return finish()
 end
 
-for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
-  while true do
-    local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
-    if #due == 0 then
-      break
-    end
-    for _, id in ipairs(due) do
-      place(site_of(tonumber(id)))
-    end
+-- Sites whose delay has ended are ready.
+while true do
+  save_places()
+  local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
+  if #due == 0 then
+    break
   end
+  for at, id in ipairs(due) do
+    due[at] = tonumber(id)
+  end
+  read_sites(due)
+  for _, id in ipairs(due) do
+    place(site_of(id))
+  end
+end
+
+local given = {}
+for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
   local first = first_ready()
   if first == nil then
     break
@@ -99,7 +118,11 @@ for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
   wait_for_rest(id, page)
   place(site)
   local lease = exact(seq * 1000 + place_of_lease)
-  call('HSET', leases, lease, lease_record(id, site.id, true, request, priority, now))
+  given[#given + 1] = lease
+  given[#given + 1] = lease_record(id, site.id, true, request, priority, now)
   hand_out(lease, id, request)
+end
+if #given > 0 then
+  call_in_parts(given, 'HSET', leases)
 end
 return finish(unpack(result))

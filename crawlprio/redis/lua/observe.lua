@@ -23,25 +23,26 @@ forget_lease(worker, ARGV[3])
 local page = page_of(visited)
 local links = read_links(6)
 local depth, n_pages = page.depth + 1, counts.pages
-local refused = find_or_add(links, depth)
-local targets, is_target = {}, {}
-for _, link in ipairs(links) do
-  local id = link.id
-  if id and id ~= visited and not is_target[id] then
-    targets[#targets + 1] = link
+local refused, without_room = find_or_add(links, depth)
+local targets, numbers, is_target = {}, {}, { [visited] = true }
+for link = 1, links.n do
+  local id = links.ids[link]
+  if id and not is_target[id] then
+    targets[#targets + 1] = id
+    numbers[#targets] = links.numbers[link]
     is_target[id] = true
   end
 end
-learn(visited, targets)
+learn(visited, targets, numbers)
 counts.links = counts.links + counts.pages - n_pages
 if config.records == 1 then
   local fields = new_pages(links, depth)
-  local ids, without_room = {}, {}
-  for at, link in ipairs(links) do
-    ids[at] = link.id or -1
-    if link.refused then
-      without_room[#without_room + 1] = { at - 1, link.url }
-    end
+  local ids = {}
+  for link = 1, links.n do
+    ids[link] = links.ids[link] or -1
+  end
+  for at, link in ipairs(without_room) do
+    without_room[at] = { link - 1, url_of_link(links, link) }
   end
   for _, field in ipairs({
     'p', visited, 't', #ids > 0 and cjson.encode(ids) or '[]', 'v', ARGV[5],
@@ -59,9 +60,9 @@ if holds then
 end
 wait_for_rest(visited, page)
 if page.state == DONE and not has_flag(page, REPEATED) then
-  call('HDEL', P .. ':u:' .. floor(visited / 64), visited % 64)
+  forget_url(visited)
 end
-call('HDEL', P .. ':attempts', visited)
+clear_attempts(visited, page)
 local told = {}
 for reason, count in pairs(refused) do
   told[#told + 1] = reason

@@ -4,7 +4,8 @@
 --   ARGV[1]     1: begin a crawl if there is none; 0: only look
 --   ARGV[2]     number of slots: hosts with settings of their own
 --   ARGV[3]     a text that no other crawl has
---   ARGV[4]...  host and "delay limit" of each slot; then names and values of `config`
+--   ARGV[4]...  host and "delay limit" of each slot; then `counts` of a new crawl, packed; then
+--               names and values of `config`
 --   returns     names and values of the config that is in force
 
 local P = KEYS[1]
@@ -13,11 +14,14 @@ if redis.call('EXISTS', P .. ':config') == 0 and ARGV[1] == '1' then
   for slot = 1, n_slots do
     redis.call('HSET', P .. ':slots', ARGV[2 + 2 * slot], ARGV[3 + 2 * slot])
   end
+  local rules = { crawl_id = ARGV[3], n_slots = n_slots }
   redis.call('HSET', P .. ':config', 'crawl_id', ARGV[3])
-  for at = 4 + 2 * n_slots, #ARGV, 2 do
+  for at = 5 + 2 * n_slots, #ARGV, 2 do
     redis.call('HSET', P .. ':config', ARGV[at], ARGV[at + 1])
+    rules[ARGV[at]] = tonumber(ARGV[at + 1]) or ARGV[at + 1]
   end
-  redis.call('HSET', P .. ':counts', 'initial', redis.call('HGET', P .. ':config', 'initial_key'))
+  redis.call('SET', P .. ':rules', cmsgpack.pack(rules))
+  redis.call('SET', P .. ':counts', ARGV[4 + 2 * n_slots])
   redis.call('ZADD', P .. ':tiers', 0, '0')
 end
 return redis.call('HGETALL', P .. ':config')

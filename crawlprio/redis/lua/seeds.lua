@@ -13,19 +13,16 @@ end
 local links = read_links(3)
 local n_pages = counts.pages
 local refused = find_or_add(links, 0)
-local targets, ids = {}, {}
-for _, link in ipairs(links) do
-  if link.is_new then
-    targets[#targets + 1] = link
-    ids[#ids + 1] = link.id
-  end
+local ids, numbers = {}, {}
+for at, link in ipairs(links.added) do
+  ids[at], numbers[at] = links.ids[link], links.numbers[link]
 end
-learn(NO_PAGE, targets)
+learn(NO_PAGE, ids, numbers)
 counts.links = counts.links + counts.pages - n_pages
 local fields = new_pages(links, 0)
-if #ids > 0 then
+if #ids > 0 or config.elected == 1 then
   fields[#fields + 1] = 'e'
-  fields[#fields + 1] = cjson.encode(ids)
+  fields[#fields + 1] = #ids > 0 and cjson.encode(ids) or '[]'
 end
 record(fields)
 local told = {}

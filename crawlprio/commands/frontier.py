@@ -1,0 +1,288 @@
+"""The command `scrapy frontier`: crawls whose pages wait in Redis, for those who operate them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crawlprio.commands import OneLineCommand, program
+from crawlprio.commands.arguments import check_writable, write_text
+from crawlprio.errors import CrawlprioError, printable
+
+if TYPE_CHECKING:
+    from crawlprio.redis.connection import Client
+
+SYNTAX = (
+    "[options] [show CRAWL | pause CRAWL | drain CRAWL | resume CRAWL | load STORE CRAWL | "
+    "save CRAWL STORE]"
+)
+
+WIDTH = 80
+
+_STATES = {"pause": "paused", "drain": "draining", "resume": ""}
+_SAYS = {
+    "pause": "no page leaves until it is resumed",
+    "drain": "no page leaves, and its workers end once what they fetch is done",
+    "resume": "pages leave again",
+}
+
+
+class Command(OneLineCommand):
+    """`scrapy frontier` shows the crawls in Redis, pauses, drains and resumes them."""
+
+    def syntax(self) -> str:
+        return SYNTAX
+
+    def short_desc(self) -> str:
+        return "Show, pause, drain, load and save crawls in Redis"
+
+    def long_desc(self) -> str:
+        return (
+            "Without arguments, list the crawls on the server (REDIS_URL). show: counts, workers, "
+            "leases, what waits to leave next, and what was set aside. pause: no page leaves, "
+            "workers wait. drain: no page leaves, workers end, and what waits stays in Redis. "
+            "resume: go on; start workers again after a drain. load: put the crawl of a crawl "
+            "store into Redis, where workers resume it; give the settings that they have. save: "
+            "collect a crawl without workers into a crawl store, with the requests that wait; in a "
+            "job directory it is resumed by a crawl with that JOBDIR. CRAWL is "
+            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--json", metavar="FILE", help="write the same to FILE as JSON")
+        parser.add_argument(
+            "--most",
+            metavar="N",
+            type=int,
+            default=10,
+            help="pages, leases, sites and dead letters shown, each (default: 10)",
+        )
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Do what is asked; raise `CrawlprioError` where that is impossible."""
+        if opts.most < 1:
+            raise CrawlprioError(f"--most is {opts.most}; give 1 or more.")
+        if opts.json:
+            check_writable("--json", opts.json)
+        if not args:
+            self._list(opts.json)
+        elif len(args) == 2 and args[0] == "show":
+            self._show(args[1], opts.most, opts.json)
+        elif len(args) == 2 and args[0] in _STATES:
+            self._set(args[0], args[1])
+        elif len(args) == 3 and args[0] == "load":
+            self._load(Path(args[1]), args[2])
+        elif len(args) == 3 and args[0] == "save":
+            self._save(args[1], Path(args[2]))
+        else:
+            given = " ".join(args)
+            raise CrawlprioError(
+                f"frontier: found {given}; expected: {program()} frontier {SYNTAX}"
+            )
+
+    def _client(self) -> Client:
+        from crawlprio.config import read_setting
+
+        try:
+            from crawlprio.redis.connection import check_server, connect
+        except ModuleNotFoundError:
+            raise CrawlprioError(
+                "frontier needs redis-py; install crawlprio with its extra redis."
+            ) from None
+        assert self.settings is not None
+        url = read_setting(self.settings, "REDIS_URL")
+        client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
+        check_server(client, url)
+        return client
+
+    def _list(self, json_file: str | None) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.operating import crawls, overview
+
+        found = {name: overview(client, prefix_of(name), 1) for name in crawls(client)}
+        rows = [
+            [
+                printable(name),
+                told["state"] or "running",
+                *(f"{int(told['counts'][count]):,}" for count in ("visits", "waiting", "leased")),
+                str(len(told["workers"])),
+            ]
+            for name, told in found.items()
+        ]
+        if not rows:
+            print("There is no crawl in Redis.")
+        else:
+            header = ["crawl", "state", "fetched", "waiting", "leased", "workers"]
+            for line in table([header, *rows]):
+                print(line)
+        if json_file:
+            write_text("--json", json_file, json.dumps(found) + "\n")
+
+    def _show(self, crawl: str, most: int, json_file: str | None) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.operating import overview
+
+        told = overview(client, prefix_of(crawl), most)
+        for line in lines_of_crawl(crawl, told):
+            print(line)
+        if json_file:
+            write_text("--json", json_file, json.dumps(told) + "\n")
+
+    def _set(self, action: str, crawl: str) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.operating import set_state
+
+        before = set_state(client, prefix_of(crawl), _STATES[action])
+        was = "" if before != _STATES[action] else " (as before)"
+        print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
+
+    def _load(self, store: Path, crawl: str) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.moving import load
+
+        assert self.settings is not None
+        moved = load(client, prefix_of(crawl), store, self.settings)
+        print(
+            f"{store}: {moved.n_visits:,} visits and {moved.n_pages:,} pages are crawl "
+            f"{printable(crawl)} in Redis now"
+        )
+
+    def _save(self, crawl: str, store: Path) -> None:
+        client = self._client()
+        from crawlprio.redis.connection import prefix_of
+        from crawlprio.redis.moving import save
+
+        moved = save(client, prefix_of(crawl), store)
+        print(
+            f"{store}: {moved.n_visits:,} visits more, {moved.n_pages:,} pages more of crawl "
+            f"{printable(crawl)}, and all requests that wait"
+        )
+
+
+def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
+    """Yield what is shown of a crawl, in lines of at most 80 characters."""
+    now, counts = told["now"], {name: int(n) for name, n in told["counts"].items()}
+    yield cut(f"{printable(crawl)}: {told['state'] or 'running'}, {told['ordering']}")
+    yield ""
+    n_sites = int(told["sites"])
+    yield from table(
+        [
+            ["pages known", f"{counts['pages']:,}", "sites", f"{n_sites:,}"],
+            ["fetched", f"{counts['visits']:,}", "  ready", f"{counts['ready']:,}"],
+            ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{told['delayed']:,}"],
+            ["leased", f"{counts['leased']:,}", "set aside", f"{counts['dead']:,}"],
+            ["visits in Redis", f"{told['streamed']:,}", "taken over", f"{counts['taken_over']:,}"],
+        ],
+        right=(1, 3),
+    )
+    if told["is_elected"]:
+        elected = told["elected"]
+        behind = counts["recorded"] - int(elected["read"])
+        name = printable(elected["name"]) if elected["until_"] >= now else ""
+        yield ""
+        yield cut(f"Keys are computed by {name or 'nobody'}, {behind:,} entries behind.")
+    yield from section(
+        "Workers",
+        ["worker", "leases", "for", "dead in"],
+        [
+            [
+                printable(worker["name"]),
+                f"{worker['leases']:,}",
+                seconds(now - worker["since"]),
+                seconds(worker["dead_at"] - now),
+            ]
+            for worker in told["workers"]
+        ],
+    )
+    yield from section(
+        "Leases, oldest first",
+        ["for", "worker", "page"],
+        [
+            [
+                seconds(now - lease["since"]),
+                printable(lease["worker"]),
+                printable(lease.get("url") or f"{lease['site']} (robots.txt or media)"),
+            ]
+            for lease in told["leases"]
+        ],
+        right=(0,),
+    )
+    yield from section(
+        "Next to leave, one of each site that is ready",
+        ["key", "page"],
+        [
+            [
+                f"{float(page['key']):.6g}"
+                + (" hot" if page["hot"] else "")
+                + (f" p{page['priority']:+d}" if page["priority"] else ""),
+                printable(page["url"]),
+            ]
+            for page in told["head"]
+        ],
+        right=(0,),
+    )
+    yield from section(
+        "Sites whose delay ends first",
+        ["in", "waiting", "site"],
+        [
+            [seconds(site["ready_at"] - now), f"{site['waiting']:,}", printable(site["site"])]
+            for site in told["next"]
+        ],
+        right=(0, 1),
+    )
+    yield from section(
+        "Set aside, newest last",
+        ["page", "reason"],
+        [
+            [printable(str(letter.get("url"))), printable(letter["reason"])]
+            for letter in told["dead"]
+        ],
+        right=(),
+    )
+
+
+def section(
+    title: str, header: list[str], rows: list[list[str]], right: Sequence[int] = (1, 2, 3)
+) -> Iterator[str]:
+    """Yield a titled table; nothing without rows."""
+    if rows:
+        yield ""
+        yield title
+        yield from table([header, *rows], right=right)
+
+
+def table(rows: list[list[str]], right: Sequence[int] = (2, 3, 4, 5)) -> Iterator[str]:
+    """Yield rows as lines of at most 80 characters; the last cell is cut where it is too long."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    most = max((WIDTH - 2 * len(widths)) // 2, 8)
+    widths[:-1] = [min(width, most) for width in widths[:-1]]
+    for row in rows:
+        cells = [
+            cut(cell, width).rjust(width) if at in right else cut(cell, width).ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield cut("  ".join(cells).rstrip())
+
+
+def cut(text: str, width: int = WIDTH) -> str:
+    """Return a text of at most `width` characters, with an ellipsis where it was longer."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def seconds(number: float) -> str:
+    """A span of time, as people read it."""
+    if number < 0:
+        return "now"
+    if number < 100:
+        return f"{number:.1f} s"
+    if number < 6000:
+        return f"{number / 60:.0f} min"
+    return f"{number / 3600:.1f} h"

@@ -1,0 +1,72 @@
+"""Entries of the stream of visits, as `learning.lua` and `wire.record` write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+
+
+class StreamedVisit(NamedTuple):
+    """What an entry says was observed: a visit or the discovery of seeds; and the page's items."""
+
+    visit: Visit
+    items: list[str]
+
+
+def add_pages(entry: Mapping[str, str], pages: PageTable) -> None:
+    """Add the new pages of an entry to a page table, which has all before."""
+    if "f" not in entry:
+        return
+    identities = dict(json.loads(entry["k"]))
+    assert int(entry["f"]) == len(pages), "pages come in their order"
+    depth = int(float(entry["d"]))
+    sites = json.loads(entry["s"])
+    for at, (url, host) in enumerate(zip(json.loads(entry["u"]), sites, strict=True)):
+        pages.add(identities.get(at, url), url, pages.site(host), depth)
+
+
+def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
+    """Return what an entry says was observed; None for one that has new pages alone."""
+    if "p" not in entry:
+        if "e" not in entry:
+            return None
+        seeds = np.array(json.loads(entry["e"]), dtype=np.int32)
+        return StreamedVisit(Visit(NO_PAGE, seeds), [])
+    page = int(entry["p"])
+    found = [int(target) for target in json.loads(entry["t"])]
+    told: list[Any] = json.loads(entry["v"])
+    status, title, n_bytes, content_hash, fetched_at, elapsed, error = told[:7]
+    anchors, outside, text, items = told[7:]
+    n_followed = len(found) - len(outside)
+    texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
+    first_at: dict[int, int] = {}
+    for at, target in enumerate(found):
+        if target not in (NO_PAGE, page):
+            first_at.setdefault(target, at)
+    rest = [
+        (url, anchor)
+        for (url, anchor), target in zip(outside, found[n_followed:], strict=True)
+        if target == NO_PAGE
+    ]
+    rest += [(url, texts[at]) for at, url in json.loads(entry.get("o", "[]"))]
+    has_anchors = bool(anchors) or any(at >= n_followed for at in first_at.values())
+    visit = Visit(
+        page=page,
+        targets=np.array(list(first_at), dtype=np.int32),
+        anchors=[texts[at] for at in first_at.values()] if has_anchors else [],
+        status=status,
+        title=title,
+        text=text,
+        outside=rest,
+        fetched_at=fetched_at,
+        elapsed=elapsed,
+        n_bytes=n_bytes,
+        content_hash=int(content_hash),
+        error=error,
+    )
+    return StreamedVisit(visit, items)

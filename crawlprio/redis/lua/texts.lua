@@ -1,0 +1,197 @@
+-- Identities and URLs of pages. It follows `common.lua`.
+
+-- Identities
+--
+-- A linear hash table (Litwin, "Linear hashing: a new tool for file and table addressing", VLDB
+-- 1980) of IDENTITIES pages a bucket on average. It has one bucket more with each IDENTITIES pages
+-- known, into which half of another one goes; so their number follows from that of the pages.
+
+local find = string.find
+local IDENTITIES, HASH_SIZE, IDENTITY_SIZE = 16, 10, 14
+local buckets, new_identities, dirty_buckets = {}, {}, {}
+local n_buckets = floor((n_pages_before or 0) / IDENTITIES) + 1
+local _, exponent = math.frexp(n_buckets)
+local half = 2 ^ (exponent - 1)
+
+local function bucket_of(hash)
+  local number = unpack_struct('>I4', hash) % (2 * half)
+  return number < n_buckets and number or number - half
+end
+
+local function read_bucket(number)
+  local bucket = buckets[number]
+  if bucket == nil then
+    bucket = call('GET', P .. ':i:' .. number) or ''
+    buckets[number] = bucket
+  end
+  return bucket
+end
+
+-- The page of a hash in its bucket; false if it is not there.
+local function find_in(bucket, hash)
+  local at = find(bucket, hash, 1, true)
+  while at and (at - 1) % IDENTITY_SIZE ~= 0 do
+    at = find(bucket, hash, at + 1, true)
+  end
+  if at then
+    return (unpack_struct('>I4', bucket, at + HASH_SIZE))
+  end
+  return false
+end
+
+-- The page of an identity by its hash; nil if it is not known.
+local function find_page(hash)
+  return find_in(read_bucket(bucket_of(hash)), hash) or nil
+end
+
+-- Set `ids` to the page of each hash, or to false; reads all their buckets at once.
+local function find_pages(hashes, ids)
+  local prefix, numbers, missing, keys = P .. ':i:', {}, {}, {}
+  for at = 1, #hashes do
+    local number = bucket_of(hashes[at])
+    numbers[at] = number
+    if buckets[number] == nil then
+      buckets[number] = ''
+      missing[#missing + 1] = number
+      keys[#keys + 1] = prefix .. number
+    end
+  end
+  if #keys > 0 then
+    local found = values_of(keys, 'MGET')
+    for at = 1, #keys do
+      buckets[missing[at]] = found[at] or ''
+    end
+  end
+  for at = 1, #hashes do
+    ids[at] = find_in(buckets[numbers[at]], hashes[at])
+  end
+end
+
+-- Keep a new identity; it is found in scripts after this one.
+local function keep_identity(hash, id)
+  local number = bucket_of(hash)
+  local parts = new_identities[number]
+  if parts == nil then
+    parts = { read_bucket(number) }
+    new_identities[number] = parts
+  end
+  parts[#parts + 1] = hash
+  parts[#parts + 1] = pack('>I4', id)
+end
+
+-- Write buckets, and split as many as there are more pages.
+local function save_identities()
+  for number, parts in pairs(new_identities) do
+    buckets[number], dirty_buckets[number] = table.concat(parts), true
+  end
+  local n_wanted = floor(counts.pages / IDENTITIES) + 1
+  while n_buckets < n_wanted do
+    local from, to = n_buckets - half, n_buckets
+    local bucket, stays, goes = read_bucket(from), {}, {}
+    n_buckets = n_buckets + 1
+    for at = 1, #bucket, IDENTITY_SIZE do
+      local record = bucket:sub(at, at + IDENTITY_SIZE - 1)
+      local half_of_it = bucket_of(record) == from and stays or goes
+      half_of_it[#half_of_it + 1] = record
+    end
+    buckets[from], buckets[to] = table.concat(stays), table.concat(goes)
+    dirty_buckets[from], dirty_buckets[to] = true, true
+    if n_buckets == 2 * half then
+      half = n_buckets
+    end
+  end
+  for number in pairs(dirty_buckets) do
+    write(P .. ':i:' .. number, buckets[number])
+  end
+end
+
+-- URLs
+
+local URLS, URL_HEAD = 16, 4
+local url_blocks, new_urls, dirty_url_blocks = {}, {}, {}
+
+local function read_urls(number)
+  local block = url_blocks[number]
+  if block == nil then
+    -- A block begins with its first page.
+    block = number * URLS < n_pages_before and call('GET', P .. ':u:' .. number) or ''
+    url_blocks[number] = block
+  end
+  local parts = new_urls[number]
+  if parts ~= nil then
+    block = block .. table.concat(parts)
+    url_blocks[number], dirty_url_blocks[number], new_urls[number] = block, true, nil
+  end
+  return block
+end
+
+-- The URLs that a page's is among, and where its own begins and what is behind it; nil: not kept.
+local function find_url(id)
+  local number, slot = floor(id / URLS), id % URLS
+  local block, at = read_urls(number), 1
+  while at <= #block do
+    local its_slot, length = unpack_struct('>BI3', block, at)
+    local after = at + URL_HEAD + length
+    if its_slot == slot then
+      return number, block, at, after
+    end
+    at = after
+  end
+  return number, block, nil, nil
+end
+
+local function forget_url(id)
+  local number, block, at, after = find_url(id)
+  if at then
+    url_blocks[number] = block:sub(1, at - 1) .. block:sub(after)
+    dirty_url_blocks[number] = true
+  end
+end
+
+-- Keep the URL of a page that has none kept.
+local function add_url(id, host, url)
+  local plain, secure, kept = 'http://' .. host .. '/', 'https://' .. host .. '/', 'u' .. url
+  if url:sub(1, #secure) == secure then
+    kept = 's' .. url:sub(#secure)
+  elseif url:sub(1, #plain) == plain then
+    kept = 'h' .. url:sub(#plain)
+  end
+  local number = floor(id / URLS)
+  local parts = new_urls[number]
+  if parts == nil then
+    parts = {}
+    new_urls[number] = parts
+  end
+  parts[#parts + 1] = pack('>BI3', id % URLS, #kept)
+  parts[#parts + 1] = kept
+end
+
+local function keep_url(id, host, url)
+  forget_url(id)
+  add_url(id, host, url)
+end
+
+local function url_of(id, host)
+  local _, block, at, after = find_url(id)
+  if not at then
+    return nil
+  end
+  local form, rest = block:sub(at + URL_HEAD, at + URL_HEAD), block:sub(at + URL_HEAD + 1, after - 1)
+  if form == 'u' then
+    return rest
+  end
+  return (form == 'h' and 'http://' or 'https://') .. host .. rest
+end
+
+local function save_urls()
+  for number in pairs(new_urls) do
+    read_urls(number)
+  end
+  for number in pairs(dirty_url_blocks) do
+    if url_blocks[number] == '' then
+      call('DEL', P .. ':u:' .. number)
+    else
+      write(P .. ':u:' .. number, url_blocks[number])
+    end
+  end
+end

@@ -1,0 +1,286 @@
+"""A crawl on its way from a crawl store into Redis, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from redis.exceptions import RedisError
+
+from crawlprio.config import CrawlConfig, read_setting
+from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.live.request_json import priority_of
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.redis.collect import Collected, collect
+from crawlprio.redis.connection import Client, delete_crawl, open_crawl
+from crawlprio.redis.rules import rules_of
+from crawlprio.redis.scripts import script
+from crawlprio.redis.session import Argument, failure, load_scripts
+from crawlprio.redis.wire import Wire, record
+from crawlprio.store import Store
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_LEASE_FIRST = 2**29
+"""The priority of pages that were being fetched when the crawl was killed, as on any resume."""
+
+_CALLS = 50
+"""Calls in one round trip."""
+
+
+def alike(settings: BaseSettings) -> dict[str, str]:
+    """Return options that must be the same for all workers of a crawl, as text."""
+    return {
+        name: json.dumps(read_setting(settings, name), sort_keys=True, default=str)
+        for name in ("ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
+    }
+
+
+def load(
+    client: Client,
+    prefix: str,
+    path: Path,
+    settings: BaseSettings,
+    *,
+    told: Callable[[int], object] = lambda n_visits: None,
+) -> Collected:
+    """Put the crawl of a store into Redis, where workers with these settings resume it.
+
+    Its visits are taken in one after another, as when the crawl is resumed in one process; they
+    are in the stream then, so that a store collected later has all visits. What each site was
+    learned to ask for (Crawl-delay, Retry-After) is not moved, nor are the items that the store
+    keeps. Nothing is in Redis if it fails. O(visits).
+
+    Parameters
+    ----------
+    client, prefix
+        of the server, and of the crawl's keys there, of which there must be none.
+    path
+        the store; it is only read.
+    settings
+        as the workers have them.
+    told
+        is called with the number of visits so far.
+
+    Raises
+    ------
+    CrawlprioError
+        if there is a crawl of this name, the store cannot be read, or a setting is invalid.
+    """
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        try:
+            if client.exists(f"{prefix}:config") or client.exists(f"{prefix}:visits"):
+                raise CrawlprioError(
+                    f"There is a crawl under {prefix} in Redis; give the crawl another name "
+                    "(CRAWLPRIO_REDIS_CRAWL), or collect that one and delete its keys."
+                )
+            load_scripts(client)
+            try:
+                return _Loader(client, prefix, store, settings).run(told)
+            except BaseException:
+                delete_crawl(client, prefix)
+                raise
+        except RedisError as error:
+            raise failure(error) from None
+
+
+class _Loader:
+    """One store on its way into Redis."""
+
+    def __init__(self, client: Client, prefix: str, store: Store, settings: BaseSettings) -> None:
+        config = CrawlConfig.from_settings(settings, records=False)
+        rules = rules_of(config.ordering, config.ordering_name, has_topic=config.topic is not None)
+        open_crawl(
+            client,
+            prefix,
+            config,
+            rules,
+            lease_seconds=read_setting(settings, "CRAWLPRIO_LEASE_SECONDS"),
+            records=rules.is_elected or read_setting(settings, "CRAWLPRIO_STORE") is not None,
+            others=alike(settings),
+        )
+        self._client = client
+        self._prefix = prefix
+        self._store = store
+        self._pages: PageTable = store.load_pages()
+        new = self._pages.new_since(0, 0)
+        self._identities = [new.keys.get(at, url) for at, url in enumerate(new.urls)]
+        self._seeds = set(store.seeds())
+        self._wire = Wire(
+            rules,
+            counts_domains=config.max_pages_per_domain is not None,
+            counts_patterns=config.max_pages_per_pattern is not None,
+        )
+        self._worker = uuid4().hex
+        self._seq = 0
+        self._calls: list[tuple[Argument, ...]] = []
+
+    def run(self, told: Callable[[int], object]) -> Collected:
+        store, pages = self._store, self._pages
+        n_known = n_visits = 0
+        for visit in store.visits():
+            # As on a resume: see `LocalFrontier`.
+            targets = set(visit.targets.tolist())
+            n_pages = max(n_known, visit.page + 1, max(targets, default=-1) + 1)
+            n_before = n_known
+            if visit.page == NO_PAGE:
+                n_known = n_pages
+            elif n_pages > n_known:
+                while n_known < n_pages and n_known not in targets:
+                    n_known += 1
+            self._discover(range(n_before, n_known))
+            if visit.page != NO_PAGE:
+                self._visit(visit, range(n_known, n_pages))
+                n_visits += 1
+                told(n_visits)
+            n_known = n_pages
+        self._discover(range(n_known, len(pages)))
+        for _, page, request in store.requests():
+            url, priority = pages.url(page), priority_of(request)
+            self._call("load_request", page, "request", priority, request, url)
+        for page in store.unfiltered():
+            self._call("load_request", page, "unfiltered", 0, b"")
+        for page in store.leased():
+            self._call("load_request", page, "first", _LEASE_FIRST, b"")
+        self._send()
+        self._leave()
+        return Collected(n_visits, len(pages))
+
+    def _discover(self, pages: range) -> None:
+        """Take in pages that no visit showed: seeds, and those of other requests."""
+        depths = self._pages.depths
+        for depth, group in groupby(pages, key=lambda page: int(depths[page])):
+            new = list(group)
+            seeds = [page for page in new if page in self._seeds]
+            self._call("load", "", depth, b"", json.dumps(seeds), b"", *self._links(new))
+
+    def _visit(self, visit: Visit, new: range) -> None:
+        """Take in a visit; pages that it shows have the depth of the first of them."""
+        targets = visit.targets.tolist()
+        anchors = list(visit.anchors)
+        depth = int(self._pages.depths[new[0]]) if new else 0
+        pairs = LinkPairs(
+            "",
+            [],
+            anchors,
+            list(visit.outside),
+            status=visit.status,
+            title=visit.title,
+            text=visit.text,
+            content_hash=visit.content_hash,
+            n_bytes=visit.n_bytes,
+        )
+        said = PageVisit(
+            pairs, fetched_at=visit.fetched_at, elapsed=visit.elapsed, error=visit.error
+        )
+        self._call(
+            "load",
+            visit.page,
+            depth,
+            record(said),
+            b"",
+            json.dumps(targets + [NO_PAGE] * len(visit.outside)),
+            *self._links(list(new), targets, anchors),
+        )
+
+    def _links(
+        self, new: Sequence[int], targets: Sequence[int] = (), anchors: Sequence[str] = ()
+    ) -> Iterator[Argument]:
+        """New pages as links that are followed, and targets as links that are evidence."""
+        identities, of_page = self._identities, dict(zip(targets, anchors, strict=False))
+        return self._wire.links(
+            self._pages.urls(new),
+            [identities[page] for page in new],
+            [of_page.get(page, "") for page in new],
+            [(identities[page], of_page.get(page, "")) for page in targets],
+        )
+
+    def _call(self, name: str, *arguments: Argument) -> None:
+        self._seq += 1
+        self._calls.append(
+            ("EVALSHA", script(name).sha, 1, self._prefix, self._worker, self._seq, *arguments)
+        )
+        if len(self._calls) >= _CALLS:
+            self._send()
+
+    def _send(self) -> None:
+        calls, self._calls = self._calls, []
+        pipeline = self._client.pipeline(transaction=False)
+        for call in calls:
+            pipeline.execute_command(*call)
+        pipeline.execute()
+
+    def _leave(self) -> None:
+        """End as a worker does, so that nobody waits for this one."""
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        run_id = str(self._client.info("server")["run_id"])
+        self._call("beat", "leave", name, run_id)
+        self._send()
+
+
+def save(
+    client: Client,
+    prefix: str,
+    path: Path,
+    *,
+    told: Callable[[int], object] = lambda n_visits: None,
+) -> Collected:
+    """Collect a crawl into a store from which it is resumed in one process.
+
+    Beside the visits the store has the requests that wait. Saved in a job directory it is resumed
+    by a crawl with this JOBDIR. In Redis all stays as it is.
+
+    Raises
+    ------
+    CrawlprioError
+        if workers are at it, or for what `collect` raises.
+    """
+    try:
+        n_workers = int(client.zcount(f"{prefix}:workers", time(), "+inf"))
+    except RedisError as error:
+        raise failure(error) from None
+    if n_workers:
+        raise CrawlprioError(
+            f"The crawl under {prefix} has {n_workers} workers, whose pages would be missing; "
+            "drain it, and wait until they have ended."
+        )
+    collected = collect(client, prefix, path, trims=False, told=told)
+    with Store.open(path) as store:
+        waiting = [
+            (number, page, request)
+            for number, (_, page, request) in enumerate(
+                sorted(_waiting(client, prefix)), store.last_request + 1
+            )
+        ]
+        store.replace_requests(waiting)
+        store.note_end(time())
+    return collected
+
+
+def _waiting(client: Client, prefix: str) -> Iterator[tuple[int, int, bytes]]:
+    """Number, page and JSON of each request that waits, in the order of a scan."""
+    cursor: Any = 0
+    try:
+        while True:
+            reply = client.eval(script("waiting").text, 1, prefix, "", 0, cursor)
+            cursor, *values = reply
+            fields = iter(values)
+            for page, url, number, priority, request in zip(*[fields] * 5, strict=True):
+                plain = {"url": url.decode()}
+                if int(priority):
+                    plain["priority"] = int(priority)
+                yield int(number), int(page), request or json.dumps(plain).encode()
+            if int(cursor) == 0:
+                return
+    except RedisError as error:
+        raise failure(error) from None

@@ -1,0 +1,141 @@
+"""What an operator sees of the crawls on a server, and does to them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from redis.exceptions import RedisError
+from scrapy.utils.asyncio import call_later, run_in_thread
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.redis.connection import Client
+from crawlprio.redis.scripts import script
+from crawlprio.redis.session import failure
+
+RUNNING, PAUSED, DRAINING = "", "paused", "draining"
+"""States of a crawl: pages leave; none leaves; none leaves and workers end."""
+
+_WATCH = 1.0
+"""Seconds between two looks of a worker at the state of its crawl."""
+
+_CONFIG = re.compile(r"crawlprio:\{(.*):0\}:config", re.DOTALL)
+
+logger = logging.getLogger("crawlprio")
+
+
+def crawls(client: Client) -> list[str]:
+    """Return the names of the crawls on a server, in alphabetical order. O(keys of the server).
+
+    Raises
+    ------
+    RedisFailure
+        if the server cannot be read.
+    """
+    try:
+        keys = [
+            key.decode() for key in client.scan_iter(match="crawlprio:{*:0}:config", count=1000)
+        ]
+    except RedisError as error:
+        raise failure(error) from None
+    return sorted(found[1] for found in map(_CONFIG.fullmatch, keys) if found)
+
+
+def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
+    """Return how a crawl stands, as `show.lua` tells it, with up to `most` of each kind.
+
+    Raises
+    ------
+    CrawlprioError
+        if there is no such crawl, or the server cannot be read.
+    """
+    _check(client, prefix)
+    try:
+        told = client.eval(script("show").text, 1, prefix, "", 0, most)
+    except RedisError as error:
+        raise failure(error) from None
+    shown: dict[str, Any] = json.loads(told)
+    # An empty table of Lua is an object of JSON.
+    for name in ("workers", "leases", "head", "next", "dead"):
+        shown[name] = list(shown[name])
+    return shown
+
+
+def set_state(client: Client, prefix: str, state: str) -> str:
+    """Pause, drain or resume a crawl; return the state that it was in.
+
+    Raises
+    ------
+    CrawlprioError
+        as for `overview`.
+    """
+    _check(client, prefix)
+    try:
+        before = client.hget(f"{prefix}:config", "state") or b""
+        client.hset(f"{prefix}:config", "state", state)
+    except RedisError as error:
+        raise failure(error) from None
+    return str(before.decode())
+
+
+def _check(client: Client, prefix: str) -> None:
+    try:
+        is_there = client.exists(f"{prefix}:config")
+    except RedisError as error:
+        raise failure(error) from None
+    if not is_there:
+        name = prefix.partition("{")[2].rpartition(":")[0]
+        known = crawls(client)
+        others = f"there are {', '.join(known)}" if known else "there is none at all"
+        raise CrawlprioError(f"There is no crawl {name!r} in Redis; {others}.")
+
+
+class DrainWatch:
+    """Looks once in a while whether the crawl is to be drained, and says so then.
+
+    Parameters
+    ----------
+    client, prefix
+        of the server, and of the crawl.
+    drained
+        is called once, in the thread of the crawl.
+    """
+
+    def __init__(self, client: Client, prefix: str, drained: Callable[[], object]) -> None:
+        self._client = client
+        self._key = f"{prefix}:config"
+        self._drained = drained
+        self._is_closed = False
+        self._state = RUNNING
+
+    def start(self) -> None:
+        self._later()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._client.close()
+
+    def _later(self) -> None:
+        call_later(_WATCH, lambda: deferred_from_coro(self._look()))
+
+    async def _look(self) -> None:
+        if self._is_closed:
+            return
+        try:
+            found = await run_in_thread(lambda: self._client.hget(self._key, "state"))
+            state = (found or b"").decode()
+        except (RedisError, OSError, ValueError):
+            state = self._state  # the frontier says what there is to say
+        if self._is_closed:
+            return
+        if state != self._state:
+            self._state = state
+            logger.info("The crawl is %s.", state or "resumed")
+            if state == DRAINING:
+                self._drained()
+                return
+        self._later()

@@ -1,0 +1,50 @@
+"""Compiled functions whose references to arrays are not counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numba.core.cpu import CPUTargetOptions
+from numpy.typing import NDArray
+
+from crawlprio import compiled
+from crawlprio.compiled import njit
+
+Floats = NDArray[np.float64]
+
+
+def add_halves(into: Floats, numbers: Floats) -> float:
+    """Add the second half of the numbers to the first, of which a slice is taken."""
+    half = numbers[len(numbers) // 2 :]
+    for at in range(len(half)):
+        into[at] += half[at]
+    return float(into[0])
+
+
+def check(function: Any) -> None:
+    into = np.array([1.0, 2.0])
+    assert function(into, np.array([0.0, 0.0, 10.0, 20.0])) == 11.0
+    assert into.tolist() == [11.0, 22.0]
+
+
+def test_a_function_that_keeps_no_array_does_what_it_does_in_python() -> None:
+    check(add_halves)
+    compiled.load()
+    function: Any = njit(keeps_arrays=False)(add_halves)
+    check(function)
+    assert function.targetoptions["_nrt"] is False
+
+
+def test_where_numba_must_count_references_it_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option is not documented; without it numba refuses to compile a function that has it."""
+    compiled.load()
+    owner = next(cls for cls in CPUTargetOptions.__mro__ if "_nrt" in vars(cls))
+    monkeypatch.delattr(owner, "_nrt")
+    with pytest.raises(KeyError, match="_nrt"):
+        check(numba.njit(_nrt=False)(add_halves))
+    function: Any = njit(keeps_arrays=False)(add_halves)
+    check(function)
+    assert "_nrt" not in function.targetoptions

@@ -1,0 +1,244 @@
+"""The elected worker: who follows it when it ends, and what keeps one that is late from writing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis, ResponseError
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_workers import Workers, smallest_gap
+from remote_frontier import local_frontier
+from settled_redis import SettledRedis
+from test_redis_order import OPTIONS, drive, truth
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.elected import Elected
+
+SETTINGS: dict[str, Any] = {
+    "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
+    "DOWNLOAD_DELAY": 0,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+}
+PREFIX = prefix_of("crawl")
+
+
+def end_mandate(client: Redis) -> None:
+    """Let the mandate of the elected worker pass, as if it had been silent."""
+    client.hset(f"{PREFIX}:elected", "until", 0)
+
+
+class OftenElected(SettledRedis):
+    """Another worker is elected after every tenth call."""
+
+    n_calls = 0
+
+    def settle(self) -> None:
+        super().settle()
+        self.n_calls += 1
+        if self.n_calls % 10 == 0 and self.elected is not None:
+            end_mandate(self._client)
+            self.elected = self.elect()
+
+    elect: Callable[[], Elected]
+
+
+@pytest.mark.parametrize("ordering", ["sibling-sampling", "pagerank", "combined", "opic"])
+def test_whoever_is_elected_goes_on_where_the_last_one_stopped(
+    ordering: str,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    settings = {
+        **SETTINGS,
+        "ORDERING": ordering,
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "TOPIC": "one, two",
+    }
+    there = OftenElected(redis_server.client(), "crawl", truth=truth, **settings)
+    there.elect = lambda: elected_of(redis_server, settings)
+    seen = drive(there, 1)
+    there.close()
+    assert int(redis_server.client().hget(f"{PREFIX}:elected", "token") or 0) > 10
+    assert seen == drive(local_frontier(settings, truth), 1)
+
+
+def elected_of(server: RedisServer, settings: dict[str, Any]) -> Elected:
+    """One more worker's part in the election."""
+    from scrapy.utils.test import get_crawler
+
+    from crawlprio.config import CrawlConfig
+
+    crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
+    config = CrawlConfig.from_settings(crawler.settings)
+    return Elected(server.client(), PREFIX, config, lease_seconds=60.0, truth=truth)
+
+
+@pytest.fixture
+def frontier(redis_server: RedisServer) -> SettledRedis:  # noqa: F811
+    frontier = SettledRedis(redis_server.client(), "crawl", ORDERING="sibling-sampling", **SETTINGS)
+    frontier.add_seeds(["http://a.test/", "http://b.test/"])
+    return frontier
+
+
+def visit(frontier: SettledRedis, *links: str) -> None:
+    handout = frontier.next_page(0.0)
+    assert handout is not None
+    frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, list(links))))
+
+
+def waiting_keys(client: Redis) -> list[tuple[bytes, float]]:
+    return [
+        pair
+        for key in sorted(client.keys("*:w:*"))
+        for pair in client.zrange(key, 0, -1, withscores=True)
+    ]
+
+
+def test_a_worker_whose_mandate_has_passed_writes_nothing(
+    frontier: SettledRedis,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client = redis_server.client()
+    late, frontier.elected = frontier.elected, None
+    assert late is not None
+    visit(frontier, "http://a.test/1", "http://a.test/2")
+    end_mandate(client)
+    settings = {**SETTINGS, "ORDERING": "sibling-sampling"}
+    other = elected_of(redis_server, settings)
+    assert other.claim()
+    before = waiting_keys(client)
+    with pytest.raises(ResponseError, match="NOTELECTED") as caught:
+        late.step()
+    assert waiting_keys(client) == before
+    assert late.recover(caught.value)
+    assert not late.is_elected
+    assert not late.claim()
+    assert other.step()
+    assert waiting_keys(client) != before
+    frontier.close()
+
+
+def test_a_worker_in_good_order_leaves_the_mandate_to_another_at_once(
+    frontier: SettledRedis,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    other = elected_of(redis_server, {**SETTINGS, "ORDERING": "sibling-sampling"})
+    assert not other.claim()
+    assert frontier.elected is not None
+    frontier.elected.resign()
+    frontier.elected = None
+    assert other.claim()
+    frontier.close()
+
+
+class Forgetful(Elected):
+    """Its server loses what happened since `remember`, between its reading and its writing."""
+
+    kept: dict[bytes, bytes | None] | None = None
+
+    def remember(self) -> None:
+        self.kept = {key: self._client.dump(key) for key in self._client.keys("*")}
+
+    def _write(self) -> None:
+        if self.kept is not None and self.n_read > self._n_written:
+            self._client.flushdb()
+            for key, dumped in self.kept.items():
+                self._client.restore(key, 0, dumped)
+            self.kept = None
+        super()._write()
+
+
+def test_a_server_that_lost_what_was_read_has_its_keys_computed_again(
+    frontier: SettledRedis,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client = redis_server.client()
+    visit(frontier, "http://a.test/1", "http://a.test/2")
+    assert frontier.elected is not None
+    frontier.elected.resign()
+    frontier.elected = None
+    crawler_config = elected_of(redis_server, {**SETTINGS, "ORDERING": "sibling-sampling"})
+    elected = Forgetful(client, PREFIX, crawler_config._config, lease_seconds=60.0)
+    assert elected.claim()
+    elected.step()
+    elected.remember()
+    visit(frontier, "http://b.test/1")
+    with pytest.raises(ResponseError, match="LOST") as caught:
+        elected.step()
+    assert elected.recover(caught.value)
+    assert elected.claim()
+    elected.step()
+    assert elected.n_read == 2
+    assert int(client.hget(f"{PREFIX}:elected", "read") or 0) == 2
+
+
+def test_entries_stay_while_a_worker_that_is_elected_may_need_them(
+    frontier: SettledRedis,
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    client = redis_server.client()
+    visit(frontier, "http://a.test/1", "http://a.test/2")
+    assert collect(client, PREFIX, tmp_path / "crawl.sqlite").n_visits == 1
+    assert collect(client, PREFIX, tmp_path / "crawl.sqlite").n_visits == 0
+    assert client.xlen(f"{PREFIX}:visits") == 2
+    end_mandate(client)
+    other = elected_of(redis_server, {**SETTINGS, "ORDERING": "sibling-sampling"})
+    assert other.claim()
+    assert other.step()
+    assert other.n_read == 2
+    # What nobody may delete was deleted all the same.
+    client.xtrim(f"{PREFIX}:visits", maxlen=1, approximate=False)
+    end_mandate(client)
+    third = elected_of(redis_server, {**SETTINGS, "ORDERING": "sibling-sampling"})
+    assert third.claim()
+    with pytest.raises(CrawlprioError, match="keep its entries"):
+        third.step()
+    frontier.close()
+
+
+@pytest.fixture
+def workers(redis_server: RedisServer, tmp_path: Path) -> Any:  # noqa: F811
+    workers = Workers(
+        tmp_path,
+        redis_server.url,
+        pages=400,
+        sites=40,
+        settings={
+            "ORDERING": "sibling-sampling",
+            "DOWNLOAD_DELAY": 0.1,
+            "CONCURRENT_REQUESTS": 8,
+            "CRAWLPRIO_LEASE_SECONDS": 3,
+        },
+    )
+    yield workers
+    workers.stop()
+
+
+def test_a_crawl_whose_elected_worker_is_killed_has_another_and_fetches_all_pages(
+    workers: Workers,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client, prefix = redis_server.client(), prefix_of("site")
+    workers.start(2)
+    workers.wait_for(100)
+    name = client.hget(f"{prefix}:elected", "name")
+    assert name is not None
+    pids = [process.pid for process in workers.processes]
+    read = int(client.hget(f"{prefix}:elected", "read") or 0)
+    workers.kill(pids.index(int(name.decode().rpartition(":")[2])))
+    workers.start()
+    assert workers.wait() == [0] * 2
+    fetched = Counter(fetch["url"] for fetch in workers.fetches())
+    assert len(fetched) == 400
+    assert sum(fetched.values()) - 400 <= 8
+    assert smallest_gap(workers.fetches()) >= 0.1
+    assert int(client.hget(f"{prefix}:elected", "token") or 0) >= 2
+    assert int(client.hget(f"{prefix}:elected", "read") or 0) > read

@@ -1,0 +1,119 @@
+"""Four workers, one of whom is killed every few seconds: no page, delay or link pair is lost.
+
+By default a small web; `make redis-kills` takes 20,000 pages and kills every ten seconds. It prints
+the figures that docs/distributed.md has.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from time import monotonic, sleep
+
+from redis_invariants import lease_of
+from redis_servers import RedisServer, require_redis
+from redis_workers import Workers, smallest_gap
+
+from crawlprio.demo.web import DemoWeb
+from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import prefix_of
+
+N_PAGES = int(os.environ.get("CRAWLPRIO_REDIS_KILL_PAGES", "300"))
+N_SITES = max(N_PAGES // 100, 40)
+IS_LARGE = N_PAGES > 5_000
+KILL_SECONDS = 10.0 if IS_LARGE else 6.0
+DELAY, N_WORKERS, IN_FLIGHT = 0.1 if IS_LARGE else 0.3, 4 if IS_LARGE else 2, 16
+SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
+PREFIX = prefix_of("site")
+
+
+def leased_by(server: RedisServer, pid: int) -> list[int]:
+    """The pages that a worker has leased."""
+    with server.client() as client:
+        for key in client.scan_iter(f"{PREFIX.replace('{', '[{]')}:worker:*"):
+            name = client.hget(key, "name") or b""
+            if name.endswith(b":%d" % pid):
+                worker = key.rsplit(b":", 1)[1].decode()
+                leases = client.hvals(f"{PREFIX}:leases:{worker}")
+                return [page for page, _, _ in map(lease_of, leases) if page >= 0]
+    return []
+
+
+def test_four_workers_that_are_killed_in_turn_fetch_all_and_record_each_link_once(
+    tmp_path: Path,
+) -> None:
+    require_redis()
+    print("seed", SEED)
+    rng = random.Random(SEED)
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
+    server.start()
+    settings = {
+        "DOWNLOAD_DELAY": DELAY,
+        "CONCURRENT_REQUESTS": IN_FLIGHT,
+        "CRAWLPRIO_LEASE_SECONDS": 5,
+        "CRAWLPRIO_MAX_STATIC_DEPTH": None,
+        "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None,
+        "LOG_LEVEL": "INFO",
+    }
+    workers = Workers(tmp_path, server.url, pages=N_PAGES, sites=N_SITES, settings=settings)
+    leased: list[list[int]] = []
+    try:
+        started = monotonic()
+        workers.start(N_WORKERS)
+        workers.wait_for(N_PAGES // 20)
+        while True:
+            until = monotonic() + KILL_SECONDS
+            while monotonic() < until and len(workers.alive()) == N_WORKERS:
+                sleep(0.1)
+            if len(workers.alive()) < N_WORKERS:
+                break  # one has found nothing left to fetch
+            chosen = rng.randrange(N_WORKERS)
+            workers.pause(chosen)
+            leased.append(leased_by(server, workers.processes[chosen].pid))
+            workers.kill(chosen)
+            workers.start()
+        seconds = monotonic() - started
+        assert workers.wait() == [0] * N_WORKERS
+        store = tmp_path / "collected.sqlite"
+        collected = collect(server.client(), PREFIX, store)
+        fetches = workers.fetches()
+    finally:
+        workers.stop()
+        server.kill()
+
+    times = Counter(fetch["url"] for fetch in fetches)
+    with sqlite3.connect(store) as db:
+        ids = dict(db.execute("SELECT url, id FROM pages"))
+        visited = [page for (page,) in db.execute("SELECT page FROM visits WHERE page >= 0")]
+        found = db.execute(
+            "SELECT sources.url, targets.url FROM links "
+            "JOIN pages AS sources ON sources.id = links.source "
+            "JOIN pages AS targets ON targets.id = links.target"
+        ).fetchall()
+    again = {ids[url]: n - 1 for url, n in times.items() if n > 1}
+    print(
+        f"{len(times):,} pages, {len(fetches):,} fetches, {len(leased)} kills in {seconds:.0f} s; "
+        f"{sum(map(len, leased))} leases ended with their workers, {len(again)} pages were fetched "
+        f"again; the smallest gap on a site is {1000 * smallest_gap(fetches):.1f} ms of a delay of "
+        f"{1000 * DELAY:.0f}; {len(found):,} link pairs"
+    )
+    assert leased
+    assert len(times) == N_PAGES
+    n_leased = Counter(page for pages in leased for page in pages)
+    assert all(n <= n_leased[page] for page, n in again.items()), "only what was leased"
+    assert smallest_gap(fetches) >= DELAY
+    assert Counter(visited) == Counter(ids[url] for url in times), "each page is recorded once"
+    assert collected.n_visits == N_PAGES
+    web = DemoWeb(N_PAGES, N_SITES, seed=1)
+    known = set(web.urls())
+    expected = Counter(
+        (web.url(page), web.url(int(target)))
+        for page in range(N_PAGES)
+        for target in web.indices[web.indptr[page] : web.indptr[page + 1]]
+    )
+    assert Counter(pair for pair in found if pair[1] in known) == expected

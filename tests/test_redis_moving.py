@@ -1,0 +1,216 @@
+"""A crawl goes from one process into Redis and back, and its order is what it would have been."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, Site, fetched_urls, page, run_spider
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+from settled_redis import SettledRedis
+from test_redis_crawl import OPTIONS, PROJECT, TOPIC
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.moving import load, save
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+N_FIRST = 50
+CASES = [
+    *(
+        pytest.param(name, None, id=name)
+        for name in ("opic", "depth-first", "location", "anchor-similarity", "fica", "random")
+    ),
+    *(
+        pytest.param(name, None, id=name)
+        for name in ("sibling-sampling", "partial-pagerank", "batch-pagerank")
+    ),
+    pytest.param("rankmass", TOPIC, id="rankmass-topic"),
+]
+
+
+def crawl(log: Path, **settings: Any) -> list[str]:
+    """Crawl the demo web, one page at a time; return the URLs fetched, in order."""
+    run = run_spider(
+        SiteSpider,
+        {
+            **PROJECT,
+            "CONCURRENT_REQUESTS": 1,
+            "DOWNLOAD_DELAY": 0,
+            "ROBOTSTXT_OBEY": False,
+            "RETRY_ENABLED": False,
+            "CRAWLPRIO_DEMO_PAGES": 120,
+            "CRAWLPRIO_DEMO_SITES": 6,
+            "CRAWLPRIO_SERVER_LOG": str(log),
+            "CRAWLPRIO_PRINT": False,
+            "CRAWLPRIO_PLOT": None,
+            "CRAWLPRIO_COMPILE": False,
+            "CLOSESPIDER_TIMEOUT": 60,
+            **settings,
+        },
+        priority="cmdline",
+    )
+    assert run.reason in ("finished", "closespider_pagecount"), run.messages()
+    return fetched_urls(log)
+
+
+@pytest.mark.parametrize(("ordering", "topic"), CASES)
+def test_a_crawl_moves_into_redis_and_out_of_it_in_the_order_of_one_process(
+    ordering: str,
+    topic: str | None,
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    chosen: dict[str, Any] = {
+        "ORDERING": ordering,
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "TOPIC": topic,
+        "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
+        # Claims of other sites on a budget are not kept in Redis.
+        "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
+    }
+    shared = {
+        "CRAWLPRIO_FRONTIER": "redis",
+        "REDIS_URL": redis_server.url,
+        "SCHEDULER_PERSIST": True,
+    }
+    client, prefix = redis_server.client(), prefix_of("site")
+    whole = crawl(tmp_path / "whole.jsonl", CRAWLPRIO_STORE=None, **chosen)
+
+    here = tmp_path / "here"
+    part = {"CLOSESPIDER_PAGECOUNT": N_FIRST, "JOBDIR": str(here)}
+    first = crawl(tmp_path / "1.jsonl", **part, **chosen)
+    assert N_FIRST <= len(first) < len(whole) - 20
+    settings = Settings({**PROJECT, **chosen, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0})
+    moved = load(client, prefix, here / "crawl.sqlite", settings)
+    assert moved.n_visits == len(first)
+    # By now nobody is a worker, so that the pages of one that has ended are not waited for.
+    with pytest.raises(CrawlprioError, match="There is a crawl under"):
+        load(client, prefix, here / "crawl.sqlite", settings)
+
+    then = {"CLOSESPIDER_PAGECOUNT": 30, "CRAWLPRIO_STORE": "unused.sqlite"}
+    second = crawl(tmp_path / "2.jsonl", **shared, **then, **chosen)
+    assert first + second == whole[: len(first) + len(second)]
+
+    back = tmp_path / "back"
+    back.mkdir()
+    saved = save(client, prefix, back / "crawl.sqlite")
+    assert saved.n_visits == len(first) + len(second)
+    third = crawl(tmp_path / "3.jsonl", JOBDIR=str(back), **chosen)
+    assert first + second + third == whole
+
+
+SHOP = {"CONCURRENT_REQUESTS": 1, "ORDERING": "opic", "DOWNLOAD_DELAY": 0}
+
+
+class Shop(Spider):
+    """A spider whose requests are more than links."""
+
+    name = "shop"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://shop.test/")
+
+    def parse(self, response: Any) -> Any:
+        for n in range(6):
+            yield Request(f"http://shop.test/{n}", self.parse_thing, meta={"n": n}, priority=n % 3)
+        yield Request("http://shop.test/form", self.parse_thing, method="POST", body=b"q")
+
+    def parse_thing(self, response: Any) -> Any:
+        yield {"path": response.url[16:], "n": response.meta.get("n")}
+        yield Request("http://shop.test/5", self.parse_thing, dont_filter=False)
+
+
+def shop(site: Site, **settings: Any) -> list[tuple[str, str]]:
+    site.fetches.clear()
+    run = run_spider(
+        Shop,
+        {**ADDON, **SHOP, "CRAWLPRIO_STORE": "crawl.sqlite", **settings},
+        site=site,
+    )
+    assert run.reason in ("finished", "closespider_pagecount"), run.messages()
+    return [(fetch.method, fetch.path) for fetch in site.fetches]
+
+
+def test_requests_that_wait_move_with_the_crawl_both_ways(
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    client, prefix = redis_server.client(), prefix_of("shop")
+    pages = {f"/{name}": page() for name in ("", *"012345", "form")}
+    shared = {
+        "CRAWLPRIO_FRONTIER": "redis",
+        "REDIS_URL": redis_server.url,
+        "SCHEDULER_PERSIST": True,
+    }
+    here, back = tmp_path / "here", tmp_path / "back"
+    back.mkdir()
+    with Site(pages) as site:
+        whole = shop(site, CRAWLPRIO_STORE=None)
+        assert len(whole) == 8
+        first = shop(site, JOBDIR=str(here), CLOSESPIDER_PAGECOUNT=2)
+        load(
+            client,
+            prefix,
+            here / "crawl.sqlite",
+            Settings({**ADDON, **SHOP}),
+        )
+        second = shop(site, **shared, CLOSESPIDER_PAGECOUNT=3)
+        save(client, prefix, back / "crawl.sqlite")
+        third = shop(site, JOBDIR=str(back))
+    assert first + second + third == whole
+    assert 0 < len(third) < 5
+
+
+def test_a_crawl_that_workers_are_at_is_not_saved(
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    frontier = SettledRedis(redis_server.client(), "crawl", ORDERING="opic")
+    frontier.add_seeds(["http://a.test/"])
+    client, prefix = redis_server.client(), prefix_of("crawl")
+    with pytest.raises(CrawlprioError, match="1 workers"):
+        save(client, prefix, tmp_path / "crawl.sqlite")
+    frontier.close()
+    save(client, prefix, tmp_path / "crawl.sqlite")
+    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
+        assert store.n_pages == 1
+
+
+def test_a_load_that_fails_leaves_nothing_in_redis(
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, prefix = redis_server.client(), prefix_of("crawl")
+    frontier = SettledRedis(client, "crawl", ORDERING="opic")
+    frontier.add_seeds([f"http://a.test/{n}" for n in range(3)])
+    frontier.close()
+    client = redis_server.client()
+    collect(client, prefix, tmp_path / "crawl.sqlite")
+    with pytest.raises(CrawlprioError, match="There is a crawl under"):
+        load(client, prefix, tmp_path / "crawl.sqlite", Settings({"ORDERING": "opic"}))
+    client.flushdb()
+
+    def fail(n_visits: int) -> None:
+        raise CrawlprioError("no more")
+
+    with Store.open(tmp_path / "crawl.sqlite") as store:
+        from crawlprio.pages import NO_PAGES, Visit
+
+        store.record(Visit(0, NO_PAGES), store.stored_pages())
+    with pytest.raises(CrawlprioError, match="no more"):
+        load(
+            client,
+            prefix,
+            tmp_path / "crawl.sqlite",
+            Settings({"ORDERING": "opic"}),
+            told=fail,
+        )
+    assert client.keys() == []

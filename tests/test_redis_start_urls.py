@@ -1,0 +1,132 @@
+"""Start URLs pushed to Redis are fetched by any spider, also while it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from crawls import ADDON, Run, Site, page, run_spider
+from redis import Redis
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from scrapy import Request, Spider
+
+KEY = "shop:start_urls"
+PAGES = {f"/{name}": page(title=name) for name in "abcd"}
+
+
+class Shop(Spider):
+    name = "shop"
+    on_page: Callable[[str], object] = staticmethod(lambda url: None)
+
+    def parse(self, response: Any) -> Any:
+        type(self).on_page(response.url)
+        yield {"url": response.url, "meta": response.meta.get("job"), "by": "parse"}
+
+
+def crawl(server: RedisServer, spider: type[Spider] = Shop, **settings: Any) -> tuple[Run, Site]:
+    with Site(PAGES) as site:
+        run = run_spider(
+            spider,
+            {
+                **ADDON,
+                "CRAWLPRIO_FRONTIER": "redis",
+                "REDIS_URL": server.url,
+                "REDIS_START_URLS_KEY": "%(name)s:start_urls",
+                "MAX_IDLE_TIME_BEFORE_CLOSE": 1,
+                "CONCURRENT_REQUESTS": 1,
+                "ORDERING": "breadth-first",
+                **settings,
+            },
+            site=site,
+        )
+        return run, site
+
+
+def fetched(site: Site) -> list[str]:
+    return [fetch.path for fetch in site.fetches]
+
+
+@pytest.mark.parametrize("kind", ["list", "set", "zset"])
+def test_all_that_wait_are_fetched_whatever_holds_them(
+    kind: str,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client: Redis = redis_server.client()
+    urls = [f"http://shop.test{path}" for path in PAGES]
+    if kind == "list":
+        client.rpush(KEY, *urls)
+    elif kind == "set":
+        client.sadd(KEY, *urls)
+    else:
+        client.zadd(KEY, {url: -at for at, url in enumerate(urls)})
+    run, site = crawl(
+        redis_server,
+        REDIS_START_URLS_AS_SET=kind == "set",
+        REDIS_START_URLS_AS_ZSET=kind == "zset",
+    )
+    assert run.reason == "finished", run.messages()
+    paths = fetched(site)
+    assert sorted(paths) == sorted(PAGES)
+    if kind != "set":
+        assert paths == list(PAGES)
+    assert not client.exists(KEY)
+
+
+def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client: Redis = redis_server.client()
+
+    class Pushing(Shop):
+        @staticmethod
+        def on_page(url: str) -> None:
+            if url.endswith("/a"):
+                client.rpush(KEY, json.dumps({"url": "http://shop.test/b", "meta": {"job": 3}}))
+
+    client.rpush(KEY, "http://shop.test/a")
+    run, site = crawl(redis_server, Pushing)
+    assert fetched(site) == ["/a", "/b"]
+    assert [item["meta"] for item in run.items] == [None, 3]
+
+
+def test_method_and_form_data_are_as_with_scrapy_redis_and_what_is_no_entry_is_counted(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client: Redis = redis_server.client()
+    client.rpush(
+        KEY,
+        json.dumps({"url": "http://shop.test/a", "method": "post", "q": "boots"}),
+        json.dumps({"no": "url"}),
+        b"\xff\xfe",
+        "no URL at all",
+    )
+    run, site = crawl(redis_server)
+    (fetch,) = site.fetches
+    assert (fetch.path, fetch.method, fetch.body) == ("/a", "POST", b"q=boots")
+    assert run.stats["crawlprio/start_urls_not_read"] == 3
+    assert run.reason == "finished"
+
+
+def test_a_spider_may_make_the_requests_itself(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    class Own(Shop):
+        def make_request_from_data(self, entry: bytes) -> Request:
+            return Request(f"http://shop.test/{entry.decode()}", meta={"job": "own"})
+
+    redis_server.client().rpush(KEY, "c")
+    run, site = crawl(redis_server, Own)
+    assert fetched(site) == ["/c"]
+    assert run.items[0]["meta"] == "own"
+
+
+def test_nothing_is_read_unless_a_key_is_named(
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client: Redis = redis_server.client()
+    client.rpush(KEY, "http://shop.test/a")
+    _, site = crawl(redis_server, REDIS_START_URLS_KEY=None)
+    assert fetched(site) == []
+    assert client.llen(KEY) == 1

@@ -1,0 +1,181 @@
+"""A project written for scrapy-redis runs with two settings changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ROOT, server_log
+from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+
+from crawlprio.demo.process import LoopbackServer
+from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import prefix_of
+from crawlprio.store import Store
+
+pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")
+
+N_PAGES, N_SITES = 60, 4
+
+SETTINGS = """
+SPIDER_MODULES = ["example.spiders"]
+USER_AGENT = "example (+https://example.org/)"
+DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
+SCHEDULER = {scheduler!r}
+SCHEDULER_PERSIST = True
+ITEM_PIPELINES = {{
+    "example.pipelines.ExamplePipeline": 300,
+    "scrapy_redis.pipelines.RedisPipeline": 400,
+}}
+DOWNLOAD_DELAY = 0
+REDIS_URL = {redis!r}
+MAX_IDLE_TIME_BEFORE_CLOSE = 4
+ROBOTSTXT_OBEY = False
+DOWNLOAD_HANDLERS = {{
+    "http": "crawlprio.demo.handler.LoopbackHandler",
+    "https": "crawlprio.demo.handler.LoopbackHandler",
+}}
+CRAWLPRIO_LOOPBACK = {loopback!r}
+{added}
+"""
+
+PIPELINES = """
+class ExamplePipeline:
+    def process_item(self, item):
+        item["seen"] = True
+        return item
+"""
+
+SPIDERS = """
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import Rule
+from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
+
+
+class MySpider(RedisSpider):
+    name = "myspider_redis"
+    redis_key = "myspider:start_urls"
+
+    def parse(self, response):
+        yield {"name": response.css("title::text").get(), "url": response.url,
+               "job": response.meta.get("job")}
+
+
+class MyCrawler(RedisCrawlSpider):
+    name = "mycrawler_redis"
+    redis_key = "mycrawler:start_urls"
+    rules = (
+        Rule(LinkExtractor(deny=r"month="), callback="parse_page", follow=True),
+    )
+
+    def parse_page(self, response):
+        return {"name": response.css("title::text").get(), "url": response.url}
+"""
+
+
+class Project:
+    """The project, and the web that it crawls."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.folder = folder
+        self.log = folder / "server.jsonl"
+        self.web = LoopbackServer(pages=N_PAGES, sites=N_SITES, seed=1, port=0, log=self.log)
+        self.web.start()
+        self._redis_url = redis_url
+        package = folder / "example"
+        (package / "spiders").mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "pipelines.py").write_text(PIPELINES)
+        (package / "spiders" / "__init__.py").write_text(SPIDERS)
+        (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n")
+        self.configure(
+            "crawlprio.redis.scheduler.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}'
+        )
+
+    def configure(self, scheduler: str, added: str) -> None:
+        """Write the settings."""
+        text = SETTINGS.format(
+            scheduler=scheduler,
+            redis=self._redis_url,
+            loopback=self.web.address,
+            added=added,
+        )
+        (self.folder / "example" / "settings.py").write_text(text)
+
+    def start(self, spider: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "crawl", spider],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def crawl(self, spider: str, n_workers: int = 1) -> str:
+        """Crawl; return what all workers logged."""
+        running = [self.start(spider) for _ in range(n_workers)]
+        logs = [process.communicate(timeout=120)[1] for process in running]
+        assert [process.returncode for process in running] == [0] * n_workers, logs
+        return "\n".join(logs)
+
+    def fetched(self) -> Counter[str]:
+        return Counter(fetch["url"] for fetch in server_log(self.log))
+
+
+@pytest.fixture
+def project(
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+) -> Iterator[Project]:
+    project = Project(tmp_path, redis_server.url)
+    yield project
+    project.web.stop()
+
+
+def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
+    project: Project,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client = redis_server.client()
+    first, second, third = (f"http://{host}/" for host in project.web.hosts[:3])
+    client.lpush("myspider:start_urls", first)
+    client.lpush("myspider:start_urls", json.dumps({"url": second, "meta": {"job": 7}}))
+    client.lpush("myspider:start_urls", json.dumps({"url": third, "page": "2"}))
+    log = project.crawl("myspider_redis")
+    assert "Traceback" not in log, log[log.index("Traceback") - 1500 :][:5000]
+    items: list[dict[str, Any]] = [
+        json.loads(item) for item in client.lrange("myspider_redis:items", 0, -1)
+    ]
+    # The web has no page with such a query.
+    assert project.fetched() == {first: 1, second: 1, f"{third}?page=2": 1}
+    assert sorted((item["url"], item["job"] or 0, item["seen"]) for item in items) == sorted(
+        [(first, 0, True), (second, 7, True)]
+    )
+    assert client.llen("myspider:start_urls") == 0
+
+
+def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
+    project: Project,
+    redis_server: RedisServer,  # noqa: F811
+) -> None:
+    client = redis_server.client()
+    client.rpush("mycrawler:start_urls", *project.web.seeds)
+    log = project.crawl("mycrawler_redis", 2)
+    assert "Traceback" not in log, log[log.index("Traceback") - 1500 :][:5000]
+    fetched = project.fetched()
+    pages = {url for url in fetched if "month=" not in url}
+    assert len(pages) >= N_PAGES
+    # A request with dont_filter leaves its page new to links, in Scrapy as here.
+    assert {url for url, n in fetched.items() if n > 1} <= set(project.web.seeds)
+    assert client.llen("mycrawler_redis:items") == len(pages) - len(project.web.seeds)
+    collect(client, prefix_of("mycrawler_redis"), project.folder / "crawl.sqlite")
+    with Store.open(project.folder / "crawl.sqlite", readonly=True) as store:
+        assert store.load_pages().urls(store.seeds()) == list(project.web.seeds)
