@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench kills redis-kills spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test lint bench bare kills redis-kills spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -23,6 +23,10 @@ lint: .venv/dev
 # All benchmarks, for 12 to 30 minutes; needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
+
+# An empty environment, the package installed, a crawl killed, resumed and scored: some minutes.
+bare: .venv/dev
+	CRAWLPRIO_BARE=1 $(BIN)/pytest -s tests/test_bare_venv.py
 
 # A hundred kills of real crawls, for some six minutes.
 kills: .venv/dev

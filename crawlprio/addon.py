@@ -19,6 +19,7 @@ from crawlprio.middlewares import (
     PolitenessMiddleware,
     RefusalMiddleware,
     RobotsMiddleware,
+    YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.setting_table import SETTINGS
@@ -64,6 +65,7 @@ class Addon:
         add = settings.setdefault_in_component_priority_dict
         _exchange(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
+        add("SPIDER_MIDDLEWARES", YieldedLinksMiddleware, 100_000)
         add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)

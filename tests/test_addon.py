@@ -22,7 +22,12 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.items import LinkPairs
 from crawlprio.live.report import CrawlReport
-from crawlprio.middlewares import LinksMiddleware, PolitenessMiddleware, RefusalMiddleware
+from crawlprio.middlewares import (
+    LinksMiddleware,
+    PolitenessMiddleware,
+    RefusalMiddleware,
+    YieldedLinksMiddleware,
+)
 from crawlprio.pages import Visit
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.schedulers import Scheduler
@@ -229,7 +234,11 @@ def test_the_addon_overrides_nothing_that_the_project_set() -> None:
         "STATS_CLASS": "scrapy.statscollectors.MemoryStatsCollector",
         "REDIRECT_PRIORITY_ADJUST": 3,
         "RETRY_PRIORITY_ADJUST": -2,
-        "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 77, Quiet: 5},
+        "SPIDER_MIDDLEWARES": {
+            "crawlprio.middlewares.LinksMiddleware": 77,
+            Quiet: 5,
+            YieldedLinksMiddleware: None,
+        },
         "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None, RefusalMiddleware: 970},
         "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
+from scrapy import Request, Spider
+from scrapy.http import Response
 
 from crawlprio.importance import open_repository
 from crawlprio.pages import PageTable, Visit
@@ -89,6 +92,66 @@ def test_no_limit_of_depth_or_number_takes_links_between_known_pages_away(
     expected = between(known, known)
     assert in_sql(tmp_path) == in_graph(tmp_path) == exported(tmp_path) == expected
     assert len(expected) > len(known)
+
+
+class Follower(Spider):
+    """A spider of another project: it knows nothing of crawlprio and follows all links."""
+
+    name = "follower"
+    start_urls = (f"{HOST}/",)
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        yield from response.follow_all(css="a")  # type: ignore[attr-defined]
+
+
+class Choosy:
+    """A spider middleware of a project, which follows no link to /3 or beyond."""
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            if output.url[-1] < "3":
+                yield output
+
+
+@pytest.mark.parametrize("scheduler", ["crawlprio", "scrapy"])
+@pytest.mark.parametrize(
+    ("settings", "known"),
+    [
+        ({"DEPTH_LIMIT": 2}, {"/", "/1", "/2", "/3", "/4"}),
+        ({"DEPTH_LIMIT": 1}, {"/", "/1", "/2"}),
+        ({"SPIDER_MIDDLEWARES": {Choosy: 500}}, {"/", "/1", "/2"}),
+        ({}, {"/", "/1", "/2", "/3", "/4", "/5", "/."}),
+    ],
+)
+def test_links_that_a_middleware_drops_are_in_the_graph_of_a_guest(
+    settings: dict[str, Any], known: set[str], scheduler: str, tmp_path: Path
+) -> None:
+    every = {
+        **ADDON,
+        "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
+        "CONCURRENT_REQUESTS": 1,
+        "ORDERING": "breadth-first",
+        **settings,
+    }
+    if scheduler == "scrapy":
+        every["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
+    with Site({path: page(*links) for path, links in WEB.items()}) as site:
+        run = run_spider(Follower, every, site=site)
+    assert run.reason == "finished"
+    expected = between(known, known)
+    links = {link for link in in_sql(tmp_path) if "b.test" not in link[1]}
+    assert links == expected
+    outside = {
+        (HOST + source, link if "//" in link else HOST + link)
+        for source, targets in WEB.items()
+        for link in targets
+        if source in known and link not in known and "b.test" not in link
+    }
+    with closing(sqlite3.connect(tmp_path / "crawl.sqlite")) as db:
+        rows = db.execute("SELECT p.url, o.url FROM outside_links o JOIN pages p ON p.id = source")
+        assert {row for row in rows if "b.test" not in row[1]} == outside
 
 
 @pytest.mark.parametrize(

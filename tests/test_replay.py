@@ -339,6 +339,14 @@ def test_a_link_that_means_another_page_over_http_does_not_keep_a_replay_from_be
     assert set(whole.shares().values()) == {"100.0%"}
 
 
+def test_a_seed_that_a_recording_lacks_is_bad_input(warc: Path, tmp_path: Path) -> None:
+    """It was a crawl of one 404, with exit status 0."""
+    done = replay(warc, tmp_path / "run", "-aseeds=http://nowhere.test/").done
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "seed http://nowhere.test/ is not in the recording" in line
+
+
 def compare(warc: Path, store: Path, n_pages: int) -> subprocess.CompletedProcess[str]:
     """Run the benchmark that reads the links of a recording without crawlprio."""
     script = ROOT / "benchmarks" / "recorded_pairs.py"

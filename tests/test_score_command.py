@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -547,3 +548,18 @@ def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -
         assert score("sums.npz", "--csv", "a.csv", *option.split()) == 0
         cells = [row[0] for row in rows_in("a.csv")][1:]
         assert cells == [url if url[0] == "h" else f"{mark}{url}" for url in urls]
+
+
+def test_in_80_columns_the_table_of_an_order_is_whole_and_the_spread_is_a_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read `hold 24.3% of the total, 1.`, and the name of the order was broken in two."""
+    with Store.open(folder / "crawl.sqlite") as store:
+        store.set_meta("ordering", "larger-sites-first")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert score("crawl.sqlite") == 0
+    printed = capsys.readouterr().out
+    (row,) = re.findall(r"^ pagerank +larger-sites-first .*$", printed, re.MULTILINE)
+    assert row.split()[:2] == ["pagerank", "larger-sites-first"]
+    spread = r"the first 1 % of pages hold [0-9.]+% of all importance, which sums to 1\."
+    assert re.search(spread, printed)

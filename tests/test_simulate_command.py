@@ -483,3 +483,17 @@ def test_loading_the_command_loads_nothing_that_takes_long() -> None:
     assert "scrapy.commands" in loaded
     slow = ("numpy", "numba", "scipy", "matplotlib", "rich")
     assert [name for name in slow if name in loaded] == []
+
+
+def test_in_80_columns_no_name_is_broken_and_no_line_of_a_table_wraps(folder: Path) -> None:
+    """`larger-sites-first` was `larger-sites-fi` above `rst`, then the table had 96 columns."""
+    done = scrapy_simulate(
+        *("bare.npz", "--seeds", "0", "--robots", "16", "--delay", "1"),
+        *("--ordering", "larger-sites-first", "--ordering", "sibling-sampling"),
+    )
+    assert done.returncode == 0
+    rows = [line for line in done.stdout.splitlines() if line.startswith(" ")]
+    assert [line.split()[0] for line in rows if line.strip(" \u2500")] == [
+        *("ordering", "larger-sites-first", "sibling-sampling") * 2
+    ]
+    assert max(map(len, rows)) <= 80

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.compiled import plain_until
@@ -61,6 +62,8 @@ class Crawl:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self.yielded: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
+        """By request, the requests that its callback yielded before a middleware dropped any."""
         self._ordering: str | None = None
         self._recorder: Recorder | None = None
         self._before_close: list[Callable[[str], object]] = []

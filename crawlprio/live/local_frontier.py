@@ -331,7 +331,7 @@ class LocalFrontier:
         self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.figures.n_before = recorder.figures.n_fetched
         asked_for = []
-        for saved in map(SavedRequest._make, recorder.store.requests()):
+        for saved in (SavedRequest(*row) for row in recorder.store.requests()):
             self._restore_request(saved)
             asked_for.append(saved.page)
         recorder.restore_counts(asked_for)

@@ -6,6 +6,7 @@ from crawlprio.middlewares.referer import RedirectReferer
 from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
 from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.middlewares.robots import RobotsMiddleware
+from crawlprio.middlewares.yielded import YieldedLinksMiddleware
 
 __all__ = [
     "BoundedCompression",
@@ -15,4 +16,5 @@ __all__ = [
     "RedirectReferer",
     "RefusalMiddleware",
     "RobotsMiddleware",
+    "YieldedLinksMiddleware",
 ]

@@ -21,6 +21,7 @@ from crawlprio.live import engine
 from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.middlewares.refusals import connected_host
+from crawlprio.middlewares.yielded import dropped_links
 from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.web.addresses import normal_host
@@ -47,7 +48,8 @@ class LinksMiddleware:
     which they are yielded, with the anchor text of `meta["link_text"]` or else of the response. A
     callback that fails still leaves the visit of its page, with the links that it had yielded.
 
-    It must be the outermost spider middleware, so that it sees what the engine will see.
+    It must be the outermost spider middleware, so that it sees what the engine will see. Requests
+    that a spider middleware drops on the way (DEPTH_LIMIT) are links that are not followed.
 
     Where nothing takes items (no pipeline, feed, extension or log line; looked up at the first
     page) a `LinkPairs` item is counted here and goes no further: its way through the engine costs a
@@ -199,19 +201,22 @@ class LinksMiddleware:
         targets: dict[str, Request] = {}
         for request in requests:
             targets.setdefault(identity_of(request), request)
+        yielded = crawl.yielded.pop(response.request, []) if response.request else []
+        dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
         title, text = "", ""
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
-            title, text, texts = self._read(response, list(targets.values()))
+            title, text, texts = self._read(response, [*targets.values(), *dropped.values()])
+
+        def anchor(request: Request) -> str:
+            found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
+            return str(found).strip()
+
         return LinkPairs(
             source=response.url,
             targets=list(targets),
-            anchors=[
-                str(
-                    request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
-                ).strip()
-                for request in targets.values()
-            ],
+            anchors=[anchor(request) for request in targets.values()],
+            outside=[(url, anchor(request)) for url, request in dropped.items()],
             status=response.status,
             title=title,
             text=text,

@@ -76,10 +76,10 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
         soft_wrap=True,
         markup=False,
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("ordering", overflow="fold")
     for heading in ("fetched", "pages/s", "average", *(f"at {100 * m:g} %" for m in MARKS), "tau"):
-        width = 10 if heading in ("fetched", "pages/s") else len("average")
+        width = len("1,000,000") if heading in ("fetched", "pages/s") else len("0.1234")
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for run in runs:
         table.add_row(
@@ -103,11 +103,11 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     if not any(run.timed for run in runs):
         return
     console.print(f"{_in_words(simulation.network)}:", soft_wrap=True, markup=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("ordering", overflow="fold")
     shares = [f"{100 * mark:g} %" for mark in TIME_MARKS]
     for heading in ("hours", "pages/hour", "robots", "in time", *(f"{x} t" for x in shares)):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=8)
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
     for run in runs:
         if run.timed is not None:
             table.add_row(

@@ -1,0 +1,72 @@
+"""The spider middleware that sees what a callback yields before any other drops some of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from crawlprio.config import read_setting
+from crawlprio.live.crawl import Crawl
+from crawlprio.web.html import MAX_LINK_CHARACTERS, MAX_LINKS
+from crawlprio.web.urls import without_credentials
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class YieldedLinksMiddleware:
+    """Notes the requests that a callback yields, for `LinksMiddleware` to find those dropped.
+
+    Scrapy's `DepthMiddleware`, or a spider middleware of the project, says which links are
+    followed; the others are links all the same, and evidence where their target is known. It must
+    be the innermost spider middleware. Where none drops requests (no DEPTH_LIMIT, and none of the
+    project's own) it is not used.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawl = Crawl.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> YieldedLinksMiddleware:
+        settings = crawler.settings
+        own = (str(name) for name in settings.getdict("SPIDER_MIDDLEWARES"))
+        if not read_setting(settings, "DEPTH_LIMIT") and all("crawlprio." in name for name in own):
+            raise NotConfigured
+        return cls(crawler)
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass everything on, and note the requests."""
+        if response.request is None or not self._crawl.is_running:
+            async for output in result:
+                yield output
+            return
+        yielded = self._crawl.yielded[response.request] = []
+        async for output in result:
+            if isinstance(output, Request):
+                yielded.append(output)
+            yield output
+
+
+def dropped_links(yielded: list[Request], kept: list[Request]) -> Iterator[tuple[str, Request]]:
+    """Return the URLs of the requests that were yielded and not kept, with the requests.
+
+    Only what is a plain link: no other method, no body. As many and as long as those of one page
+    may be (`MAX_LINKS`, `MAX_LINK_CHARACTERS`).
+    """
+    went_on = set(map(id, kept))
+    n_links = n_characters = 0
+    for request in yielded:
+        if id(request) in went_on or request.method != "GET" or request.body:
+            continue
+        url = without_credentials(request.url.partition("#")[0])
+        n_links += 1
+        n_characters += len(url)
+        if n_links > MAX_LINKS or n_characters > MAX_LINK_CHARACTERS:
+            return
+        yield url, request
