@@ -207,7 +207,7 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_SITES",
             Whole(1, none=_NO_LIMIT),
             1_000_000,
-            "Sites that links may add to those known, each of which takes some 0.4 kB of memory: "
+            "Sites that links may add to those known, each of which takes some 0.6 kB of memory: "
             "at most 1,000 of one page, and a quarter of all those of one domain's pages.",
             "sites",
             guest=None,
