@@ -235,6 +235,14 @@ def names_component(settings: BaseSettings, name: str, component: type) -> bool:
     return any(load_object(path) is component for path in settings.getdict(name))
 
 
+def names_own_components(settings: BaseSettings, name: str) -> bool:
+    """Return whether a dict of components has any that are neither Scrapy's nor crawlprio's."""
+    used = (path for path, order in settings.getdict(name).items() if order is not None)
+    return any(
+        not load_object(path).__module__.startswith(("scrapy.", "crawlprio.")) for path in used
+    )
+
+
 def plot_path(settings: BaseSettings) -> Path | None:
     """Return the picture that CRAWLPRIO_PLOT asks for, for a crawl that will draw it.
 

@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from crawlprio.config import read_setting
+from crawlprio.config import names_own_components, read_setting
 from crawlprio.live.crawl import Crawl
 from crawlprio.web.html import MAX_LINK_CHARACTERS, MAX_LINKS
 from crawlprio.web.urls import without_credentials
@@ -33,8 +33,8 @@ class YieldedLinksMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> YieldedLinksMiddleware:
         settings = crawler.settings
-        own = (str(name) for name in settings.getdict("SPIDER_MIDDLEWARES"))
-        if not read_setting(settings, "DEPTH_LIMIT") and all("crawlprio." in name for name in own):
+        may_drop = names_own_components(settings, "SPIDER_MIDDLEWARES")
+        if not (may_drop or read_setting(settings, "DEPTH_LIMIT")):
             raise NotConfigured
         return cls(crawler)
 
