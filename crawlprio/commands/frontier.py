@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, program
+from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
 
 if TYPE_CHECKING:
     from crawlprio.redis.connection import Client
 
-SYNTAX = (
-    "[options] [show CRAWL | pause CRAWL | drain CRAWL | resume CRAWL | load STORE CRAWL | "
-    "save CRAWL STORE]"
+SYNTAX = "[options] [ACTION CRAWL]"
+
+_ACTIONS = (
+    "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL, load STORE CRAWL or save CRAWL STORE"
 )
 
 WIDTH = 80
@@ -41,7 +42,8 @@ class Command(OneLineCommand):
 
     def long_desc(self) -> str:
         return (
-            "Without arguments, list the crawls on the server (REDIS_URL). show: counts, workers, "
+            "Without arguments, list the crawls on the server (REDIS_URL); else one of "
+            f"{_ACTIONS}. show: counts, workers, "
             "leases, what waits to leave next, and what was set aside. pause: no page leaves, "
             "workers wait. drain: no page leaves, workers end, and what waits stays in Redis. "
             "resume: go on; start workers again after a drain. load: put the crawl of a crawl "
@@ -80,9 +82,7 @@ class Command(OneLineCommand):
             self._save(args[1], Path(args[2]))
         else:
             given = " ".join(args)
-            raise CrawlprioError(
-                f"frontier: found {given}; expected: {program()} frontier {SYNTAX}"
-            )
+            raise CrawlprioError(f"frontier: found {given}; expected: {_ACTIONS}, or nothing")
 
     def _client(self) -> Client:
         from crawlprio.config import read_setting

@@ -28,7 +28,7 @@ class PlainLog(logging.Filter):
     arguments and the texts of exceptions are rewritten, and whole messages of Scrapy, Twisted and
     crawlprio: the colours that a project's own messages have stay.
 
-    Cost: a message is formatted once more, some 2 µs.
+    Cost: a message is formatted once more, 1 µs.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
