@@ -73,8 +73,11 @@ CASES = {
     "unknown follow": Case(crawl(*SEED, "-a", "follow=all"), ["follow", "all", "domain"]),
     "delay that is no number": Case(setting("DOWNLOAD_DELAY", "abc"), ["DOWNLOAD_DELAY", "abc"]),
     "negative delay": Case(setting("DOWNLOAD_DELAY", "-1"), ["DOWNLOAD_DELAY", "-1", "0 or more"]),
-    "negative concurrency": Case(
+    "no limit of concurrency": Case(
         setting("CONCURRENT_REQUESTS", "0"), ["CONCURRENT_REQUESTS", "0", "1 or more"]
+    ),
+    "negative concurrency": Case(
+        setting("CONCURRENT_REQUESTS", "-1"), ["CONCURRENT_REQUESTS", "-1", "0 or more"]
     ),
     "concurrency that is no number": Case(
         setting("CONCURRENT_REQUESTS_PER_DOMAIN", "many"),

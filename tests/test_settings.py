@@ -395,10 +395,11 @@ def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
 # What 0 means.
 
 
-def test_no_concurrency_at_all_is_no_limit_as_in_scrapy() -> None:
+@pytest.mark.parametrize("in_all", [0, 9999])
+def test_no_concurrency_at_all_is_no_limit_as_in_scrapy(in_all: int) -> None:
     pages = {"/": page(*(f"/{n}" for n in range(30)))}
     slow = Answer("<p>", headers={"Content-Type": "text/html"}, seconds=0.5)
-    settings = {**ADDON, "CONCURRENT_REQUESTS": 9999, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
+    settings = {**ADDON, "CONCURRENT_REQUESTS": in_all, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
     with Site(pages, lambda host, path: None if path == "/" else slow) as site:
         run = run_spider(Plain, settings, site=site)
         starts = [fetch.start for fetch in site.fetches if fetch.path not in ("/", "/robots.txt")]

@@ -78,9 +78,9 @@ POLITENESS = Section(
         ),
         Setting(
             "CONCURRENT_REQUESTS",
-            Whole(1),
+            Whole(),
             16,
-            "Fetches at once, on all sites together.",
+            "Fetches at once, on all sites together; 0: no limit, which the site spider refuses.",
             "fetches",
         ),
         Setting(

@@ -134,6 +134,11 @@ class SiteSpider(Spider):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
             read = partial(read_setting, crawler.settings)
+            if read("CONCURRENT_REQUESTS") == 0:
+                raise ConfigError(
+                    "CONCURRENT_REQUESTS is 0, which Scrapy takes as no limit; give a crawl of "
+                    "sites a whole number of 1 or more."
+                )
             spider._rules = _rules(crawler.settings)
             spider._depth_limit = read("DEPTH_LIMIT")
             spider._strips_sessions = read("CRAWLPRIO_HEURISTICS") and read(
