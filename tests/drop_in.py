@@ -167,7 +167,7 @@ def differences(plain: Brought, ours: Brought) -> list[str]:
 
 @contextmanager
 def _debugging(name: str) -> Iterator[None]:
-    """Let a logger pass on everything."""
+    """Make a logger pass on everything."""
     logger = logging.getLogger(name)
     level = logger.level
     if name:

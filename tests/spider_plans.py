@@ -276,7 +276,7 @@ class _Draft:
         return made
 
     def _let_one_wait_for_another(self, children: tuple[int, ...]) -> None:
-        """Let the callback of one child wait for that of another, which surely is called.
+        """Make the callback of one child wait for that of another, which is certain to be called.
 
         A crawl that is stopped would wait for ever: the other is not fetched any more.
         """
@@ -290,7 +290,7 @@ class _Draft:
         self._change(last, waits_for=event)
 
     def _double_some_links(self) -> None:
-        """Let some pages be yielded by a second callback too, which makes a duplicate."""
+        """Have a second callback yield some pages too, which makes duplicates."""
         for node in list(self.nodes.values()):
             links = [
                 tag

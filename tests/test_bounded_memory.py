@@ -203,7 +203,7 @@ def test_the_log_starts_over_after_a_checkpoint(path: Path) -> None:
 
 
 class Drawn(Ordering):
-    """Keys of few values, drawn anew for the pages that a visit links to."""
+    """Keys of few values, drawn again for the pages that a visit links to."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

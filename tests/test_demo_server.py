@@ -339,7 +339,7 @@ print(json.dumps({"answers": answers, "connected": connected, "looked_up": looke
 
 
 def crawl(address: str, urls: list[str]) -> tuple[dict[str, Any], str]:
-    """Let Scrapy fetch URLs in a process of its own; return what it printed and logged."""
+    """Fetch URLs by Scrapy in a process of its own; return what it printed and logged."""
     ran = subprocess.run(
         [sys.executable, "-c", CRAWL, address, json.dumps(urls)],
         capture_output=True,

@@ -221,7 +221,7 @@ class SlowFrontier:
         return -visiting, *self.rank(head)[:2], at_round, -key, head
 
     def wait(self, page: int) -> None:
-        """Let a page wait; its site, if it has no other, joins the round under way."""
+        """Queue a page; its site, if it has no other, joins the round under way."""
         site = self.site(page)
         if not self.waiting_of(site):
             share = self.frontier.ordering.site_share
@@ -252,7 +252,7 @@ class SlowFrontier:
             self.states[page] = DONE
 
     def put_back(self, page: int) -> None:
-        """Let a page wait whose lease brought nothing: it was no turn of its site."""
+        """Queue a page whose lease brought nothing: it was no turn of its site."""
         site = self.site(page)
         turns = self.turns[site] - 1
         self.release(page)

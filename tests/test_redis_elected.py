@@ -31,7 +31,7 @@ PREFIX = prefix_of("crawl")
 
 
 def end_mandate(client: Redis) -> None:
-    """Let the mandate of the elected worker pass, as if it had been silent."""
+    """Expire the mandate of the elected worker, as if it had been silent."""
     client.hset(f"{PREFIX}:elected", "until", 0)
 
 

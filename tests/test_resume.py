@@ -234,8 +234,8 @@ def test_a_crawl_delay_is_known_before_robots_txt_is_asked_for_again(tmp_path: P
         run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
         n_before = len(site.fetches)
         with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
-            learnt = [(state.host, state.crawl_delay) for state in store.site_states()]
-        assert learnt == [("other.test", 1.2), ("shop.test", 1.2)]
+            learned = [(state.host, state.crawl_delay) for state in store.site_states()]
+        assert learned == [("other.test", 1.2), ("shop.test", 1.2)]
         forget_the_end(tmp_path)
         run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
         assert site.fetches[n_before].path == "/robots.txt"

@@ -117,7 +117,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     except csv.Error as error:
         raise GraphError(f"{path}:{rows.line_num}: {error}; expected URL,score.") from None
     except UnicodeDecodeError:
-        raise GraphError(f"{path}: this is no UTF-8 text; write it again.") from None
+        raise GraphError(f"{path}: it is not UTF-8; save it as UTF-8.") from None
     except OSError as error:
         raise GraphError(f"{path}: {error.strerror or error}; check the file.") from None
 

@@ -129,7 +129,7 @@ def mass_of(pages: Records, page: int) -> float:
 def pass_mass_on(
     pages: Records, rules: Records, links: PageIds, page: int, queue: PageIds, changed: PageIds
 ) -> int:
-    """Let the page just fetched pass its mass on, and then fetched pages that gained enough by it.
+    """Pass on the mass of the page just fetched, then of fetched pages that gained enough by it.
 
     The latter do so first come first served, as far as the budget goes. Writes the waiting pages
     that they link to into `changed`, and returns how many. `queue` and `changed` have room for the

@@ -320,7 +320,7 @@ class Store(StoreReader):
                 fill_table(self._cursor, pages)
 
     def limit_size(self, n_bytes: int) -> None:
-        """Let the file grow no larger: what would make it so fails as on a full disk."""
+        """Bound the size of the file; a write beyond it fails as on a full disk."""
         (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
         self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
 

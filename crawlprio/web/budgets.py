@@ -1,6 +1,6 @@
 """How many pages a crawl may know of one site, one domain and one pattern of URLs.
 
-It counts pages; it must not know which links lead to them or in what order they are fetched.
+It counts pages, whichever links lead to them and in whatever order they are fetched.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def crawling(
     """Yield the record and the ordering, ever the same two objects, after each visit.
 
     Fig. 1 (Algorithm 5.1); with a topic Fig. 4 (5.2) or Fig. 5 (5.3), whose loop condition must
-    read "or". The queues stay in order of discovery and are sorted anew for each page.
+    read "or". The queues stay in order of discovery and are sorted again for each page.
     """
     if topic is not None and not isinstance(topic, Topic):
         topic = Topic([topic] if isinstance(topic, str) else topic)

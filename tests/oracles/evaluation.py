@@ -66,7 +66,7 @@ def backlinks_seen(links: Links) -> Callable[[list[int], int], float]:
 
 
 def pagerank_every(links: Links, every: int, damping: float) -> Callable[[list[int], int], float]:
-    """IR'(P), computed anew after 0, every, 2 * every, ... fetches.
+    """IR'(P), computed again after 0, every, 2 * every, ... fetches.
 
     Each fetch after that adds damping * IR'(page) / out-degree to its targets that were unknown.
     """

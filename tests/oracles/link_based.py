@@ -122,7 +122,7 @@ class LargerSitesFirst(Ordering, name="larger-sites-first"):
         """Sort the queue by size of site, counting both queues, then by discovery.
 
         The first of all is so the first page, in this queue, of the site that comes first. What
-        follows it is sorted anew before it is used.
+        follows it is sorted again before it is used.
         """
         site = self.record.web.site
         n_waiting = Counter(site.get(u, 0) for u in self.record.waiting())

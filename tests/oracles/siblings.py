@@ -76,7 +76,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         return len(set(pages) & set(self.record.crawled_pages))
 
     def pass_on(self, page: int) -> list[int]:
-        """Let a page give its links what it gained since it last did; return them."""
+        """Give the links of a page what it gained since it last gave; return them."""
         record = self.record
         links = record.web.links_of(page)
         if not links:
