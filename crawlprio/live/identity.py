@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -12,6 +13,9 @@ from crawlprio.web.urls import canonical, without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+_canonical = lru_cache(4096)(canonical)
+"""Each request is asked for twice, as it is queued and as a link, and pages repeat links."""
 
 
 class Identities:
@@ -30,7 +34,7 @@ class Identities:
         """Return the identity of the page that a plain link to `url` means."""
         if not self._by_url:
             return self.of_request(Request(url))
-        return canonical(url)
+        return _canonical(url)
 
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""

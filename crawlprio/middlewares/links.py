@@ -78,6 +78,7 @@ class LinksMiddleware:
         dispatcher = crawl.dispatcher
         lease = None if dispatcher is None else dispatcher.lease_of(request)
         requests: list[Request] = []
+        origin = _allowed_origin(response)
         pairs: LinkPairs | None = None
         error = "callback did not end"
         if lease is not None:
@@ -95,7 +96,8 @@ class LinksMiddleware:
                         continue
                 elif isinstance(output, Request):
                     requests.append(output)
-                    self._mark_own(output, response)
+                    if not (origin and output.url.startswith(origin)):
+                        self._mark_own(output, response)
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
                 yield output
@@ -247,3 +249,14 @@ class LinksMiddleware:
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
         return read_title(root), "", texts
+
+
+def _allowed_origin(response: Response) -> str:
+    """Return how URLs of the host of a page begin, which was allowed as the page was fetched.
+
+    Empty where it was fetched because the project itself asked for it.
+    """
+    if response.request is None or OWN_REQUEST in response.request.meta:
+        return ""
+    origin = "/".join(response.url.split("/", 3)[:3])
+    return f"{origin}/" if origin.startswith("http") else ""
