@@ -203,7 +203,7 @@ def test_none_is_refused_where_it_means_nothing(setting: Setting) -> None:
         (
             "CONCURRENT_REQUESTS",
             1.5,
-            "CONCURRENT_REQUESTS is 1.5; give a whole number of 1 or more.",
+            "CONCURRENT_REQUESTS is 1.5; give a whole number of 0 or more.",
         ),
         (
             "CRAWLPRIO_MAX_WAITING",
