@@ -229,7 +229,7 @@ def _fetch_best_pages(
         )
         for new in range(first, n_known):
             pages[new].state = WAITING
-            pairing.stand_alone(pages, new)
+            pairing.isolate(pages, new)
             root = pairing.add(pages, root, new)
         if changes_known:
             for k in range(n_links):
