@@ -209,7 +209,7 @@ class Simulation:
         }
 
     def _gathered_at(self, gathered: NDArray[np.float64], mark: float) -> float:
-        """Return the share gathered once a fraction of the reachable pages, rounded up, is fetched."""
+        """Return the share gathered at a fraction, rounded up, of the reachable pages."""
         n_fetched = max(math.ceil(mark * self.n_reachable), 1)
         return float(gathered[n_fetched - 1]) if n_fetched <= len(gathered) else math.nan
 

@@ -87,7 +87,7 @@ class TimeFigures:
         return self.crawl.fetched / self.hours if self.hours > 0 else math.nan
 
     def as_json(self) -> dict[str, Any]:
-        """Return all fields but the times of the fetches, for JSON; null for an undefined number."""
+        """Return all fields but the fetch times, for JSON; null for an undefined number."""
         return {
             "hours": self.hours,
             "pages_per_hour": _or_none(self.pages_per_hour),
