@@ -381,7 +381,7 @@ def test_seeds_are_found_by_id_and_by_url(tmp_path: Path) -> None:
         with pytest.raises(GraphError, match=r"is not a page of .*g\.npz; give a page id from 0"):
             source.find_seeds([stranger])
     bare = Source(tmp_path / "g.npz", dataclasses.replace(graph, urls=None))
-    with pytest.raises(GraphError, match=r"is a URL, and .* has no URLs; give a page id"):
+    with pytest.raises(GraphError, match=r"is a URL, but .* has no URLs; give a page id"):
         bare.find_seeds(["http://a.example/"])
 
 
