@@ -303,11 +303,11 @@ def test_a_graph_alone_will_do_for_importance_by_links() -> None:
 BARE = Repository(LinkGraph(np.array([0, 1, 1]), np.array([1])), "bare.npz")
 
 BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
-    ("pagerank2", {}, None, "Importance 'pagerank2' cannot be read at 'pagerank2'"),
-    ("page-rank", {}, None, "Importance 'page-rank' is not known; known importances: authorities,"),
-    ("", {}, None, "Importance '' cannot be read at ''"),
-    ("pagerank+", {}, None, "cannot be read at ''"),
-    ("-1*pagerank", {}, None, "cannot be read at '-1*pagerank'"),
+    ("pagerank2", {}, None, "Importance 'pagerank2' cannot be parsed at 'pagerank2'"),
+    ("page-rank", {}, None, "Importance 'page-rank' is unknown; known importances: authorities,"),
+    ("", {}, None, "Importance '' cannot be parsed at ''"),
+    ("pagerank+", {}, None, "cannot be parsed at ''"),
+    ("-1*pagerank", {}, None, "cannot be parsed at '-1*pagerank'"),
     ("0*pagerank", {}, None, "gives pagerank the weight 0; leave it out."),
     ("pagerank", {"damping": 1}, None, "damping is 1; give a number of 0 or more, below 1."),
     ("pagerank", {"damping": "d"}, None, "Options of importance pagerank: damping is 'd'"),
@@ -315,12 +315,12 @@ BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
     ("pagerank", {"d": 0.5}, None, "Importance pagerank has no option 'd'; known options: damping"),
     ("backlinks", {"d": 0.5}, None, "Importance backlinks has no option 'd'; it has no options."),
     ("location", {"slashes": "x"}, None, "Options of importance location: slashes is 'x'"),
-    ("location", {}, None, "bare.npz has no URLs, by which the importance location goes"),
+    ("location", {}, None, "bare.npz has no URLs, which the importance location needs"),
     ("remote-pagerank", {}, None, "bare.npz has no links between sites"),
     ("weighted-pagerank", {"times": 0}, None, "times is 0; give a number above 0."),
     ("weighted-pagerank", {"share": 1}, None, "share is 1; give a number of 0 or more, below 1."),
     ("similarity", {}, None, "Importance similarity needs a topic; give words"),
-    ("similarity", {}, "web", "bare.npz has no texts, by which the importance similarity goes"),
+    ("similarity", {}, "web", "bare.npz has no texts, which the importance similarity needs"),
     ("similarity", {"idf": "tf"}, "web", "idf is 'tf'; give one of log, inverse, none."),
     ("similarity", {"topic": "x"}, "web", "Importance similarity has no option 'topic'"),
     ("term-count", {"title": -1}, "web", "title is -1; give a number of 0 or more."),
@@ -415,7 +415,7 @@ def test_a_crawl_without_a_topic_is_said_to_have_titles_alone(tmp_path: Path, st
         plain.record(pages.visit(1), pages)
     repository = open_repository(tmp_path / "plain.sqlite")
     (remark,) = topical.remarks(repository)
-    assert "holds no page texts, for it was crawled without TOPIC" in remark
+    assert "has no page texts because it was crawled without TOPIC" in remark
     assert topical.of(repository).tolist() == pytest.approx([1 / np.sqrt(2), 0.0])
 
 
@@ -450,7 +450,7 @@ def test_all_pages_that_a_crawl_saw_count_but_only_fetched_ones_by_content(store
     assert (by_content.n_known, by_content.fetched) == (4, 4)
     assert by_content.order is not None
     assert by_content.order.gathered_at[-1] == 1.0
-    assert "known of fetched pages alone" in by_content.remarks[-1]
+    assert "known for fetched pages only" in by_content.remarks[-1]
     both = make_importance("forward-links+backlinks")
     assert both.of_content
     assert score("sum", both, crawl).n_known == 4

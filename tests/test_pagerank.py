@@ -177,7 +177,7 @@ def test_no_pages_have_no_ranks_and_one_page_has_all() -> None:
         ({"damping": float("nan")}, "damping is nan"),
         ({"tolerance": 0.0}, "tolerance is 0; it must be above 0"),
         ({"max_iterations": 0}, "max_iterations is 0; it must be at least 1"),
-        ({"max_iterations": 2}, "did not come within 1e-10 in 2 sweeps"),
+        ({"max_iterations": 2}, "did not converge to 1e-10 in 2 sweeps"),
         ({"start": np.ones(9) / 9}, "start has 9 ranks for 3 pages"),
     ],
 )

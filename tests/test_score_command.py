@@ -124,7 +124,7 @@ def test_a_store_is_scored_by_the_pagerank_of_all_it_saw_in_the_order_of_its_vis
     ]
     printed = capsys.readouterr().out
     assert f"Fetched under breadth-first: {N_FETCHED}, of which 0 failed" in printed
-    assert f"seen in links alone: {graph.n_pages - N_FETCHED}" in printed
+    assert f"seen in links only: {graph.n_pages - N_FETCHED}" in printed
     assert [line.split()[2] for line in printed.splitlines() if "http://" in line] == [
         graph.urls[page] for page in top
     ]
@@ -166,7 +166,7 @@ def test_a_graph_without_an_order_has_importance_alone(
     top = np.argsort(-backlinks, kind="stable")[:10].tolist()
     assert scored["top"] == [{"page": page, "value": backlinks[page]} for page in top]
     printed = capsys.readouterr().out
-    assert "The order of a graph's pages is judged with --order FILE." in printed
+    assert "To judge an order of the graph's pages, give --order FILE." in printed
     first = printed.splitlines()[5].split()
     assert first == ["1", f"{backlinks.max():g}", str(top[0])]
 
@@ -325,7 +325,7 @@ def test_a_topic_alone_asks_for_pagerank_and_similarity(folder: Path) -> None:
     assert score("crawl.sqlite", "--topic", "shop", "--json", "out.json") == 0
     scored = figures_in("out.json")["importances"]
     assert [entry["importance"] for entry in scored] == ["pagerank", "similarity"]
-    assert "similarity is known of fetched pages alone" in scored[1]["remarks"][0]
+    assert "similarity is known for fetched pages only" in scored[1]["remarks"][0]
 
 
 def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
@@ -349,7 +349,7 @@ def test_an_importance_that_nobody_has_leaves_no_row_and_no_traceback(
 ) -> None:
     assert score("crawl.sqlite", "--importance", "term-count", "--topic", "xyzzy") == 0
     printed = capsys.readouterr().out
-    assert "No page has any importance by term-count, so that no order is better." in printed
+    assert "No page has any importance by term-count, so no order is better." in printed
     assert "bound" not in printed
 
 
@@ -420,20 +420,20 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["empty.npz"], "empty.npz has no pages; there is nothing to score."),
     (["broken.sqlite"], "broken.sqlite"),
     (["other.sqlite"], "other.sqlite: an SQLite database, but not a crawl store"),
-    (["graph.npz", "--importance", "page-rank"], "Importance 'page-rank' is not known; known"),
-    (["graph.npz", "--importance", "2*"], "Importance '2*' cannot be read at '2*'"),
+    (["graph.npz", "--importance", "page-rank"], "Importance 'page-rank' is unknown; known"),
+    (["graph.npz", "--importance", "2*"], "Importance '2*' cannot be parsed at '2*'"),
     (["graph.npz", "--importance", "similarity"], "Importance similarity needs a topic"),
-    (["graph.npz", "--topic", "web"], "graph.npz has no texts, by which the importance similarity"),
+    (["graph.npz", "--topic", "web"], "graph.npz has no texts, which the importance similarity"),
     (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which holds no word"),
     (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs goes by a topic"),
-    (["bare.npz", "--importance", "location"], "bare.npz has no URLs, by which the importance loc"),
+    (["bare.npz", "--importance", "location"], "bare.npz has no URLs, which the importance loc"),
     (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs, which --csv writes; leave --csv out."),
     (["graph.npz", "--plot", "a.png"], "--plot draws an order, and graph.npz has none; give --ord"),
     (
         ["young.sqlite", "--plot", "a.png"],
         "--plot has nothing to draw: young.sqlite has no visits yet",
     ),
-    (["crawl.sqlite", "--plot", "a.xls"], "a.xls is no plot file"),
+    (["crawl.sqlite", "--plot", "a.xls"], "a.xls is not a plot file"),
     (["crawl.sqlite", "--topic", "web", "--csv", "a.csv"], "--csv is 'a.csv' for 2 importances;"),
     (["crawl.sqlite", "--topic", "web", "--plot", "a.png"], "--plot is 'a.png' for 2 importances"),
     (["crawl.sqlite", "--csv", "crawl.sqlite"], "is the file of STORE or GRAPH too; name another"),
@@ -445,9 +445,9 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt names no page"),
     (
         ["graph.npz", "--order", "far.txt"],
-        "the order names page 200, which is not a page of graph.npz",
+        "the order has page 200, which is not a page of graph.npz",
     ),
-    (["graph.npz", "--order", "twice.txt"], "the order names page 3 more than once"),
+    (["graph.npz", "--order", "twice.txt"], "the order has page 3 more than once"),
     (["graph.npz", "--importance-options", "{d: 1}"], "which is not valid JSON"),
     (["graph.npz", "--importance-options", '{"damping": 1}'], "give options by importance, as in"),
     (["graph.npz", "--importance-options", '{"hubs": {}}'], "has options of hubs, which is not"),
@@ -561,5 +561,5 @@ def test_in_80_columns_the_table_of_an_order_is_whole_and_the_spread_is_a_senten
     printed = capsys.readouterr().out
     (row,) = re.findall(r"^ pagerank +larger-sites-first .*$", printed, re.MULTILINE)
     assert row.split()[:2] == ["pagerank", "larger-sites-first"]
-    spread = r"the first 1 % of pages hold [0-9.]+% of all importance, which sums to 1\."
+    spread = r"the top 1 % of pages hold [0-9.]+% of all importance, which sums to 1\."
     assert re.search(spread, printed)

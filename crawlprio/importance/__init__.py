@@ -1,7 +1,4 @@
-"""Importance I(P), by which a crawl is judged: one module per family of metrics.
-
-Nothing here knows orderings or the engine; `opening` alone reads files.
-"""
+"""Importance I(P), by which a crawl is judged: one module per family of metrics."""
 
 from crawlprio.importance.base import Importance, PageText, Repository
 from crawlprio.importance.metrics import IMPORTANCES, importance_of, make_importance

@@ -1,7 +1,4 @@
-"""What an importance I(P) is: a number for each page of a recorded crawl or of a link graph.
-
-Nothing here knows files, orderings or how a metric is computed.
-"""
+"""The base class of importance metrics I(P), and the repository of pages they are computed from."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ PageMask = NDArray[np.bool_]
 
 
 class PageText(NamedTuple):
-    """What one fetched page says: title and visible text, either of which may be empty."""
+    """The title and visible text of a fetched page, either of which may be empty."""
 
     page: int
     title: str
@@ -32,20 +29,20 @@ class PageText(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Repository:
-    """What is known of a set of pages, from which their importance is computed.
+    """The data on a set of pages from which their importance is computed.
 
     Parameters
     ----------
     graph
-        the links, with URLs where a metric by location is wanted.
+        The links, with URLs if a metric by location is wanted.
     name
-        what messages call it.
+        Its name in messages.
     order
-        int32, shape (n_fetched,): the pages that were fetched, none twice, in the order of their
-        first fetch. None: nobody knows, and what every page holds is known.
+        int32, shape (n_fetched,): the distinct pages that were fetched, in the order of their first
+        fetch. None: the order is unknown, and the content of every page is known.
     texts
-        title and text of pages, each page at most once; may be run through any number of times.
-        None: there are none.
+        Title and text of pages, each page at most once; can be iterated any number of times. None:
+        there are no texts.
     """
 
     graph: LinkGraph
@@ -68,8 +65,8 @@ class Importance(ABC):
     Attributes
     ----------
     of_content
-        Whether it goes by what the page itself holds, and so is unknown, and 0, until it is
-        fetched.
+        Whether it is computed from the content of the page itself, and so is unknown, and 0, for
+        pages not fetched.
     needs_topic
         Whether `__init__` takes a `topic`.
     """
@@ -84,11 +81,11 @@ class Importance(ABC):
         Raises
         ------
         GraphError
-            if the repository lacks what the metric goes by.
+            If the repository lacks the data that the metric needs.
         """
 
     def remarks(self, repository: Repository) -> list[str]:
-        """Return what a reader of the figures has to know, in one sentence each."""
+        """Return notes that a reader of the figures needs, one sentence each."""
         return []
 
 
@@ -101,7 +98,7 @@ def checked_option(
     above: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Return an option of an importance as a number, or say in one sentence what is allowed."""
+    """Return an option of an importance as a number; raise ConfigError if it is invalid."""
     bound = "" if least is None else f" of {least:g} or more"
     if above is not None:
         bound = f" above {above:g}"

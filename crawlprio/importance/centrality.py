@@ -1,7 +1,4 @@
-"""Importance beyond the papers: harmonic centrality, hubs and authorities, all by scipy.
-
-Nothing here knows files or crawls.
-"""
+"""Importance metrics beyond the crawl-ordering papers: harmonic centrality, hubs, authorities."""
 
 from __future__ import annotations
 
@@ -17,32 +14,32 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 EXACT_WORK = 300_000_000
-"""Pages times links up to which harmonic centrality is exact: a few seconds."""
+"""Maximum pages times links for exact harmonic centrality: a few seconds of work."""
 
 DISTANCES_AT_ONCE = 4_000_000
 """Distances held in memory at a time, 8 bytes each."""
 
 
 class Harmonic(Importance):
-    """The sum, over all other pages that lead to the page, of 1 / number of links on the way.
+    """Harmonic centrality: the sum of 1 / distance over all other pages that lead to a page.
 
-    Source: Boldi & Vigna, Axioms for centrality, Internet Mathematics 2014. Exact where pages x
-    links are at most 300 million; beyond that it is estimated from the distances from `sample`
-    pages, drawn at random, times pages / sample (Eppstein & Wang, Fast approximation of centrality,
-    J. Graph Algorithms and Applications 2004, for harmonic sums): unbiased, and good for pages that
-    many lead to; pages that none of the sample leads to have 0.
+    Source: Boldi & Vigna, Axioms for centrality, Internet Mathematics 2014. Exact if pages x links
+    is at most 300 million. Above that, it is estimated from the distances from `sample` random
+    pages, scaled by pages / sample (Eppstein & Wang, Fast approximation of centrality, J. Graph
+    Algorithms and Applications 2004, adapted to harmonic sums). The estimate is unbiased and
+    accurate for pages reached from many others; a page that no sampled page reaches has 0.
 
     Parameters
     ----------
     sample
-        pages from which distances are measured on a large graph; 1 or more, default 1000; all pages
-        if there are no more, and then exact.
+        Pages from which distances are measured on a large graph; 1 or more, default 1000. With as
+        many as the graph has, the result is exact.
     seed
-        of the draw; 0 or more, default 0.
+        Seed of the sample; 0 or more, default 0.
 
     Notes
     -----
-    O(sample x (links + pages log pages)), or all pages for the sample where it is exact.
+    O(sample x (links + pages log pages)), with all pages as the sample if exact.
     """
 
     def __init__(self, sample: int = 1000, seed: int = 0) -> None:
@@ -77,7 +74,7 @@ class Harmonic(Importance):
         return total * (n / len(sources))
 
     def is_exact(self, graph: LinkGraph) -> bool:
-        """Return whether all pages are measured from, not a sample."""
+        """Return whether distances are measured from all pages rather than a sample."""
         return self._sample >= graph.n_pages or graph.n_pages * graph.n_links <= EXACT_WORK
 
     def remarks(self, repository: Repository) -> list[str]:
@@ -87,11 +84,11 @@ class Harmonic(Importance):
 
 
 class Authorities(Importance):
-    """Kleinberg's authority score, with the sum 1: a page is good if good hubs link to it.
+    """Kleinberg's authority score, scaled to sum 1: a page is good if good hubs link to it.
 
-    The principal right singular vector of the link matrix, reached from all ones. Source:
-    Kleinberg, Authoritative sources in a hyperlinked environment, J. ACM 1999. It goes by the
-    densest community of the graph, and gives most pages next to nothing. Without links all are 0.
+    The principal right singular vector of the link matrix, iterated from a vector of ones. Source:
+    Kleinberg, Authoritative sources in a hyperlinked environment, J. ACM 1999. It is dominated by
+    the densest community of the graph, so most pages get next to nothing. Without links all are 0.
     """
 
     def of(self, repository: Repository) -> Floats:
@@ -99,7 +96,7 @@ class Authorities(Importance):
 
 
 class Hubs(Importance):
-    """Kleinberg's hub score, with the sum 1: a page is good if it links to good authorities.
+    """Kleinberg's hub score, scaled to sum 1: a page is good if it links to good authorities.
 
     The principal left singular vector of the link matrix; see `Authorities`.
     """
@@ -111,7 +108,7 @@ class Hubs(Importance):
 
 
 def _matrix(graph: LinkGraph) -> csr_matrix:
-    """The link matrix: 1 in the row of a page for each page that it links to."""
+    """Return the adjacency matrix: entry (i, j) is 1 if page i links to page j."""
     from scipy.sparse import csr_matrix
 
     ones = np.ones(graph.n_links, dtype=np.float64)
@@ -120,14 +117,14 @@ def _matrix(graph: LinkGraph) -> csr_matrix:
 
 
 def _principal(graph: LinkGraph, *, hubs: bool) -> Floats:
-    """The principal singular vector on one side, made to sum to 1."""
+    """Return the principal singular vector of one side, scaled to sum 1."""
     from scipy.sparse.linalg import svds
 
     n = graph.n_pages
     if graph.n_links == 0:
         return np.zeros(n)
-    # Started from all ones, which the matrix keeps >= 0, so that the vector is the limit of
-    # Kleinberg's iteration also where several are principal.
+    # Start from ones: the iterates stay non-negative, so the result is the limit of Kleinberg's
+    # iteration even if the principal singular vector is not unique.
     left, _, right = svds(_matrix(graph), k=1, v0=np.ones(n), solver="arpack")
     vector = np.abs(left[:, 0] if hubs else right[0])
     vector[vector < 1e-13 * vector.max()] = 0.0

@@ -1,6 +1,6 @@
-"""Importance by links: counts of them, and PageRank in the forms of the crawl-ordering papers.
+"""Importance by links: link counts, and PageRank as the crawl-ordering papers define it.
 
-How PageRank is solved is known to `crawlprio.ranking.pagerank`; nothing here knows files.
+`crawlprio.ranking.pagerank` computes PageRank.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Backlinks(Importance):
     """The number of pages that link to the page, IB(P).
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
-    2. Of several links from one page to another one counts, and links to itself do not, as in the
-    ordering `backlink-count`. O(links).
+    2. Several links from the same page count once, and self-links do not count, as in the ordering
+    `backlink-count`. O(links).
     """
 
     def of(self, repository: Repository) -> Floats:
@@ -31,7 +31,8 @@ class Backlinks(Importance):
 class ForwardLinks(Importance):
     """The number of pages that the page links to, IF(P).
 
-    Source: Cho, Garcia-Molina & Page, extended version, section 2: it tells directories. O(pages).
+    Source: Cho, Garcia-Molina & Page, extended version, section 2: it identifies directory pages.
+    O(pages).
     """
 
     of_content = True
@@ -41,16 +42,16 @@ class ForwardLinks(Importance):
 
 
 class PageRank(Importance):
-    """PageRank with the sum 1, by which all crawls are judged unless something else is said.
+    """PageRank with sum 1, the default metric by which crawls are judged.
 
-    Teleport is uniform and pages without links, those not fetched among them, spread their rank
+    Teleport is uniform, and pages without links, including those not fetched, spread their rank
     over all pages. Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
     section 3. Cost and accuracy: `crawlprio.ranking.pagerank`.
 
     Parameters
     ----------
     damping
-        probability of following a link, 0 <= damping < 1; default 0.85.
+        Probability of following a link, 0 <= damping < 1; default 0.85.
     """
 
     name = "pagerank"
@@ -64,11 +65,11 @@ class PageRank(Importance):
 
 
 class ChoPageRank(PageRank):
-    """PageRank with the sum n and damping 0.9, IR(P) = (1 - d) + d (IR(T1)/c1 + ... + IR(Tn)/cn).
+    """PageRank with sum n and damping 0.9, IR(P) = (1 - d) + d (IR(T1)/c1 + ... + IR(Tn)/cn).
 
-    A page without backlinks has 1 - d and its part of what pages without links give to all. Source:
-    Cho, Garcia-Molina & Page 1998, section 2. Their prose calls d the probability of a jump; by
-    their equation it is that of following a link.
+    A page without backlinks has 1 - d plus its share of the rank that dangling pages spread over
+    all pages. Source: Cho, Garcia-Molina & Page 1998, section 2. Their text calls d the probability
+    of a jump; in their equation it is the probability of following a link.
 
     Parameters
     ----------
@@ -86,16 +87,16 @@ class ChoPageRank(PageRank):
 
 
 class RemotePageRank(PageRank):
-    """PageRank that goes over links between sites alone, with the sum n.
+    """PageRank over links between sites only, with sum n.
 
-    A link to a page of the same site is an endorsement of oneself. Source: Najork & Wiener,
-    Breadth-first search crawling yields high-quality pages, WWW10, 2001, section 4. Pages without
-    links to other sites count as pages without links; most pages have the same, least, value.
+    A link to a page of the same site is a self-endorsement. Source: Najork & Wiener, Breadth-first
+    search crawling yields high-quality pages, WWW10, 2001, section 4. Pages without links to other
+    sites count as dangling; most pages share the minimum value.
 
     Parameters
     ----------
     damping
-        as for `PageRank`.
+        As for `PageRank`.
     """
 
     name = "remote-pagerank"
@@ -106,7 +107,7 @@ class RemotePageRank(PageRank):
         remote = graph.site[sources] != graph.site[graph.indices]
         if not remote.any():
             raise GraphError(
-                f"{repository.name} has no links between sites, by which remote-pagerank goes; "
+                f"{repository.name} has no links between sites, which remote-pagerank needs; "
                 "choose another importance."
             )
         indptr = np.zeros(graph.n_pages + 1, dtype=np.int64)
@@ -116,16 +117,16 @@ class RemotePageRank(PageRank):
 
 
 class LocationMetric(Importance):
-    """What the URL alone tells, IL(P): the key of the ordering `location`, less the smallest one.
+    """Importance by URL alone, IL(P): the key of the ordering `location` minus the smallest key.
 
-    The key may be negative, and an importance must not be; taking off the smallest makes the least
-    important page's importance 0 and keeps differences and order. Source and options: `Location` in
-    `crawlprio.orderings.location`, whose rules these are.
+    Keys may be negative, but an importance must not be. Subtracting the smallest key gives the
+    least important page 0 and keeps differences and order. Source and options: `Location` in
+    `crawlprio.orderings.location`.
 
     Parameters
     ----------
     slashes, tlds, words
-        as for the ordering.
+        As for the ordering.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class LocationMetric(Importance):
         tlds: Mapping[str, float] | None = None,
         words: Mapping[str, float] | None = None,
     ) -> None:
-        # Orderings read earlier scores, for which they import this package.
+        # Imported here because only this metric needs the orderings.
         from crawlprio.orderings.location import Location
 
         given: dict[str, Any] = {"slashes": slashes, "tlds": tlds, "words": words}
@@ -148,7 +149,7 @@ class LocationMetric(Importance):
         urls = repository.graph.urls
         if urls is None:
             raise GraphError(
-                f"{repository.name} has no URLs, by which the importance location goes; give a "
+                f"{repository.name} has no URLs, which the importance location needs; give a "
                 "crawl store or a graph with URLs."
             )
         keys = np.fromiter(map(self._rules.score, urls), dtype=np.float64, count=len(urls))

@@ -1,4 +1,4 @@
-"""The importances by name, and weighted sums of them."""
+"""The registry of importance metrics, and weighted sums of them."""
 
 from __future__ import annotations
 
@@ -46,17 +46,18 @@ _PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*\*\s*)?(?P<name>[a-z-]
 class Combined(Importance):
     """A weighted sum of importances, each divided by its mean: IC(P) = k1 I1(P) + k2 I2(P) + ...
 
-    With a mean of 1 each, the share of a combination that a crawl has gathered is the average, with
-    these weights, of the shares of its parts: none counts for more because its numbers are larger,
-    or because one page has a huge value, as it would if the maximum were the scale. The mean is
-    over the pages of which all parts are known. A part that is 0 for all pages stays 0.
+    When each part has mean 1, the share of the combination that a crawl has gathered is the
+    weighted average of the shares of its parts. No part counts for more because its numbers are
+    larger, or for less because one page has a huge value, as it would if parts were scaled by their
+    maximum. The mean is over the pages for which all parts are known. A part that is 0 for all
+    pages stays 0.
 
     Source: Cho, Garcia-Molina & Page, extended version, section 2, which leaves the scale open.
 
     Parameters
     ----------
     parts
-        weight, above 0, and importance of each.
+        Weight, above 0, and importance of each part.
     """
 
     def __init__(self, parts: Sequence[tuple[float, Importance]]) -> None:
@@ -80,22 +81,23 @@ class Combined(Importance):
 def make_importance(
     name: str, options: Mapping[str, Mapping[str, Any]] | None = None, topic: Topic | None = None
 ) -> Importance:
-    """Return the importance of this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
+    """Return the importance with this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
 
     Parameters
     ----------
     name
-        a name of `IMPORTANCES`, or several joined by "+", each with a weight above 0 and "*" before
-        it, or with weight 1. A single name is not scaled; see `Combined` for what scales the parts.
+        A name in `IMPORTANCES`, or several joined by "+", each optionally preceded by a weight
+        above 0 and "*"; the default weight is 1. A single name is not scaled; `Combined` describes
+        how the parts of a sum are.
     options
-        options by name of an importance; those of other importances are not looked at.
+        Options by name of an importance; those of other importances are ignored.
     topic
-        for the importances that need one.
+        The topic, for importances that need one.
 
     Raises
     ------
     ConfigError
-        if there is no such importance, an option is unknown or not allowed, or a topic is missing.
+        If there is no such importance, an option is unknown or invalid, or a topic is missing.
     """
     parts = parts_of(name)
     made = [(weight, _make(part, (options or {}).get(part, {}), topic)) for weight, part in parts]
@@ -109,16 +111,16 @@ def importance_of(
     options: Mapping[str, Any] | None = None,
     topic: Topic | str | None = None,
 ) -> Floats:
-    """Return the importance of each page, by one name of `IMPORTANCES` or a sum.
+    """Return the importance of each page by a metric in `IMPORTANCES`, or a sum of metrics.
 
     Parameters
     ----------
     source
-        a link graph, or a repository, which has texts too: `crawlprio.importance.open_repository`.
+        A link graph, or a repository with texts from `crawlprio.importance.open_repository`.
     name, topic
-        as for `make_importance`; a topic may be given as its words.
+        As for `make_importance`; a topic may also be given as a string of words.
     options
-        options of the importance; of a sum, options by name.
+        Options of the importance; for a sum, options by name.
 
     Returns
     -------
@@ -127,9 +129,9 @@ def importance_of(
     Raises
     ------
     ConfigError
-        as `make_importance`.
+        As `make_importance`.
     GraphError
-        if the source lacks what the metric goes by.
+        If the source lacks the data that the metric needs.
     """
     repository = Repository(source) if isinstance(source, LinkGraph) else source
     by_name = {name: options or {}} if name in IMPORTANCES else options
@@ -144,13 +146,13 @@ def parts_of(name: str) -> list[tuple[float, str]]:
         found = _PART.fullmatch(text.strip())
         if found is None:
             raise ConfigError(
-                f"Importance {name!r} cannot be read at {text.strip()!r}; write a name, or names "
+                f"Importance {name!r} cannot be parsed at {text.strip()!r}; give a name, or names "
                 "with weights, as in 0.5*pagerank+2*backlinks."
             )
         part = found["name"]
         if part not in IMPORTANCES:
             raise ConfigError(
-                f"Importance {part!r} is not known; known importances: "
+                f"Importance {part!r} is unknown; known importances: "
                 f"{', '.join(sorted(IMPORTANCES))}; or a sum of them, as in "
                 "0.5*pagerank+2*backlinks."
             )
@@ -162,14 +164,14 @@ def parts_of(name: str) -> list[tuple[float, str]]:
 
 
 def option_names(name: str) -> list[str]:
-    """Return the options that the importance of this name takes, but for the topic."""
+    """Return the names of the options of an importance, except the topic."""
     return [
         option for option in inspect.signature(IMPORTANCES[name]).parameters if option != "topic"
     ]
 
 
 def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importance:
-    """One importance, with its options."""
+    """Construct one importance with its options."""
     cls = IMPORTANCES[name]
     known = option_names(name)
     for option in options:
@@ -180,7 +182,7 @@ def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importa
         return cls(**options)
     if topic is None:
         raise ConfigError(
-            f"Importance {name} needs a topic; give words, with commas between terms, as in "
+            f"Importance {name} needs a topic; give comma-separated terms, as in "
             '--topic "machine learning, statistics".'
         )
     return cls(**{"topic": topic, **options})

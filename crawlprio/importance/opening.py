@@ -1,7 +1,4 @@
-"""Opens a crawl store or a graph file as a repository: links, texts, and the order of the fetches.
-
-Nothing here knows what importance is.
-"""
+"""Opens a crawl store or a graph file as a repository: links, texts and the order of fetches."""
 
 from __future__ import annotations
 
@@ -25,12 +22,13 @@ class RecordedCrawl(Repository):
     Parameters
     ----------
     n_failed
-        pages of `order` whose last fetch brought no answer or one of status 400 or more. Of `order`
-        are the pages for which an answer came.
+        Pages of `order` whose last fetch got no response, or one with a status other than 2xx or
+        3xx. `order` holds the pages that got a response at least once.
     n_unanswered
-        pages that were tried and never answered: forbidden by robots.txt, refused, unreachable.
+        Pages that were tried but never got a response: forbidden by robots.txt, refused,
+        unreachable.
     ordering, topic
-        what the crawl ran under; empty if the store does not say, or there was no topic.
+        Those of the crawl; empty if the store does not say, or there was no topic.
     """
 
     n_failed: int = 0
@@ -41,15 +39,15 @@ class RecordedCrawl(Repository):
 
 @dataclass(frozen=True)
 class StoreTexts:
-    """Title and text of each page of a crawl store, by its last visit; read again each time.
+    """Title and text of each page of a crawl store at its last visit, read again on each iteration.
 
     Parameters
     ----------
     path
-        the store.
+        The store.
     last
-        int64, shape (n_pages,): number of the last visit of each page, as `Store.visits` counts
-        from 0; -1 for none. Later visits are not looked at.
+        int64, shape (n_pages,): number of the last visit of each page, counted from 0 as in
+        `Store.visits`; -1 for none. Later visits are ignored.
     """
 
     path: Path
@@ -66,7 +64,7 @@ class StoreTexts:
 
 
 def open_repository(path: str | Path, most_bytes: int | None = None) -> Repository:
-    """Read a link graph, or a crawl store as it is at this moment, also beside a running crawl.
+    """Read a link graph, or a snapshot of a crawl store, even while its crawl is running.
 
     Parameters
     ----------
@@ -80,11 +78,11 @@ def open_repository(path: str | Path, most_bytes: int | None = None) -> Reposito
     Raises
     ------
     GraphError, StoreError
-        if it cannot be read, or has no pages.
+        If it cannot be read, or has no pages.
 
     Notes
     -----
-    O(pages + links), and for a crawl store one pass over its visits; texts are read when asked for.
+    O(pages + links), and for a crawl store one pass over its visits; texts are read lazily.
     """
     path = Path(path)
     if _is_store(path):
@@ -97,7 +95,7 @@ def open_repository(path: str | Path, most_bytes: int | None = None) -> Reposito
 
 
 def _is_store(path: Path) -> bool:
-    """Whether the file is one of SQLite's; what cannot be read is left to who reads it."""
+    """Whether the file is an SQLite database; False if unreadable, as the reader will report it."""
     try:
         with path.open("rb") as file:
             return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
@@ -106,7 +104,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _read_crawl(path: Path) -> RecordedCrawl:
-    """Links and order of a crawl store, of one moment."""
+    """Read the links and the order of fetches from one snapshot of a crawl store."""
     from crawlprio.store import Store
 
     with Store.open(path, readonly=True) as store, store.snapshot():

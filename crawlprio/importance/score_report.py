@@ -1,7 +1,4 @@
-"""Scores as people read them, tables and a plot, and as `historical-pagerank` does, a CSV.
-
-Nothing here computes a figure.
-"""
+"""Reports of scores: tables and a plot for people, and a CSV for `historical-pagerank`."""
 
 from __future__ import annotations
 
@@ -28,16 +25,16 @@ if TYPE_CHECKING:
     from crawlprio.evaluation.figures import Panel
 
 LEAST_WIDTH = 100
-"""Columns of a table at least: on a narrower terminal lines wrap, and no figure is cut."""
+"""Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
 
 NAME_WIDTH = max(map(len, ORDERINGS))
-"""Columns of the names of orderings, so that none is broken; import paths are."""
+"""Width of the column of orderings: names fit on one line, import paths may wrap."""
 
 
 def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
-    """Print what was scored, the most important pages, and how good the order was.
+    """Print what was scored, the most important pages, and the quality of the order.
 
-    `order_name` is what the order is called; None: there is none.
+    `order_name` is the name of the order; None: there is none.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, LEAST_WIDTH)
@@ -47,7 +44,7 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _print_top(console, repository, scored)
     ordered = [scored for scored in scores if scored.order is not None]
     if order_name is None:
-        _say(console, "\nThe order of a graph's pages is judged with --order FILE.")
+        _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
     if order_name is None or not ordered:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -70,15 +67,15 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
     console.print(table)
     _say(
         console,
-        "average, x %: share of the importance of the pages that count gathered, on average over "
-        "all fetches and after x % of the fetches. bound: the most that as many pages can hold. "
-        "random: what as many drawn at random are expected to. tau: Kendall's, of the order "
-        "against importance, pages not fetched behind all that were.",
+        "average, x %: share gathered of the importance of the pages that count, averaged over all "
+        "fetches and after x % of the fetches. bound: the most that as many pages can hold. "
+        "random: the expectation for as many random pages. tau: Kendall's tau of the order "
+        "against importance, with pages not fetched ranked last.",
     )
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
-    """Print one more table of an order, numbers to the right, and what it shows."""
+    """Print another table about an order, with numbers right-aligned, followed by a caption."""
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, LEAST_WIDTH)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -94,15 +91,15 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
 def plot_score(
     path: str | Path, scored: Score, order_name: str, name: str, more: Sequence[Panel] = ()
 ) -> None:
-    """Draw the cumulative importance of the order, the bound, and the diagonal of random pages.
+    """Plot the cumulative importance of the order, the bound, and the diagonal of random pages.
 
-    The score must have an order. With further panels, such as those of crawl models, all are drawn
-    side by side.
+    The score must have an order. Further panels, such as those of crawl models, are drawn beside
+    it.
 
     Raises
     ------
     ConfigError
-        if the file cannot be written, or its name ends in no known way.
+        If the file cannot be written, or its suffix is unknown.
     """
     assert scored.order is not None
     assert scored.bound is not None
@@ -130,15 +127,15 @@ def plot_score(
 def write_csv(
     path: str | Path, scored: Score, urls: Sequence[str], *, for_spreadsheets: bool = False
 ) -> None:
-    """Write URL and score of each page that counts, in page order, below a line `url,score`.
+    """Write URL and score of each page that counts, in page order, after a header `url,score`.
 
-    Scores have 8 significant digits, so that pages that are equal in theory are in the file too.
+    Scores have 8 significant digits, so that scores that are equal in theory are equal in the file.
     The ordering `historical-pagerank` reads it. `for_spreadsheets` is as for `export_links`.
 
     Raises
     ------
     ConfigError
-        if the file cannot be written.
+        If the file cannot be written.
     """
     values = round_significant(scored.values).tolist()
     try:
@@ -154,7 +151,7 @@ def write_csv(
 
 
 def _summary(repository: Repository) -> str:
-    """What there is, and what is unknown."""
+    """Summarise the repository, and what is unknown about it."""
     graph = repository.graph
     sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
     what = f"{repository.name}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}"
@@ -163,17 +160,17 @@ def _summary(repository: Repository) -> str:
     assert repository.order is not None
     n_tried = repository.n_unanswered
     seen = graph.n_pages - len(repository.order) - n_tried
-    tried = f"tried and not fetched: {n_tried:,}; " if n_tried else ""
+    tried = f"tried but not fetched: {n_tried:,}; " if n_tried else ""
     under = f" under {repository.ordering}" if repository.ordering else ""
     return (
         f"{what}. Fetched{under}: {len(repository.order):,}, of which {repository.n_failed:,} "
-        f"failed; {tried}seen in links alone: {seen:,}.\nImportance is that in the graph as "
-        "recorded: links of pages not fetched, and pages never seen, are unknown."
+        f"failed; {tried}seen in links only: {seen:,}.\nImportance is computed on the recorded "
+        "graph: links of pages not fetched, and pages never seen, are unknown."
     )
 
 
 def _print_top(console: Console, repository: Repository, scored: Score) -> None:
-    """The most important pages, and how importance is spread."""
+    """Print the most important pages, and how importance is distributed."""
     urls = repository.graph.urls
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", justify="right")
@@ -191,16 +188,16 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
         _say(
             console,
             f"{scored.n_known:,} pages count; mean {spread['mean']:.4g}, median "
-            f"{spread['median']:.4g}, most {spread['most']:.4g}; {spread['zero']:.1%} have 0; the "
-            f"first 1 % of pages hold {_percent(spread['top_1_percent'])} of all importance, which "
-            f"sums to {spread['total']:.6g}.",
+            f"{spread['median']:.4g}, maximum {spread['most']:.4g}; {spread['zero']:.1%} have 0; "
+            f"the top 1 % of pages hold {_percent(spread['top_1_percent'])} of all importance, "
+            f"which sums to {spread['total']:.6g}.",
         )
     for remark in scored.remarks:
         _say(console, remark)
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell holds a number, or the dash in place of one."""
+    """Whether a cell holds a number, or the dash that stands for none."""
     return cell == "-" or cell.replace(",", "").replace(".", "").rstrip("%").isdigit()
 
 
@@ -209,7 +206,7 @@ def _say(console: Console, text: str) -> None:
 
 
 def _share(value: float) -> str:
-    """A share or tau with four digits; a dash where it has no meaning."""
+    """Format a share or tau with four decimals; a dash if it is NaN."""
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 

@@ -1,7 +1,4 @@
-"""The importance of the pages of a crawl, and how good the order was in which it fetched them.
-
-Nothing here knows files, terminals or how importance is computed.
-"""
+"""Scores: the importance of the pages of a crawl, and the quality of the order of its fetches."""
 
 from __future__ import annotations
 
@@ -19,27 +16,27 @@ from crawlprio.importance.base import Floats, Importance, PageMask, Repository
 from crawlprio.pages import PageIds
 
 MARKS = (0.05, 0.1, 0.3, 1.0)
-"""Fractions of the fetches after which a score says how much importance had been gathered."""
+"""Fractions of the fetches at which a score reports the importance gathered so far."""
 
 N_TOP = 10
-"""Pages named as the most important."""
+"""Number of pages listed as the most important."""
 
 HEAD = 0.01
-"""Fraction of the pages whose part of all importance tells how uneven it is."""
+"""Fraction of the pages whose share of all importance shows how skewed it is."""
 
 
 @dataclass(frozen=True, eq=False)
 class OrderScore:
-    """How much importance an order of fetches gathers.
+    """The importance gathered by an order of fetches.
 
     Parameters
     ----------
     average
-        mean, over all fetches, of the share of the importance gathered.
+        Mean, over all fetches, of the share of the importance gathered.
     gathered_at
-        share gathered after each of `MARKS` of the fetches, rounded up.
+        Share gathered after each of `MARKS` of the fetches, rounded up.
     curve
-        up to 101 points [fraction of the pages fetched, fraction of their importance].
+        Up to 101 points [fraction of the pages fetched, fraction of their importance].
     """
 
     average: float
@@ -57,27 +54,27 @@ class OrderScore:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """One importance of all pages, and how good an order was by it.
+    """One importance of all pages, and the quality of an order by it.
 
     Parameters
     ----------
     importance
-        its name.
+        Its name.
     values
         float64, shape (n_pages,).
     known
-        bool, shape (n_pages,): the pages that count. They are the universe of all figures: those
-        that the crawl fetched or saw, only those fetched where the importance goes by content; for
-        an order of a graph's pages, those that can be reached from any page of the order.
+        bool, shape (n_pages,): the pages that count in all figures. These are the pages that the
+        crawl fetched or saw, or only those fetched if the importance is computed from content. For
+        an order of a graph's pages, they are those that can be reached from a page of the order.
     remarks
-        what a reader has to know, in a sentence each.
+        Notes that a reader of the figures needs, one sentence each.
     fetched
-        pages of the order that count; None without an order.
+        Pages of the order that count; None without an order.
     order, bound
-        how much was gathered by the order, and by as many pages of the greatest importance. None
+        Importance gathered by the order, and by equally many pages of the greatest importance. None
         without an order, or if no page has any importance.
     kendall_tau
-        of the order against importance; NaN where it has no meaning.
+        Kendall's tau of the order against importance; NaN if undefined.
     """
 
     importance: str
@@ -94,19 +91,19 @@ class Score:
         return int(self.known.sum())
 
     def top(self) -> list[int]:
-        """Return the `N_TOP` most important pages, the first page first of equal ones."""
+        """Return the `N_TOP` most important pages; ties are in order of page id."""
         top: list[int] = best_order(self.values, self.known)[:N_TOP].tolist()
         return top
 
     def random(self) -> OrderScore | None:
-        """Return what as many pages drawn at random are expected to gather, if there is an order.
+        """Return the expectation for equally many random pages, or None without an order.
 
-        After k of n pages that is k/n, whatever the importance.
+        After k of n pages it is k/n, whatever the importance.
         """
         return None if self.order is None else order_score(self._drawn(), self.n_known)
 
     def distribution(self) -> dict[str, float]:
-        """Return how importance is spread over the pages that count; empty if there are none."""
+        """Return statistics of importance over the pages that count; empty if there are none."""
         values = np.sort(self.values[self.known])
         if len(values) == 0:
             return {}
@@ -123,7 +120,7 @@ class Score:
         }
 
     def as_json(self, urls: Sequence[str] | None) -> dict[str, Any]:
-        """Return all but the values of pages that are not on top; null where there is no number."""
+        """Return the score for JSON, with values of the top pages only; null for NaN."""
         top = []
         for page in self.top():
             named = {} if urls is None else {"url": urls[page]}
@@ -154,25 +151,25 @@ def score(
     repository: Repository,
     given: Sequence[int] | NDArray[Any] | None = None,
 ) -> Score:
-    """Return the importance of all pages, and how good the order was in which they were fetched.
+    """Return the importance of all pages, and the quality of the order in which they were fetched.
 
     Parameters
     ----------
     name
-        what the importance is called.
+        The name of the importance.
     importance, repository
-        the metric and the pages.
+        The metric and the pages.
     given
-        pages in the order fetched, none twice, to be judged in place of that of the repository.
+        Distinct pages in the order fetched, to judge instead of the order of the repository.
 
     Raises
     ------
     GraphError
-        if the repository lacks what the metric goes by, or the order is none of its pages.
+        If the repository lacks the data that the metric needs, or the order is invalid for it.
 
     Notes
     -----
-    The cost of the importance, and O(pages log pages).
+    The cost of the importance, plus O(pages log pages).
     """
     values = importance.of(repository)
     remarks = list(dict.fromkeys(importance.remarks(repository)))
@@ -183,19 +180,19 @@ def score(
         strangers = order[(order < 0) | (order >= graph.n_pages)]
         if len(strangers):
             raise GraphError(
-                f"the order names page {strangers[0]}, which is not a page of {repository.name}; "
+                f"the order has page {strangers[0]}, which is not a page of {repository.name}; "
                 f"page ids are 0 to {graph.n_pages - 1}."
             )
         known = reachable(graph, order)
     if importance.of_content and repository.order is not None:
         known &= repository.fetched()
         order = None if order is None else order[known[order]]
-        remarks.append(f"{name} is known of fetched pages alone, which are all that count here.")
+        remarks.append(f"{name} is known for fetched pages only, so only they count here.")
     if order is None:
         return Score(name, values, known, remarks)
     if not values[known].sum() > 0.0 or len(order) == 0:
         if len(order):
-            remarks.append(f"No page has any importance by {name}, so that no order is better.")
+            remarks.append(f"No page has any importance by {name}, so no order is better.")
         return Score(name, values, known, remarks, fetched=len(order))
     n_known = int(known.sum())
     best: PageIds = best_order(values, known)[: len(order)]
@@ -222,5 +219,5 @@ def order_score(gathered: Floats, n_known: int) -> OrderScore:
 
 
 def _or_none(value: float) -> float | None:
-    """The number, or None for what JSON cannot say."""
+    """Return the number, or None if JSON cannot represent it."""
     return value if math.isfinite(value) else None

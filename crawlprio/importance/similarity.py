@@ -1,6 +1,6 @@
-"""Importance by text: how similar a page is to a query, IS(P, Q).
+"""Importance by text: the similarity of a page to a query, IS(P, Q).
 
-What a word is, is known to `crawlprio.topic`; nothing here knows files.
+`crawlprio.topic` splits texts into words.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ Term = str | tuple[str, ...]
 class Similarity(Importance):
     """The similarity of title and text to the words and phrases of a topic.
 
-    Page and query are vectors with a weight for each term: how often it occurs, times its inverse
-    document frequency (idf), which is estimated from the pages that were crawled. The similarity is
-    their inner product, or that of the vectors at length 1, the cosine. A phrase of the topic is a
-    term beside its words; in the query each term occurs once.
+    Page and query are vectors with a weight per term: its number of occurrences times its inverse
+    document frequency (idf), estimated from the crawled pages. The similarity is their inner
+    product, or their cosine, the inner product after scaling to unit length. A phrase of the topic
+    is a term in addition to its words; each term occurs once in the query.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, extended version,
     section 2 (after Salton, Automatic text processing, 1989). Departure: there the idf of a term is
-    1 / its occurrences in the collection, here idf "inverse"; a page's length, by which the cosine
-    divides, is then that of its words that occur nowhere else, so "log" is the default.
+    1 / its occurrences in the collection, which is idf "inverse" here. With it, the vector length
+    that the cosine divides by is dominated by words that occur on no other page, so "log" is the
+    default.
 
     Parameters
     ----------
     topic
-        the query.
+        The query.
     idf
-        "log" (the default): ln(pages with text / those with the term); "inverse": 1 / occurrences
-        in all pages; "none": 1. Of terms that no page has, 0.
+        "log" (the default): ln(pages with text / pages with the term); "inverse": 1 / occurrences
+        in all pages; "none": 1. Always 0 for terms that no page has.
     measure
         "cosine" (the default) or "inner".
     title
-        occurrences in the text that one in the title is worth, 0 or more; default 10, as in Cho et
-        al.'s hot pages (once in the title or ten times in the body).
+        Weight of an occurrence in the title relative to one in the text, 0 or more; default 10, as
+        for the hot pages of Cho et al. (once in the title or ten times in the body).
 
     Notes
     -----
-    One pass over the texts; the cosine holds 16 bytes for each distinct term of each page. Texts
-    are cut at 100,000 characters by the crawl store.
+    One pass over the texts; the cosine takes 16 bytes per distinct term of each page. The crawl
+    store truncates texts at 100,000 characters.
     """
 
     name = "similarity"
@@ -77,7 +78,7 @@ class Similarity(Importance):
     def of(self, repository: Repository) -> Floats:
         if repository.texts is None:
             raise GraphError(
-                f"{repository.name} has no texts, by which the importance {self.name} goes; give a "
+                f"{repository.name} has no texts, which the importance {self.name} needs; give a "
                 "crawl store."
             )
         cosine = self._measure == "cosine"
@@ -100,12 +101,12 @@ class Similarity(Importance):
         if texts is None or any(page.text for page in texts):
             return []
         return [
-            f"{repository.name} holds no page texts, for it was crawled without TOPIC: {self.name} "
-            "goes by titles alone."
+            f"{repository.name} has no page texts because it was crawled without TOPIC: "
+            f"{self.name} uses titles only."
         ]
 
     def _idf_of(self, counts: TermCounts) -> Floats:
-        """The idf of each term, 0 for one that no page has."""
+        """Return the idf of each term, 0 for a term that no page has."""
         occurs = counts.in_all > 0
         idf = np.zeros(len(occurs))
         if self._idf == "none":
@@ -118,15 +119,15 @@ class Similarity(Importance):
 
 
 class TermCount(Similarity):
-    """How often the words and phrases of a topic occur in the page, one in the title for ten.
+    """Number of occurrences of a topic's words and phrases, where one in the title counts as ten.
 
-    `Similarity` by inner product without idf: the one form that needs no other page, IS'(P) =
-    IS(P). A page is hot, in Cho et al.'s experiments, where this is 10 or more.
+    `Similarity` by inner product without idf: the only form that does not depend on other pages, so
+    that IS'(P) = IS(P). In the experiments of Cho et al., a page is hot if this is 10 or more.
 
     Parameters
     ----------
     topic, title
-        as for `Similarity`.
+        As for `Similarity`.
     """
 
     name = "term-count"
@@ -137,19 +138,18 @@ class TermCount(Similarity):
 
 @dataclass(frozen=True, eq=False)
 class TermCounts:
-    """How often each term occurs in each page.
+    """The number of occurrences of each term in each page.
 
     Parameters
     ----------
     pages, terms, occurrences
-        shape (n,): page, term and weighted number of occurrences, one entry for each term that a
-        page has.
+        Shape (n,): page, term and weighted number of occurrences, one entry per term of a page.
     in_all, n_pages_with
-        shape (n_terms,): occurrences in all pages, unweighted, and pages that have the term.
+        Shape (n_terms,): unweighted occurrences in all pages, and number of pages with the term.
     n_query
-        terms below this are those of the query.
+        Terms below this id are those of the query.
     n_pages
-        pages that have any word.
+        Number of pages that have any word.
     """
 
     pages: NDArray[np.int32]
@@ -164,9 +164,9 @@ class TermCounts:
 def count_terms(
     texts: Iterable[PageText], topic: Topic, title: float, *, query_only: bool
 ) -> TermCounts:
-    """Count the words of pages and the phrases of a topic; `query_only`: only those of the topic.
+    """Count the words of pages and the phrases of a topic; `query_only`: only terms of the topic.
 
-    An occurrence in the title counts as `title` occurrences, but for the totals. O(words).
+    An occurrence in the title counts as `title` occurrences, except in the totals. O(words).
     """
     phrases = [phrase for term in topic.terms if (phrase := tuple(topic.words(term)))]
     query = dict.fromkeys(phrases)
@@ -211,7 +211,7 @@ def count_terms(
 
 
 def _terms_in(words: list[str], phrases: list[tuple[str, ...]]) -> Counter[Term]:
-    """Count the words of a text, and the places at which a phrase starts."""
+    """Count the words of a text and the occurrences of the phrases."""
     found: Counter[Term] = Counter(words)
     for phrase in phrases:
         if phrase[0] in found:

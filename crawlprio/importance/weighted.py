@@ -1,4 +1,4 @@
-"""PageRank in which links to other sites count for more than links within a site."""
+"""PageRank with different weights for links between sites and links within a site."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from crawlprio.importance.base import Floats, Importance, Repository, checked_op
 from crawlprio.linkgraph import LinkGraph
 
 TOLERANCE = 1e-12
-"""L1 change of an iteration, of a vector that sums to 1, at which it ends."""
+"""L1 change per iteration at which it stops, for a vector that sums to 1."""
 
 MAX_ITERATIONS = 100_000
 
 
 class WeightedPageRank(Importance):
-    """PageRank with a weight for links within a site and another for links between sites; sum n.
+    """PageRank with different weights for links within a site and between sites; sums to n.
 
-    A page's rank goes to its links in proportion to their weights. Between `pagerank`, which counts
-    all links alike, and `remote-pagerank`, which counts none within a site.
+    A page's rank is divided among its links in proportion to their weights. This is a middle way
+    between `pagerank`, which weights all links equally, and `remote-pagerank`, which ignores links
+    within a site.
 
-    Source: Najork & Wiener, Breadth-first search crawling yields high-quality pages, WWW10, 2001,
-    whose last section proposes two ways to divide a page's weight, a fixed share for all its remote
-    links together or a fixed ratio of one remote link to one local link, and tries neither. Pages
+    Source: Najork & Wiener, Breadth-first search crawling yields high-quality pages, WWW10, 2001.
+    Its last section proposes two ways to divide a page's weight, a fixed share for all its remote
+    links together or a fixed ratio of a remote link to a local link, and tries neither. Pages
     without links spread their rank over all pages, as in `PageRank`.
 
     Parameters
     ----------
     times
-        weight of a link between sites, that of a link within a site being 1; more than 0, default
-        4.
+        Weight of a link between sites, relative to a link within a site; above 0, default 4.
     share
-        share of a page's rank that all its links between sites get together, where it has links of
-        both kinds; 0 to below 1. None (the default): `times` decides. `times` is then not used.
+        Share of a page's rank that all its links between sites get together, if it has links of
+        both kinds; 0 or more, below 1. None (the default): use `times`, which is otherwise ignored.
     damping
-        probability of following a link, 0 <= damping < 1; default 0.85.
+        Probability of following a link, 0 <= damping < 1; default 0.85.
 
     Notes
     -----
-    Power iteration until the L1 change, of a vector with the sum 1, is below 1e-12: O(links) each,
-    some 170 at the default damping. 24 bytes a link while it runs.
+    Power iteration until the L1 change, for a vector that sums to 1, is below 1e-12: about 170
+    iterations of O(links) at the default damping. Memory: 24 bytes per link while it runs.
     """
 
     name = "weighted-pagerank"
@@ -73,12 +73,12 @@ class WeightedPageRank(Importance):
             if change < TOLERANCE:
                 return np.asarray(ranks * n_pages)
         raise GraphError(
-            f"{self.name} of {repository.name} did not settle in {MAX_ITERATIONS:,} iterations; "
+            f"{self.name} of {repository.name} did not converge in {MAX_ITERATIONS:,} iterations; "
             "choose a smaller damping."
         )
 
     def _weights(self, graph: LinkGraph) -> Floats:
-        """The share of its page's rank that goes along each link."""
+        """Return the share of its source's rank that each link carries."""
         degree = np.diff(graph.indptr)
         sources = np.repeat(np.arange(graph.n_pages), degree)
         remote = graph.site[sources] != graph.site[graph.indices]
@@ -87,7 +87,7 @@ class WeightedPageRank(Importance):
         else:
             n_remote = np.bincount(sources[remote], minlength=graph.n_pages)
             n_local = degree - n_remote
-            # Where a page has links of one kind, they get all of its rank.
+            # If a page has links of one kind only, they get all of its rank.
             of_remote = np.where(n_local == 0, 1.0, self._share)[sources]
             of_local = np.where(n_remote == 0, 1.0, 1.0 - self._share)[sources]
             weights = np.where(

@@ -1,1 +1,1 @@
-"""The PageRank solver, on which orderings and importance stand."""
+"""The PageRank solver and coverage bound that orderings, crawls and importance share."""

@@ -1,7 +1,7 @@
-"""Solves PageRank's equations on one strongly connected component, given all that leads into it.
+"""Solver of the PageRank equations on one strongly connected component, given its inflow.
 
-Nothing here knows pages or whole graphs: unknowns are positions, `share` what one link of each
-carries of its total.
+Unknowns are numbered by position in the solving order; `share` is the fraction of an unknown's
+total that one of its links carries.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 
 OVER_RELAXATION = 1.1
-"""Relaxation factor of the sweeps, until they fail to contract."""
+"""Relaxation factor of the sweeps for as long as they contract."""
 
 TRIAL_SWEEPS = 8
-"""Sweeps in which the change must fall by a tenth, or plain Gauss-Seidel goes on alone."""
+"""Number of sweeps in which the change must fall by 10 %, or plain Gauss-Seidel takes over."""
 
 LEAST_TO_EXTRAPOLATE = 64
-"""Unknowns from which on extrapolation between sweeps is worth its cost."""
+"""Minimum number of unknowns for which extrapolation between sweeps pays off."""
 
 
 @njit(cache=True, nogil=True)
@@ -38,15 +38,15 @@ def solve_component(
     relative_tolerance: float,
     max_sweeps: int,
 ) -> int:
-    """Make `carried[p]` the `share[p]` of `base[p] + sum(carried[sources of p])`, first <= p < end.
+    """Solve `carried[p] = share[p] * (base[p] + sum(carried[sources of p]))` for first <= p < end.
 
-    Sweeps by successive over-relaxation, with an extrapolation from the last three sweeps between
-    them (Anderson, Iterative procedures for nonlinear integral equations, J. ACM 1965, depth 2).
-    Where that does not contract, plain Gauss-Seidel goes on, which always does, for the equations
-    have an M-matrix.
+    Sweeps by successive over-relaxation, and extrapolates from the last three sweeps after each
+    (Anderson, Iterative procedures for nonlinear integral equations, J. ACM 1965, depth 2). If that
+    does not contract, continues with plain Gauss-Seidel, which always converges because the system
+    is an M-matrix.
 
-    Returns the number of sweeps, or `max_sweeps + 1` when the last one still changed the totals by
-    more than `tolerance * sum(base)`, or one of them by more than its `relative_tolerance`.
+    Returns the number of sweeps, or `max_sweeps + 1` if the last sweep still changed the totals by
+    more than `tolerance * sum(base)`, or one of them by more than `relative_tolerance` of itself.
     """
     size = end - first
     if size == 1:
@@ -105,7 +105,7 @@ def _sweep(
     relaxation: float,
     relative_tolerance: float,
 ) -> tuple[float, bool]:
-    """Bring each unknown up to date in turn; return (sum of changes of totals, none was large)."""
+    """Update each unknown in turn; return (sum of changes of totals, whether all were small)."""
     change = 0.0
     steady = True
     for p in range(first, end):
@@ -122,10 +122,10 @@ def _sweep(
 
 @njit(cache=True, nogil=True)
 def _extrapolate(values: Floats, start: Floats, steps: Floats, ends: Floats, sweep: int) -> None:
-    """Move `values`, where a sweep from `start` ended, to where its steps would nearly vanish.
+    """Extrapolate `values`, the end of a sweep from `start`, to minimise the next sweep's step.
 
     Rows 0 and 1 of `steps` and `ends` hold the last two differences between successive sweeps, row
-    2 the last sweep's own; the new values are the next `start`.
+    2 the values of the last sweep itself. The new values become the next `start`.
     """
     new = sweep & 1
     old = 1 - new

@@ -1,4 +1,4 @@
-"""The share of all importance that the pages fetched so far have at least."""
+"""A lower bound on the share of all importance that the pages fetched so far hold."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Totals = NDArray[np.void]
 NOT_FETCHED = -1
 
 LEAST_GAIN = 0.003
-"""The share of its mass that a page must have gained to pass it on again."""
+"""Minimum gain, as a share of its mass, at which a page passes mass on again."""
 
 LINKS_A_VISIT = 256
-"""Links along which a visit lets mass pass again, about, so that its work is bounded."""
+"""Approximate number of links over which each visit passes mass on again; bounds its work."""
 
 TOTALS = np.dtype(
     [
@@ -33,15 +33,15 @@ TOTALS = np.dtype(
     ],
     align=True,
 )
-"""Mass of the fetched pages, and of those of them without links; how many they are, and their
-links; the one that was looked at last."""
+"""Mass of the fetched pages, and of the fetched pages without links; number of fetched pages and of
+their links; row of the page examined last."""
 
 
 @njit(cache=True)
 def receive(
     row_of: PageIds, ends: Longs, mass: Floats, totals: Totals, page: int, x: float
 ) -> None:
-    """Give a page mass."""
+    """Add mass to a page."""
     mass[page] += x
     row = row_of[page]
     if row != NOT_FETCHED:
@@ -61,7 +61,7 @@ def pass_on(
     damping: float,
     page: int,
 ) -> int:
-    """Pass on what a fetched page has gained since it last did; return its number of links."""
+    """Pass on the mass that a fetched page gained since the last time; return its link count."""
     begin, end = int(ends[row_of[page]]), int(ends[row_of[page] + 1])
     share = damping * (mass[page] - sent[page]) / max(end - begin, 1)
     sent[page] = mass[page]
@@ -80,7 +80,7 @@ def add_row(
     page: int,
     targets: PageIds,
 ) -> None:
-    """Note that a page is fetched, and its links."""
+    """Record a fetched page and its links."""
     row, end = totals[0].n_fetched, totals[0].n_links + len(targets)
     row_of[page] = row
     links[totals[0].n_links : end] = targets
@@ -105,10 +105,10 @@ def pass_on_again(
     least_gain: float,
     n_links: int,
 ) -> int:
-    """Look at the fetched pages around and around; those that gained enough pass it on.
+    """Cycle through the fetched pages; those that gained enough mass pass it on.
 
-    Ends after a round, or when `n_links` links have been used up, a page that is only looked at
-    being worth one. Returns how many pages passed on.
+    Stops after a full round or when `n_links` links have been used, where examining a page counts
+    as one link. Returns the number of pages that passed mass on.
     """
     n_passed = 0
     for _ in range(totals[0].n_fetched):
@@ -125,22 +125,22 @@ def pass_on_again(
 
 
 class Coverage:
-    """A lower bound on the share of all importance that is fetched, kept up while crawling.
+    """A lower bound on the share of all importance that has been fetched, updated during a crawl.
 
-    Importance is PageRank as of a surfer who starts at a seed, follows a link with probability
-    `damping`, and else, and where there are no links, starts again (PageRank with the seeds as the
-    set of trusted pages). Of each page the probability of the paths that lead to it through fetched
-    pages alone is known; those that lead through others can only add to it. So the sum over all
-    fetched pages is a lower bound, however large the web is, and whatever the order was. It holds
-    for the web within the crawl's scope: links that lead out of it do not count.
+    Importance is PageRank personalised to the seeds: a random surfer starts at a seed, follows a
+    link with probability `damping`, and otherwise, or if the page has no links, restarts at a seed.
+    For each page, the probability of the paths that reach it through fetched pages only is known;
+    other paths can only add to it. The sum over all fetched pages is therefore a lower bound, for a
+    web of any size and any crawl order. It holds for the web within the crawl's scope: links that
+    leave the scope do not count.
 
-    With x(p) the mass of a page, which is 1 for each seed and damping * x(q) / links(q) from each
-    fetched page q that links to it, and D the pages fetched that have no links, it is ::
+    Let x(p) be the mass of a page: 1 for each seed, plus damping * x(q) / links(q) from each
+    fetched page q that links to it. Let D be the fetched pages without links. The bound is ::
 
-        (1 - damping) * sum of x over pages fetched / (seeds - damping * sum of x over D)
+        (1 - damping) * sum of x over fetched pages / (seeds - damping * sum of x over D)
 
-    The mass that reaches a page after it was fetched is passed on bit by bit, the pages fetched
-    being looked at in turn; what is still to be passed on makes the bound lower, never too high.
+    Mass that reaches a page after it was fetched is passed on gradually, by cycling through the
+    fetched pages. Mass not passed on yet makes the bound lower, never too high.
 
     Source: Cho & Schonfeld, RankMass crawler: a crawler with high PageRank coverage guarantee, VLDB
     2007, section 3; the term for pages without links is ours.
@@ -148,12 +148,12 @@ class Coverage:
     Parameters
     ----------
     damping
-        probability of following a link; default 0.85, 0 or more, below 1.
+        Probability of following a link; default 0.85, 0 or more, below 1.
 
     Notes
     -----
-    A visit takes O(links + 256). Memory: 20 bytes for each page known, 12 for each one fetched, and
-    4 for each link.
+    A visit takes O(links + 256). Memory: 20 bytes per known page, 12 per fetched page and 4 per
+    link.
     """
 
     def __init__(self, damping: float = 0.85) -> None:
@@ -169,16 +169,16 @@ class Coverage:
         self._totals["cursor"] = -1
 
     def add_seeds(self, pages: Sequence[int]) -> None:
-        """Note pages that the crawl starts from, each once."""
+        """Add pages that the crawl starts from; add each only once."""
         self._n_seeds += len(pages)
         self._make_room(max(pages, default=-1) + 1)
         for page in pages:
             receive(self._row_of, self._ends, self._mass, self._totals, page, 1.0)
 
     def observe(self, page: int, targets: PageIds) -> None:
-        """Note a page that was fetched, or failed, and its distinct links.
+        """Record a page that was fetched, or failed, and its distinct links.
 
-        Links of a page fetched again are those that it had at first.
+        If a page is fetched again, the links of its first fetch count.
         """
         self._make_room(max(page, int(targets.max(initial=-1))) + 1)
         if self._row_of[page] != NOT_FETCHED:
@@ -203,13 +203,16 @@ class Coverage:
         self._pass_on_again(LEAST_GAIN, LINKS_A_VISIT)
 
     def settle(self, least_gain: float = 1e-4) -> None:
-        """Pass on until no page has gained more than a share of its mass. O(rounds * links)."""
+        """Pass mass on until no page has gained more than `least_gain` of its mass.
+
+        O(rounds * links).
+        """
         while self._pass_on_again(least_gain, 2**62):
             pass
 
     @property
     def bound(self) -> float:
-        """The least share of all importance that the fetched pages have; 0 before the first."""
+        """Lower bound on the share of all importance that the fetched pages hold; 0 at first."""
         totals = self._totals[0]
         rest = self._n_seeds - self._damping * float(totals["dead_end_mass"])
         return (1.0 - self._damping) * float(totals["fetched_mass"]) / rest if rest > 0 else 0.0

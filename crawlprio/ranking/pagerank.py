@@ -1,6 +1,6 @@
-"""PageRank, of a whole link graph or of a crawl in progress, exact to a stated tolerance.
+"""PageRank of a whole link graph or of a crawl in progress, exact to a stated tolerance.
 
-Nothing here knows files, URLs, orderings or threads; every kernel releases the GIL.
+Every kernel releases the GIL.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def pagerank(
     max_iterations: int = 10_000,
     start: Floats | None = None,
 ) -> Floats:
-    """Return the PageRank of every page; the vector sums to 1 and is the same bit for bit each run.
+    """Return the PageRank of every page, a vector that sums to 1 and is bitwise reproducible.
 
     Teleport is uniform and dangling pages spread their mass uniformly, so the vector is the
-    solution of `(I - damping P) y = 1`, divided by its sum, where P has nothing for dangling
-    pages. That system is made small without changing its solution, and solved from the sources
-    down:
+    solution of `(I - damping P) y = 1`, divided by its sum, where P has no entries for dangling
+    pages. The system is reduced without changing its solution and then solved in topological order:
 
-    1. Pages with equal rows are one unknown, for only their sum matters to others; dangling pages
-       are none (exact lumping: Lee, Golub & Zenios, A fast two-stage algorithm for computing
-       PageRank, 2003, for the dangling pages; here for every set of equal rows).
-    2. Strongly connected components are solved one after the other in topological order, as by
+    1. Pages with equal rows become one unknown, because only their sum affects other pages, and
+       dangling pages are eliminated. This is exact lumping (Lee, Golub & Zenios, A fast two-stage
+       algorithm for computing PageRank, 2003, for the dangling pages; here for every set of equal
+       rows).
+    2. Strongly connected components are solved one after the other in topological order, as in
        Gleich, Gray, Greif & Lau, An inner-outer iteration for computing PageRank, SIAM J. Sci.
        Comput. 2010, section 5, and the PRPACK library.
-    3. A component is swept in reverse postorder by over-relaxation with extrapolation, or, where
-       that does not contract, by plain Gauss-Seidel, which always does (`component`).
+    3. A component is swept in reverse postorder by over-relaxation with extrapolation, or, if that
+       does not contract, by plain Gauss-Seidel, which always converges (`component`).
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ def pagerank(
     damping
         Probability of following a link, 0 <= damping < 1.
     tolerance
-        Upper bound of the L1 change of the last iteration, of a vector that sums to 1; > 0.
+        Upper bound on the L1 change in the last iteration, for a vector that sums to 1; > 0.
     max_iterations
-        Sweeps allowed to any one component; >= 1.
+        Maximum number of sweeps per component; >= 1.
     start
-        float64, shape (n_pages,), sum 1: where to start, such as the ranks of an earlier crawl.
+        float64, shape (n_pages,), sum 1: a warm start, such as the ranks of an earlier crawl.
 
     Returns
     -------
@@ -69,12 +69,12 @@ def pagerank(
     Raises
     ------
     GraphError
-        When an argument is out of bounds, or a component needs more sweeps than allowed.
+        If an argument is out of bounds, or a component needs more sweeps than allowed.
 
     Notes
     -----
-    Cost: about 12 bytes of memory a link, and at 1e-10 the time of 15 to 25 passes over the links
-    of ordinary webs.
+    Cost: about 12 bytes of memory per link, and at 1e-10 the time of 15 to 25 passes over the links
+    on ordinary webs.
     """
     _check_options(damping, tolerance, max_iterations)
     indptr, indices = _integers("indptr", indptr), _integers("indices", indices)
@@ -82,7 +82,7 @@ def pagerank(
     if n_pages < 0 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise GraphError(
             f"indptr has {len(indptr)} elements; it must run from 0 to the number of links, "
-            f"{len(indices)}, with one element more than there are pages."
+            f"{len(indices)}, with one more element than there are pages."
         )
     if len(indices) and (indices.min() < 0 or indices.max() >= n_pages):
         raise GraphError(
@@ -93,10 +93,10 @@ def pagerank(
     if len(falls):
         raise GraphError(
             f"indptr falls from {indptr[falls[0]]} to {indptr[falls[0] + 1]} at page {falls[0]}; "
-            "it must never fall."
+            "it must not decrease."
         )
     if n_pages and int(np.diff(indptr).max()) >= 2**31:
-        raise GraphError("a page has 2^31 links or more; give at most 2^31 - 1 for a page.")
+        raise GraphError("a page has 2^31 links or more; give at most 2^31 - 1 per page.")
     row_start = np.ascontiguousarray(indptr[:-1], dtype=np.int64)
     row_length = np.diff(indptr).astype(np.int32)
     return partial_pagerank(
@@ -122,28 +122,28 @@ def partial_pagerank(
     max_iterations: int = 10_000,
     start: Floats | None = None,
 ) -> Floats:
-    """Return the PageRank of all pages seen so far; each value good to ten significant digits.
+    """Return the PageRank of all pages seen so far, each value to ten significant digits.
 
-    Pages not fetched yet have rows of length 0 and count as dangling. Rows may lie in `indices` in
-    any order, with unused room between them, so that a crawl appends rows as it goes. With
-    `round_significant`, pages whose ranks are equal in theory tie in practice too.
+    Pages not fetched yet have rows of length 0 and count as dangling. Rows may be anywhere in
+    `indices`, in any order and with gaps, so that a crawl can append rows as it goes. After
+    `round_significant`, ranks that are equal in theory tie in practice.
 
     Parameters
     ----------
     row_start
-        int64, shape (n_pages,): where in `indices` the row of each page begins.
+        int64, shape (n_pages,): position in `indices` at which the row of each page begins.
     row_length
-        int32, shape (n_pages,): its number of targets; 0 for pages not fetched.
+        int32, shape (n_pages,): number of targets; 0 for pages not fetched.
     indices
-        Integers, at least as long as the last row's end: targets; those in rows are each
+        Integers, reaching at least to the end of the last row: targets; inside rows,
         0 <= target < n_pages.
     damping, tolerance, max_iterations
         As for `pagerank`.
     relative_tolerance
-        Upper bound of the last sweep's change of any page, as a share of its value; infinite: none.
+        Upper bound on the last sweep's change of any page, relative to its value; inf: no bound.
     start
-        float64, shape (n_start,) with n_start <= n_pages, sum 1: ranks of the first pages, as of
-        the last time; later pages start as pages without backlinks.
+        float64, shape (n_start,) with n_start <= n_pages, sum 1: a warm start from earlier ranks of
+        the first pages; the other pages start as pages without backlinks.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def partial_pagerank(
 
     Notes
     -----
-    Method and cost as `pagerank`, and some 10 passes more for the tighter bound.
+    Method and cost as `pagerank`, plus about 10 passes for the tighter bound.
     """
     _check_options(damping, tolerance, max_iterations)
     row_start = np.ascontiguousarray(_integers("row_start", row_start), dtype=np.int64)
@@ -164,7 +164,9 @@ def partial_pagerank(
     indices = _integers("indices", indices)
     n = len(row_start)
     if len(row_length) != n:
-        raise GraphError(f"row_length has {len(row_length)} elements for {n} rows; give one each.")
+        raise GraphError(
+            f"row_length has {len(row_length)} elements for {n} rows; give one per row."
+        )
     if n == 0 or damping == 0.0:
         return np.full(n, 1.0 / max(n, 1), dtype=np.float64)
     if start is None:
@@ -175,16 +177,15 @@ def partial_pagerank(
         )
     start = np.ascontiguousarray(start, dtype=np.float64)
     if start.ndim != 1 or not (start >= 0.0).all():
-        raise GraphError("start has a rank that is below 0 or no number; ranks are 0 or more.")
+        raise GraphError("start has a rank that is negative or NaN; ranks must be 0 or more.")
     if indices.dtype.itemsize > 4 and len(indices) and not _fits(indices):
-        raise GraphError(f"links lead to pages up to {indices.max()}; page ids are below {n}.")
+        raise GraphError(f"links lead to pages up to {indices.max()}; page ids must be below {n}.")
     targets = np.ascontiguousarray(indices, dtype=np.int32)
     page = int(_first_bad_row(row_start, row_length, targets))
     if page >= 0:
         raise GraphError(
-            f"the row of page {page} begins at {row_start[page]} and has {row_length[page]} "
-            f"links, of {len(targets)} in all; rows must lie within, and lead to pages 0 to "
-            f"{n - 1}."
+            f"the row of page {page} begins at {row_start[page]} and has {row_length[page]} of "
+            f"{len(targets)} links; rows must be inside indices and lead to pages 0 to {n - 1}."
         )
     bound = relative_tolerance if relative_tolerance > 0.0 else math.inf
     ranks, sweeps = solve_pagerank(
@@ -199,31 +200,32 @@ def partial_pagerank(
     )
     if sweeps > max_iterations:
         raise GraphError(
-            f"PageRank did not come within {tolerance:g} in {max_iterations} sweeps; "
-            "allow more or loosen the tolerance."
+            f"PageRank did not converge to {tolerance:g} in {max_iterations} sweeps; "
+            "allow more sweeps or loosen the tolerance."
         )
     return np.asarray(ranks, dtype=np.float64)
 
 
 def _integers(name: str, values: Any) -> NDArray[Any]:
-    """Return the values as a row of integers."""
+    """Return the values as a one-dimensional array of integers."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise GraphError(
-            f"{name} is {array.dtype} of shape {array.shape}; it must be one row of integers."
+            f"{name} is {array.dtype} of shape {array.shape}; it must be a one-dimensional array "
+            "of integers."
         )
     return array if array.size else array.astype(np.int64)
 
 
 def _fits(indices: NDArray[Any]) -> bool:
-    """Whether all are int32, so that none wraps around to a page that there is."""
+    """Whether all values fit into int32, so that none wraps around to a valid page id."""
     bounds = np.iinfo(np.int32)
     return bool(indices.min() >= bounds.min and indices.max() <= bounds.max)
 
 
 @njit(cache=True, nogil=True)
 def _first_bad_row(row_start: Longs, row_length: Ints, indices: Ints) -> int:
-    """Return the first page whose row lies outside, or leads outside; -1 if none does."""
+    """Return the first page whose row or one of whose targets is out of range, or -1."""
     n_pages = len(row_start)
     for page in range(n_pages):
         first, length = row_start[page], row_length[page]
@@ -236,7 +238,7 @@ def _first_bad_row(row_start: Longs, row_length: Ints, indices: Ints) -> int:
 
 
 def _check_options(damping: float, tolerance: float, max_iterations: int) -> None:
-    """Refuse options for which the iteration has no end or no meaning."""
+    """Raise GraphError for options with which the iteration is undefined or does not end."""
     if not 0.0 <= damping < 1.0:
         raise GraphError(f"damping is {damping:g}; it must be at least 0 and below 1.")
     if not tolerance > 0.0:
@@ -246,18 +248,18 @@ def _check_options(damping: float, tolerance: float, max_iterations: int) -> Non
 
 
 def round_significant(values: Floats, digits: int = 8) -> Floats:
-    """Round to so many significant digits, so that values equal but for rounding errors tie.
+    """Round to `digits` significant digits, so that values that differ by rounding errors tie.
 
     Parameters
     ----------
     values
-        Numbers, any shape; zeros and infinities stay.
+        Numbers, any shape; zeros and infinities are kept.
     digits
         1 to 15.
 
     Returns
     -------
-    float64, the same shape; equal inputs give equal outputs, and order is kept but for ties.
+    float64, the same shape; equal inputs give equal outputs, and order is preserved up to ties.
     """
     if not 1 <= digits <= 15:
         raise GraphError(f"digits is {digits}; it must be from 1 to 15.")
@@ -267,7 +269,7 @@ def round_significant(values: Floats, digits: int = 8) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _round_significant(values: Floats, digits: int) -> Floats:
-    """Round each value by way of an integer of so many digits."""
+    """Round each value by scaling it to an integer of `digits` digits."""
     rounded = np.empty(len(values), dtype=np.float64)
     for i in range(len(values)):
         value = values[i]
@@ -297,9 +299,9 @@ def solve_pagerank(
     max_sweeps: int,
     start: Floats,
 ) -> tuple[Floats, int]:
-    """Return (ranks, most sweeps of any component); more than `max_sweeps` means: not converged.
+    """Return (ranks, maximum sweeps of any component); above `max_sweeps` it did not converge.
 
-    Compiled, so that a thread can run it without the GIL; `partial_pagerank` checks its arguments.
+    Compiled, so that a thread can run it without the GIL; `partial_pagerank` checks the arguments.
     """
     n_pages = len(row_start)
     group, chosen, weight = lump_equal_rows(row_start, row_length, indices)
@@ -307,7 +309,7 @@ def solve_pagerank(
     position, bounds = order_by_component(out_start, out)
     in_start, sources = transpose(out_start, out, position)
 
-    # An unknown is what one link of a group carries: damping * (sum of its pages) / out-degree.
+    # The unknown of a group is the flow over one link: damping * (sum of its pages) / out-degree.
     n_groups = len(chosen)
     base = np.empty(n_groups, dtype=np.float64)
     share = np.empty(n_groups, dtype=np.float64)
@@ -357,7 +359,7 @@ def _first_guess(
     damping: float,
     carried: Floats,
 ) -> None:
-    """Fill `carried` from ranks that sum to 1, or from equal ranks."""
+    """Fill `carried` from `start`, ranks that sum to 1, or from uniform ranks if it is empty."""
     n_pages = len(group)
     if len(start) == 0:
         for p in range(len(base)):

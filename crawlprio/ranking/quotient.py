@@ -1,6 +1,6 @@
-"""A link graph made small and well ordered for PageRank: equal rows lumped, components in order.
+"""Reduction of a link graph for PageRank: lump equal rows, order by component.
 
-Nothing here knows PageRank's parameters; rows are given by start and length, targets by page id.
+Rows are given by start and length, targets by page id.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ NO_GROUP = -1
 def lump_equal_rows(
     row_start: Longs, row_length: Ints, indices: Ints
 ) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """Return (group of each page, one page of each group, pages in each group).
+    """Return (group of each page, one page of each group, number of pages in each group).
 
-    Pages whose rows list the same targets in the same order share a group; groups are numbered by
-    their first page; a page without out-links has `NO_GROUP`. One pass, with a hash table.
+    Pages whose rows list the same targets in the same order share a group. Groups are numbered in
+    order of their first page; a page without out-links has `NO_GROUP`. One pass, with a hash table.
     """
     n_pages = len(row_start)
     bits = 4
@@ -77,7 +77,7 @@ def quotient(
 ) -> tuple[Longs, Ints]:
     """Return the links between groups as (indptr, targets); links to `NO_GROUP` are left out.
 
-    A group that gets several links from one row is listed as often.
+    A group that one row links to several times is listed as many times.
     """
     n_groups = len(chosen)
     indptr = np.zeros(n_groups + 1, dtype=np.int64)
@@ -98,11 +98,11 @@ def quotient(
 
 @njit(cache=True, nogil=True)
 def order_by_component(indptr: Longs, targets: Ints) -> tuple[Ints, Longs]:
-    """Return (position of each node, bounds): components in topological order, links mostly ahead.
+    """Return (position of each node, bounds), with components in topological order.
 
-    Component c holds the positions bounds[c]..bounds[c + 1] - 1; links between components lead to
-    later ones. Within one, nodes stand in reverse postorder of the depth-first search, so that
-    only links to an ancestor in the search lead back.
+    Component c has the positions bounds[c]..bounds[c + 1] - 1; links between components lead to
+    later ones. Within a component, nodes are in reverse postorder of the depth-first search, so
+    that only links to an ancestor in the search lead backward.
 
     Source: Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1972, with an
     explicit stack.
@@ -168,7 +168,7 @@ def order_by_component(indptr: Longs, targets: Ints) -> tuple[Ints, Longs]:
             parent = path[depth - 1]
             low[parent] = min(low[parent], lowest)
 
-    # Components are numbered from the sinks up and nodes finish from the leaves up: both reversed.
+    # Components are numbered from the sinks and nodes finish from the leaves: reverse both.
     begin = np.zeros(n_components + 1, dtype=np.int64)
     for v in range(n):
         begin[component[v] + 1] += 1
@@ -185,9 +185,9 @@ def order_by_component(indptr: Longs, targets: Ints) -> tuple[Ints, Longs]:
 
 @njit(cache=True, nogil=True)
 def transpose(indptr: Longs, targets: Ints, position: Ints) -> tuple[Longs, Ints]:
-    """Return the in-links as (indptr, sources) with every node renamed to its position.
+    """Return the in-links as (indptr, sources), with every node renumbered to its position.
 
-    A counting sort: O(nodes + links); sources of a node come in ascending order.
+    A counting sort, O(nodes + links); the sources of a node are in ascending order.
     """
     n = len(indptr) - 1
     starts = np.zeros(n + 2, dtype=np.int64)

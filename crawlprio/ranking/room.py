@@ -1,4 +1,4 @@
-"""Arrays that grow as a crawl does."""
+"""Arrays that grow with a crawl."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 
 def with_room(array: NDArray[Any], n: int, fill: int = 0) -> NDArray[Any]:
-    """Return an array, or a longer copy with `fill` behind it, of at least n elements.
+    """Return the array if it has at least n elements, or else a longer copy padded with `fill`.
 
-    A copy has at least twice the length, so that growing one by one is O(1) each.
+    A copy is at least twice as long, so that growing by one element is amortised O(1).
     """
     if n <= len(array):
         return array
