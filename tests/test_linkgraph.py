@@ -106,7 +106,7 @@ def test_arrays_that_are_no_graph_are_refused_with_the_place(
 def test_there_must_be_a_url_for_each_page_and_a_host_for_each_site() -> None:
     with pytest.raises(GraphError, match="there are 1 URLs for 3 pages"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, urls=["http://a/"])
-    with pytest.raises(GraphError, match="there are 1 hosts and a page on site 1"):
+    with pytest.raises(GraphError, match="there are 1 hosts but a page is on site 1"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 0]), hosts=["a"])
 
 
@@ -136,7 +136,7 @@ def test_repeats_in_an_npz_are_dropped_and_counted(tmp_path: Path) -> None:
 
 def test_a_url_with_a_line_break_is_not_written(tmp_path: Path) -> None:
     graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), urls=["http://a/\nb"])
-    with pytest.raises(GraphError, match="a URL holds a line break"):
+    with pytest.raises(GraphError, match="a URL has a line break"):
         write_npz(graph, tmp_path / "web.npz")
 
 
@@ -149,7 +149,7 @@ def test_a_broken_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(GraphError, match=r"web\.npz cannot be read as \.npz"):
             read_graph(path)
     np.savez(path, indices=[0])
-    with pytest.raises(GraphError, match="holds indices; it must hold indptr and indices"):
+    with pytest.raises(GraphError, match="has indices; it must have indptr and indices"):
         read_graph(path)
     np.savez(path, indptr=[0, 1], indices=[5])
     with pytest.raises(GraphError, match=r"web\.npz: link 0 leads to page 5"):
@@ -223,7 +223,7 @@ def test_a_line_that_is_not_two_ids_is_named(
 
 def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "web.txt").write_text("0 2000000000\n")
-    with pytest.raises(GraphError, match="the largest page id is 2000000000 but there are only 1"):
+    with pytest.raises(GraphError, match="the largest page id is 2000000000, but there are only 1"):
         read_graph(tmp_path / "web.txt")
 
 
@@ -242,7 +242,7 @@ def test_a_missing_or_unknown_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"web\.npz: there is no such file"):
         read_graph(tmp_path / "web.npz")
     (tmp_path / "web.xls").write_text("0,1\n")
-    with pytest.raises(GraphError, match=r"web\.xls is not a graph of a known form"):
+    with pytest.raises(GraphError, match=r"web\.xls is not a graph in a known format"):
         read_graph(tmp_path / "web.xls")
     with pytest.raises(GraphError, match="cannot be read"):
         read_graph(tmp_path)

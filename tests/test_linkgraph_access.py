@@ -141,7 +141,7 @@ def test_a_url_counts_from_the_end_and_none_beyond_the_ends_is_given() -> None:
     urls = Urls(["a", "ü", "\udcff"])
     assert [urls[-1], urls[-2], urls[np.int32(0)]] == ["\udcff", "ü", "a"]
     for place in (3, -4):
-        with pytest.raises(IndexError, match=f"there are 3 URLs and none at place {place}"):
+        with pytest.raises(IndexError, match=f"there are 3 URLs, and none at index {place}"):
             urls[place]
 
 

@@ -114,8 +114,8 @@ def test_undirected_graphs_are_refused() -> None:
 @pytest.mark.parametrize(
     ("attributes", "complaint"),
     [
-        ({"url": "http://a/"}, "node 'b' has no url and others have one"),
-        ({"site": 3}, "node 'b' has no site and others have one"),
+        ({"url": "http://a/"}, "node 'b' has no url but others have one"),
+        ({"site": 3}, "node 'b' has no site but others have one"),
     ],
 )
 def test_an_attribute_of_some_nodes_only_is_refused(

@@ -153,19 +153,19 @@ def test_a_graph_without_links_is_a_graph(tmp_path: Path, name: str) -> None:
         ("w.jsonl", '{"source": "a", "target": "b"}\n{"source"', ":2: this line is not JSON"),
         ("w.jsonl", "\n[1, 2]\n", ":2: expected a JSON object"),
         ("w.jsonl", "[" * 100_000, ":1: this line is not JSON"),
-        ("w.jsonl", '{"source": "a"}', ":1: expected source and target, two texts or two"),
+        ("w.jsonl", '{"source": "a"}', ":1: expected source and target, two strings or whole"),
         ("w.jsonl", '{"source": true, "target": 1}', ":1: expected source and target, two"),
         ("w.jsonl", '{"source": "", "target": "a"}', ":1: expected source and target; found an"),
         ("w.jsonl", '{"source": -1, "target": 0}', ":1: expected two page ids from 0 to"),
         (
             "w.jsonl",
             '{"source": 1, "target": 0}\n{"source": "a", "target": "b"}',
-            ":2: the lines before give page ids and this one names",
+            ":2: the lines before have page ids and this one has names",
         ),
         (
             "w.jsonl",
             '{"source": "a", "target": "b"}\n{"source": 1, "target": 0}',
-            ":2: the lines before give page ids and this one names, or the other way round",
+            ":2: the lines before have page ids and this one has names, or the other way round",
         ),
     ],
 )
@@ -239,10 +239,10 @@ KEYS = (
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", ":1: not a whole XML file (no element found)"),
-        ("<graphml>\n<graph>", ":2: not a whole XML file (no element found)"),
-        ("<graphml>\n<graph></graphml>", ":2: not a whole XML file (mismatched tag)"),
-        ("<graphml/>", ": there is no graph in it"),
+        ("", ":1: not a complete XML file (no element found)"),
+        ("<graphml>\n<graph>", ":2: not a complete XML file (no element found)"),
+        ("<graphml>\n<graph></graphml>", ":2: not a complete XML file (mismatched tag)"),
+        ("<graphml/>", " has no graph; expected"),
         ("<html><graph/></html>", ":1: the file begins with <html>; expected <graphml>"),
         (BOMB, ":2: an entity is declared"),
         ('<?xml version="1.0" encoding="klingon"?><graphml/>', ":1: "),
@@ -258,16 +258,16 @@ KEYS = (
         ),
         (
             KEYS + '<node id="a"/>\n<edge source="a" target="z"/>\n</graph></graphml>',
-            ":4: an edge names node 'z', which the file does not declare",
+            ":4: an edge refers to node 'z', which the file does not declare",
         ),
-        (KEYS + '<node id="a"><data key="s">x</data></node>', ":3: site is 'x'; the file says"),
+        (KEYS + '<node id="a"><data key="s">x</data></node>', ":3: site is 'x'; its key declares"),
         (
             KEYS + '<node id="a"><data key="s">0.5</data></node></graph></graphml>',
             ": node 'a' has the site 0.5; sites must be",
         ),
         (
             KEYS + '<node id="a"><data key="u">x</data></node><node id="b"/></graph></graphml>',
-            ": node 'b' has no url and others have one",
+            ": node 'b' has no url but others have one",
         ),
     ],
 )
@@ -310,8 +310,8 @@ def test_parquet_of_urls_may_hold_dictionaries(tmp_path: Path) -> None:
     ("columns", "complaint"),
     [
         ({"source": [0]}, " has the columns source; it must have source and target"),
-        ({"source": [0.5], "target": [1]}, ": source holds double; it must hold texts or whole"),
-        ({"source": ["a"], "target": [1]}, ": one of source and target holds texts, the other"),
+        ({"source": [0.5], "target": [1]}, ": source holds double; it must hold strings or whole"),
+        ({"source": ["a"], "target": [1]}, ": one of source and target holds strings, the other"),
         ({"source": [0, None], "target": [1, 2]}, ": row 2 has no source"),
         ({"source": ["a", "b"], "target": ["b", None]}, ": row 2 has no target"),
         ({"source": ["a", "b"], "target": ["b", ""]}, ": row 2 has an empty target"),

@@ -16,7 +16,7 @@ from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph import synthetic as models
 from crawlprio.linkgraph.site_rows import most_links, write_web
-from crawlprio.linkgraph.sites import Habits, SiteLinks, Sites
+from crawlprio.linkgraph.sites import GrowthParameters, SiteLinks, Sites
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web, twin
 
 REAL = Path(__file__).parents[2] / "shared" / "data"
@@ -167,10 +167,10 @@ def test_links_of_a_model_are_kept_in_their_order() -> None:
     nowhere = SiteLinks(
         np.full(1, -1, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
     )
-    habits = Habits(copied=1.0, new_length=0.0, recent=0.0)
+    growth = GrowthParameters(copied=1.0, new_length=0.0, recent=0.0)
     indptr = np.empty(61, dtype=np.int64)
-    indices = np.empty(most_links(sites, habits, 1), dtype=np.int32)
-    end = write_web(sites, nowhere, habits, 1, indptr, indices)
+    indices = np.empty(most_links(sites, growth, 1), dtype=np.int32)
+    end = write_web(sites, nowhere, growth, 1, indptr, indices)
     graph = LinkGraph(indptr, indices[:end])
     begin = [t for t in graph.out_links(0).tolist() if t != 59][:2]
     row = [t for t in graph.out_links(59).tolist() if t in begin]

@@ -1,7 +1,4 @@
-"""Link graphs: who links to whom among pages, in memory and in files.
-
-Nothing here knows orderings, importance or Scrapy.
-"""
+"""Link graphs in memory and in files."""
 
 from crawlprio.linkgraph.graph import LinkGraph
 from crawlprio.linkgraph.npz import write_npz
@@ -11,4 +8,4 @@ from crawlprio.linkgraph.urls import Urls
 __all__ = ["SEEDS", "LinkGraph", "Urls", "read_graph", "write_npz"]
 
 SEEDS = ".seeds.txt"
-"""How the file ends, beside the links of a crawl, that says where the crawl started."""
+"""Suffix of the file with the seeds of a crawl, beside the file with its links."""

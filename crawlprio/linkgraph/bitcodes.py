@@ -1,6 +1,6 @@
 """Instantaneous codes of natural numbers in a bit stream: unary, gamma, delta, zeta, nibble.
 
-Nothing here knows graphs. Bits count from the most significant of the first byte.
+Bits are numbered from the most significant bit of the first byte.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Words = NDArray[np.uint64]
 
 UNARY, GAMMA, DELTA, ZETA, NIBBLE = range(5)
 CODE_NAMES = ("UNARY", "GAMMA", "DELTA", "ZETA", "NIBBLE")
-"""Names as in the properties of a WebGraph file; the index is the code."""
+"""Names in the properties of a WebGraph file; the index is the code."""
 
 WORD_BITS = 64
 TOO_LARGE = 1 << 40
-"""What a number that cannot be right, of 2^40 or more, is read as."""
+"""Stands for any number of 2^40 or more, which must be invalid."""
 
 
 def as_words(stream: bytes) -> Words:
-    """Return the bytes as big-endian words, with two words of zeros after them."""
+    """Return the bytes as big-endian words, padded with two words of zeros."""
     padding = -len(stream) % 8 + 16
     return np.frombuffer(stream + bytes(padding), dtype=">u8").astype(np.uint64)
 
@@ -42,7 +42,7 @@ def window(words: Words, position: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def leading_zeros(bits: Any) -> int:
-    """Count the zeros before the first one; 64 if there is none."""
+    """Count the zero bits before the first one bit; 64 if there is none."""
     if bits == np.uint64(0):
         return WORD_BITS
     n = 0
@@ -63,7 +63,7 @@ def read_bits(words: Words, position: int, n_bits: int) -> int:
 
 @njit(cache=True, nogil=True)
 def read_unary(words: Words, position: int) -> tuple[int, int]:
-    """Return (number of zeros before the next one, position after it); `TOO_LARGE` at the end."""
+    """Return (zeros before the next one bit, position after it); `TOO_LARGE` at the end."""
     zeros = 0
     end = (len(words) - 2) * WORD_BITS
     while position < end:
@@ -77,7 +77,7 @@ def read_unary(words: Words, position: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True)
 def read_binary(words: Words, position: int, n_bits: int) -> tuple[int, int]:
-    """Return (the number whose binary form is 1 and the next `n_bits` bits, less 1; position)."""
+    """Return (binary number 1 followed by the next `n_bits` bits, minus 1; position after it)."""
     if n_bits >= 40:
         return TOO_LARGE, position
     value = (1 << n_bits) | read_bits(words, position, n_bits)
@@ -86,7 +86,7 @@ def read_binary(words: Words, position: int, n_bits: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True)
 def read_zeta(words: Words, position: int, k: int) -> tuple[int, int]:
-    """Return (number in zeta_k code, position): a unary class h, then a minimal binary code.
+    """Return (number in zeta_k code, position after it): unary class h, then minimal binary code.
 
     Source: Boldi & Vigna, The WebGraph framework II: codes for the World-Wide Web, DCC 2004.
     """
@@ -104,7 +104,7 @@ def read_zeta(words: Words, position: int, k: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True)
 def read_nibbles(words: Words, position: int) -> tuple[int, int]:
-    """Return (number in groups of three bits, the last of which is marked with a one, position)."""
+    """Return (number in groups of three bits, the last flagged by a one bit; position after it)."""
     value = 0
     while value < TOO_LARGE >> 3:
         group = read_bits(words, position, 4)

@@ -1,6 +1,6 @@
-"""Link graphs as objects of NetworkX, igraph and SciPy, and back.
+"""Conversion of link graphs to and from NetworkX, igraph and SciPy.
 
-Nothing here knows files. NetworkX and igraph are optional, and imported only where asked for.
+NetworkX and igraph are optional and imported on demand.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def to_networkx(graph: LinkGraph) -> Any:
-    """Return a `networkx.DiGraph` whose nodes are page ids, edges in page order.
+    """Return a `networkx.DiGraph` whose nodes are page ids, with edges in page order.
 
-    Nodes have `site`, the host where it is known and else the site id, and `url` where it is known.
+    Nodes have the attributes `site`, the host if known or else the site id, and `url`, if known.
 
     Raises
     ------
     GraphError
-        When NetworkX is not installed.
+        If NetworkX is not installed.
     """
     networkx = _imported("networkx", "networkx")
     made = networkx.DiGraph()
@@ -49,14 +49,14 @@ def to_networkx(graph: LinkGraph) -> Any:
 def from_networkx(graph: Any) -> LinkGraph:
     """Return the link graph of a directed NetworkX graph; page i is its i-th node.
 
-    URLs and sites are the attributes `url` and `site` of nodes: all have one, or none. Without
-    `url`, nodes that are texts other than numbers are taken for URLs; without `site`, pages are on
-    the hosts of their URLs. A text as `site` is a host, a number a site id.
+    URLs and sites are the node attributes `url` and `site`; either all nodes have one or none.
+    Without `url`, nodes that are strings other than numbers are used as URLs; without `site`, the
+    site of a page is the host of its URL. A string as `site` is a host, a number a site id.
 
     Raises
     ------
     GraphError
-        When the graph is undirected, or its attributes make no sense.
+        If the graph is undirected, or its attributes are invalid.
     """
     if not graph.is_directed():
         raise GraphError("The NetworkX graph is undirected; give graph.to_directed().")
@@ -79,15 +79,15 @@ def from_networkx(graph: Any) -> LinkGraph:
 
 
 def to_igraph(graph: LinkGraph) -> Any:
-    """Return a directed `igraph.Graph` whose vertices are page ids, edges in page order.
+    """Return a directed `igraph.Graph` whose vertices are page ids, with edges in page order.
 
-    Vertices have `site`, the host where it is known and else the site id, and `url` where it is
-    known. The edges are handed over as one array.
+    Vertices have the attributes `site`, the host if known or else the site id, and `url`, if known.
+    The edges are passed as one array.
 
     Raises
     ------
     GraphError
-        When igraph is not installed.
+        If igraph is not installed.
     """
     igraph = _imported("igraph", "igraph")
     edges = np.stack(_ends(graph), axis=1)
@@ -101,13 +101,13 @@ def to_igraph(graph: LinkGraph) -> Any:
 def from_igraph(graph: Any) -> LinkGraph:
     """Return the link graph of a directed igraph graph; page i is vertex i, rows by edge id.
 
-    URLs are the attribute `url` of vertices, or else `name`, unless these are numbers; sites are
-    `site`, as in `from_networkx`.
+    URLs are the vertex attribute `url`, or else `name`, unless the names are numbers; sites are the
+    attribute `site`, as in `from_networkx`.
 
     Raises
     ------
     GraphError
-        When the graph is undirected, or its attributes make no sense.
+        If the graph is undirected, or its attributes are invalid.
     """
     if not graph.is_directed():
         raise GraphError("The igraph graph is undirected; give graph.as_directed().")
@@ -127,16 +127,16 @@ def from_igraph(graph: Any) -> LinkGraph:
 
 
 def to_scipy(graph: LinkGraph) -> csr_array[np.int8, tuple[int, int]]:
-    """Return the adjacency matrix, int8: entry (i, j) is 1 where page i links to page j.
+    """Return the adjacency matrix, int8: entry (i, j) is 1 if page i links to page j.
 
-    Rows stay in page order, so indices are not sorted. The links are shared with the graph, not
-    copied, while there are fewer than 2^31.
+    Rows stay in page order, so indices are not sorted. With fewer than 2^31 links, they are shared
+    with the graph rather than copied.
     """
     from scipy.sparse import csr_array
 
     ones = np.ones(graph.n_links, dtype=np.int8)
     size = (graph.n_pages, graph.n_pages)
-    # SciPy copies the links unless both arrays are of one type.
+    # SciPy copies the links unless both arrays have the same type.
     indptr = graph.indptr.astype(np.int32) if graph.n_links <= MAX_PAGES else graph.indptr
     return csr_array((ones, graph.indices, indptr), shape=size)
 
@@ -148,14 +148,14 @@ def from_scipy(
     urls: Sequence[str] | None = None,
     hosts: Sequence[str] | None = None,
 ) -> LinkGraph:
-    """Return the link graph of a square sparse matrix or array: a link for each entry not 0.
+    """Return the link graph of a square sparse matrix or array: a link for each non-zero entry.
 
-    Of a matrix in compressed sparse rows each row keeps the order in which it is stored.
+    For a matrix in compressed sparse row form, the stored order of each row is kept.
 
     Raises
     ------
     GraphError
-        When the matrix is not sparse and square.
+        If the matrix is not sparse and square.
     """
     from scipy.sparse import issparse
 
@@ -174,7 +174,7 @@ def from_scipy(
 
 
 def _imported(module: str, package: str) -> Any:
-    """Import an optional package, or name it."""
+    """Import an optional package; raise GraphError with its name if it is missing."""
     try:
         return import_module(module)
     except ImportError:
@@ -188,7 +188,7 @@ def _ends(graph: LinkGraph) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def _attributes(graph: LinkGraph) -> tuple[Sequence[str] | None, list[Any]]:
-    """Return the URL and the site of each page as attributes of nodes."""
+    """Return the URL and the site of each page, as node attributes."""
     sites = graph.site.tolist()
     if graph.hosts is not None:
         hosts = list(graph.hosts)

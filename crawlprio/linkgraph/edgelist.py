@@ -1,7 +1,4 @@
-"""Link graphs as edge lists: two page ids a line, `#` comments (the form of SNAP's data sets).
-
-Nothing here knows other formats.
-"""
+"""Link graphs as edge lists: two page ids per line, `#` comments (the format of SNAP data sets)."""
 
 from __future__ import annotations
 
@@ -20,27 +17,27 @@ from crawlprio.pages import PageIds
 
 SPARSEST = 1000
 FREE_IDS = 10_000_000
-"""A largest id beyond `FREE_IDS` + `SPARSEST` times the links is taken for a broken file."""
+"""A file whose largest id exceeds `FREE_IDS` + `SPARSEST` times its links is rejected as broken."""
 
 TAB, NEWLINE, RETURN, SPACE, HASH, ZERO, NINE = (ord(c) for c in "\t\n\r #09")
 
 
 def read_edge_list(path: Path, most: int | None = None) -> LinkGraph:
-    """Read a text of links, `source target`, one a line, gzipped if its name ends in `.gz`.
+    """Read a text file with one link `source target` per line, gzipped if its name ends in `.gz`.
 
-    Fields are parted by blanks; empty lines and all from `#` on are skipped. Pages are 0 up to the
-    largest id, so an id that no line names is a page without links. A row lists its targets in the
-    order of the lines. `most` is how many bytes a packed file may unpack to.
+    Fields are separated by blanks; empty lines and everything after `#` are skipped. Pages are 0 to
+    the largest id, so an id that no line mentions is a page without links. Links in a row are in
+    file order. `most` is the maximum number of bytes to which a packed file may unpack.
 
     Raises
     ------
     GraphError
-        With the line number, when a line is not two ids; when the file is cut short, unpacks to
-        more, or its ids are far more than its links (they would fill memory with empty pages).
+        If a line is not two ids, with its line number, or the file is truncated, unpacks to more,
+        or has ids far larger than its number of links, which would fill memory with empty pages.
 
     Notes
     -----
-    Some 200 MB a second: one compiled pass over the bytes. The text and 8 bytes a link are held.
+    About 200 MB per second, in one compiled pass. Memory: the text plus 8 bytes per link.
     """
     try:
         is_packed = path.name.lower().endswith(".gz")
@@ -64,12 +61,13 @@ def graph_of_ids(path: Path, sources: PageIds, targets: PageIds) -> LinkGraph:
     Raises
     ------
     GraphError
-        When the ids are far more than the links: they would fill memory with empty pages.
+        If the ids are far larger than the number of links, which would fill memory with empty
+        pages.
     """
     n_pages = int(max(sources.max(), targets.max())) + 1 if len(sources) else 0
     if n_pages > FREE_IDS + SPARSEST * len(sources):
         raise GraphError(
-            f"{path}: the largest page id is {n_pages - 1} but there are only {len(sources)} "
+            f"{path}: the largest page id is {n_pages - 1}, but there are only {len(sources)} "
             "links; number the pages from 0 without large gaps."
         )
     indptr, indices = gathered_rows(sources, targets, n_pages)

@@ -1,7 +1,4 @@
-"""The link graph of a set of pages, as arrays in compressed sparse rows.
-
-Nothing here knows files, importance or orderings.
-"""
+"""The link graph of a set of pages, as arrays in compressed sparse row form."""
 
 from __future__ import annotations
 
@@ -36,35 +33,35 @@ MAX_PAGES = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class LinkGraph:
-    """Who links to whom: the links of page i are `indices[indptr[i]:indptr[i + 1]]`, in page order.
+    """A directed graph of pages: page i links to `indices[indptr[i]:indptr[i + 1]]`, in page order.
 
-    Links are had by page or URL, out and in, all or between sites only, at 4 bytes a link and 8 a
-    page in each direction (the job of the Connectivity Server: Bharat et al., WWW 1998; Najork &
-    Wiener, WWW 2001, section 2).
+    Links can be looked up by page or URL, forward and backward, all or between sites only, at 4
+    bytes per link and 8 per page in each direction (like the Connectivity Server: Bharat et al.,
+    WWW 1998; Najork & Wiener, WWW 2001, section 2).
 
-    Construction checks shapes and ranges in one pass; it trusts rows to be free of self-links and
-    duplicates. `LinkGraph.cleaned` takes those out.
+    The constructor checks shapes and ranges in one pass, and trusts rows to have no self-links or
+    duplicates; `LinkGraph.cleaned` removes those.
 
     Parameters
     ----------
     indptr
-        int64, shape (n_pages + 1,): from 0 up to n_links, never falling.
+        int64, shape (n_pages + 1,): from 0 to n_links, non-decreasing.
     indices
-        int32, shape (n_links,): target of each link, each 0 <= target < n_pages.
+        int32, shape (n_links,): target of each link, 0 <= target < n_pages.
     site
-        int32, shape (n_pages,): site of each page, counted from 0; when left out, every page is
-        on site 0.
+        int32, shape (n_pages,): site of each page, counted from 0; if omitted, all pages are on
+        site 0.
     urls
-        URL of each page, where known.
+        URL of each page, if known.
     hosts
-        Host name of each site, where known.
+        Host name of each site, if known.
     n_dropped
-        Self-links and duplicate links that were left out when the graph was read.
+        Number of self-links and duplicates that were removed when the graph was read.
 
     Raises
     ------
     GraphError
-        When the arrays do not make a graph.
+        If the arrays do not form a graph.
     """
 
     indptr: Indptr
@@ -77,7 +74,7 @@ class LinkGraph:
     def __post_init__(self) -> None:
         indptr = _integers("indptr", self.indptr, np.int64)
         if len(indptr) == 0:
-            raise GraphError("indptr is empty; it must have one element more than there are pages.")
+            raise GraphError("indptr is empty; it must have one more element than there are pages.")
         n_pages = len(indptr) - 1
         indices = _integers("indices", self.indices, np.int32)
         site = _integers("site", self.site, np.int32)
@@ -95,7 +92,7 @@ class LinkGraph:
         if fault == FALLING_ROW:
             raise GraphError(
                 f"indptr falls from {indptr[place]} to {indptr[place + 1]} at page {place}; "
-                "it must never fall."
+                "it must not decrease."
             )
         if fault == BAD_TARGET:
             raise GraphError(
@@ -106,14 +103,14 @@ class LinkGraph:
                 f"site has {len(site)} elements; it must have one per page, {n_pages}."
             )
         if fault == BAD_SITE:
-            raise GraphError(f"page {place} is on site {site[place]}; site ids count from 0.")
+            raise GraphError(f"page {place} is on site {site[place]}; site ids must be 0 or more.")
         if self.urls is not None and len(self.urls) != n_pages:
             raise GraphError(
                 f"there are {len(self.urls)} URLs for {n_pages} pages; there must be one per page."
             )
         if self.hosts is not None and len(self.hosts) <= largest_site:
             raise GraphError(
-                f"there are {len(self.hosts)} hosts and a page on site {largest_site}; "
+                f"there are {len(self.hosts)} hosts but a page is on site {largest_site}; "
                 "there must be one host per site."
             )
 
@@ -128,11 +125,11 @@ class LinkGraph:
         hosts: Sequence[str] | None = None,
         in_place: bool = False,
     ) -> LinkGraph:
-        """Return the graph without self-links and duplicates; of duplicates the first stays.
+        """Return the graph without self-links and duplicates, keeping the first of duplicates.
 
-        Row order is kept. The number of links left out is `n_dropped`. With `in_place` the links
-        may be written over, so that none are copied. Cost: O(n_pages + n_links), 4 bytes a page
-        besides the graph.
+        Row order is kept. `n_dropped` is the number of links removed. With `in_place` the given
+        arrays may be overwritten, so that no links are copied. Cost: O(n_pages + n_links) time, 4
+        bytes per page in addition to the graph.
         """
         sites = np.empty(0, dtype=np.int32) if site is None else site
         graph = cls(indptr, indices, sites, urls, hosts)
@@ -156,24 +153,24 @@ class LinkGraph:
 
     @cached_property
     def n_sites(self) -> int:
-        """Number of sites: that of host names, or else the largest site id and one."""
+        """Number of sites: the number of host names, or else the largest site id plus one."""
         if self.hosts is not None:
             return len(self.hosts)
         return int(self.site.max()) + 1 if self.n_pages else 0
 
     def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
-        """Return the targets of a page, in page order, or those on other sites only.
+        """Return the targets of a page in page order, or only those on other sites.
 
-        A view, O(1); between sites a copy, O(links of the page).
+        A view, O(1); with `between_sites` a copy, O(links of the page).
         """
         row = self.indices[self.indptr[page] : self.indptr[page + 1]]
         return row[self.site[row] != self.site[page]] if between_sites else row
 
     def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
-        """Return the pages that link to a page, ascending, or those on other sites only.
+        """Return the pages that link to a page, ascending, or only those on other sites.
 
-        A view, O(1); between sites a copy, O(links to the page). The first call transposes the
-        graph in O(n_pages + n_links).
+        A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
+        the graph in O(n_pages + n_links).
         """
         indptr, sources = self.transposed
         row = sources[indptr[page] : indptr[page + 1]]
@@ -181,26 +178,26 @@ class LinkGraph:
 
     @cached_property
     def transposed(self) -> tuple[Indptr, PageIds]:
-        """The in-links as (indptr int64, sources int32), sources ascending; built on first use."""
+        """In-links as (indptr int64, sources int32), with ascending sources; built on first use."""
         indptr, sources = transposed_rows(self.indptr, self.indices)
         return indptr, sources
 
     def between_sites(self) -> LinkGraph:
-        """Return the graph of the same pages with only the links that lead to another site."""
+        """Return the graph of the same pages with only the links between sites."""
         indptr, indices = rows_between_sites(self.indptr, self.indices, self.site)
         return LinkGraph(indptr, indices, self.site, self.urls, self.hosts)
 
     def neighbourhood(self, pages: ArrayLike, *, out: int = 1, back: int = 1) -> PageIds:
-        """Return the pages, those up to `out` links on from them, those up to `back` links before.
+        """Return the pages within `out` links forward or `back` links backward of the given pages.
 
-        Each once: first the pages given, then what lies on, nearest first, then what lies before.
-        `subgraph` of it is the neighbourhood graph of Bharat et al. O(links of those pages), but
-        for the transpose.
+        Each page is listed once: first the given pages, then those reached forward, nearest first,
+        then those reached backward. The `subgraph` of the result is the neighbourhood graph of
+        Bharat et al. O(links of those pages), plus the transpose on first use.
 
         Raises
         ------
         GraphError
-            When a page is not of the graph.
+            If a page is not in the graph.
         """
         start = self._distinct(pages)
         reached = np.zeros(self.n_pages, dtype=np.bool_)
@@ -210,7 +207,7 @@ class LinkGraph:
         n_out = spread(self.indptr, self.indices, out, reached, queue, len(start))
         if back < 1:
             return queue[:n_out].copy()
-        # What lies on from a page may lie before it too, and is passed through on the way back.
+        # Pages reached forward may also lie on a path backward, so the search back revisits them.
         reached[queue[len(start) : n_out]] = False
         before = np.empty_like(queue)
         before[: len(start)] = start
@@ -221,14 +218,14 @@ class LinkGraph:
         return np.concatenate((queue[:n_out], new[~reached[new]]))
 
     def subgraph(self, pages: ArrayLike) -> LinkGraph:
-        """Return the graph of these pages and the links among them; page i of it is `pages[i]`.
+        """Return the graph of these pages and the links among them; its page i is `pages[i]`.
 
-        Site ids stay; repeated pages count once. O(n_pages + links of the pages).
+        Site ids are kept; repeated pages count once. O(n_pages + links of the pages).
 
         Raises
         ------
         GraphError
-            When a page is not of the graph.
+            If a page is not in the graph.
         """
         chosen = self._distinct(pages)
         place = np.full(self.n_pages, NO_PAGE, dtype=np.int32)
@@ -238,19 +235,19 @@ class LinkGraph:
         return LinkGraph(indptr, indices, self.site[chosen], urls, self.hosts)
 
     def find(self, url: str) -> int:
-        """Return the page with exactly this URL, or `NO_PAGE`; of several the first.
+        """Return the first page with exactly this URL, or `NO_PAGE`.
 
-        O(1), but for the first call, which indexes all URLs at 8 bytes each.
+        O(1), except for the first call, which indexes all URLs at 8 bytes each.
         """
         return self._urls.find(url)
 
     @cached_property
     def _urls(self) -> Urls:
-        """The URLs in the form that can be searched."""
+        """The URLs in searchable form."""
         return self.urls if isinstance(self.urls, Urls) else Urls(self.urls or ())
 
     def _distinct(self, pages: ArrayLike) -> PageIds:
-        """Return the pages as int32, each once, in the order given, or say which is none."""
+        """Return the distinct pages as int32, in the order given; raise GraphError if invalid."""
         given = np.atleast_1d(np.asarray(pages))
         ids = _integers("pages", given if given.size else given.astype(np.int64), np.int64)
         outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
@@ -263,7 +260,7 @@ class LinkGraph:
 
 
 def _integers(name: str, values: NDArray[Any], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """Return a contiguous one-dimensional array of this type, or say why it cannot be one."""
+    """Return a contiguous one-dimensional array of this type; raise GraphError if impossible."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise GraphError(f"{name} has {array.ndim} dimensions; it must have one.")

@@ -1,7 +1,4 @@
-"""Link graphs as GraphML, read element by element.
-
-Nothing here knows other formats, nor who wrote the file.
-"""
+"""A streaming reader of link graphs in GraphML."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from crawlprio.linkgraph.naming import first_seen, named_graph
 from crawlprio.linkgraph.rows import gathered_rows
 
 ATTRIBUTES = ("url", "site", "name")
-"""Attributes of nodes that are read."""
+"""Node attributes to read."""
 
 NUMBER_TYPES = ("int", "long", "float", "double")
 
@@ -26,21 +23,22 @@ NUMBER_TYPES = ("int", "long", "float", "double")
 def read_graphml(path: Path) -> LinkGraph:
     """Read a directed GraphML graph, as `scrapy links export`, NetworkX and igraph write it.
 
-    Pages are numbered in the order in which the file first names their nodes. The attributes `url`
-    and `site` of nodes are read; without `url`, `name` or else the id of the node is taken for it,
-    unless these are numbers (`7`, `n7`); without `site`, the host of the URL. What else there is,
-    anchor texts too, is passed over. The order of links in a row is that of the edges.
+    Pages are numbered in the order in which the file first mentions their nodes. The node
+    attributes `url` and `site` are read. Without `url`, the attribute `name` or else the node id is
+    used, unless they are numbers (`7`, `n7`); without `site`, the host of the URL. Everything else,
+    including anchor texts, is ignored. Links in a row are in the order of the edges.
 
     Raises
     ------
     GraphError
-        With the line number: when the file is cut short or no XML, undirected, nested, has
-        hyperedges, edges to nodes that are not declared, or declares entities, which could make a
-        small file fill memory.
+        If the file is truncated or not XML, undirected or nested, has hyperedges or edges to
+        undeclared nodes, or declares entities, with which a small file could fill memory. The
+        message has the line number.
 
     Notes
     -----
-    Some 400,000 links a second. Holds 8 bytes a link and the texts of nodes as Python strings.
+    About 400,000 links per second. Memory: 8 bytes per link, and the node attributes as Python
+    strings.
     """
     reading = _Reading(path)
     try:
@@ -49,17 +47,17 @@ def read_graphml(path: Path) -> LinkGraph:
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         raise GraphError(
-            f"{path}:{error.lineno}: not a whole XML file ({reason}); write it again."
+            f"{path}:{error.lineno}: not a complete XML file ({reason}); write it again."
         ) from None
     except (LookupError, ValueError) as error:
-        raise GraphError(f"{path}:1: the encoding is not known ({error}); use UTF-8.") from None
+        raise GraphError(f"{path}:1: the encoding is unknown ({error}); use UTF-8.") from None
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
     return reading.graph()
 
 
 class _Reading:
-    """What has been read so far of one file."""
+    """The parser of one file, with what it has read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,9 +69,9 @@ class _Reading:
         self.pages = first_seen()
         self.ends = array("i")
         self.undeclared: dict[int, int] = {}
-        """Pages that an edge has named and no node yet, with the line."""
+        """Line of the first edge to each page that no node element has declared yet."""
         self.keys: dict[str, tuple[str, bool]] = {}
-        """Attribute that a key means, and whether it is a number."""
+        """For each key id, the attribute it defines, and whether its values are numbers."""
         self.facts: dict[str, dict[int, Any]] = {name: {} for name in ATTRIBUTES}
         self.page = -1
         self.key = ""
@@ -103,7 +101,7 @@ class _Reading:
         elif name == "graph":
             self.n_graphs += 1
             if self.n_graphs > 1:
-                raise self.fault("there is a second graph; give a file with one.")
+                raise self.fault("there is a second graph; give a file with only one.")
             if attributes.get("edgedefault", "directed") != "directed":
                 raise self.fault("the graph is undirected; links have a direction.")
         elif name == "hyperedge":
@@ -124,7 +122,7 @@ class _Reading:
             self.page = -1
 
     def entity(self, *declaration: object) -> None:
-        raise self.fault("an entity is declared, which is not read; write the text out.")
+        raise self.fault("an entity is declared, which is not supported; expand it in the file.")
 
     def node(self, attributes: dict[str, str]) -> None:
         if "id" not in attributes:
@@ -150,19 +148,17 @@ class _Reading:
         try:
             return float(text)
         except ValueError:
-            raise self.fault(f"{title} is {text[:80]!r}; the file says it is a number.") from None
+            raise self.fault(f"{title} is {text[:80]!r}; its key declares a number.") from None
 
     def graph(self) -> LinkGraph:
         """Return the graph that was read."""
         if self.n_graphs == 0:
-            raise GraphError(
-                f"{self.path}: there is no graph in it; expected <graph> in <graphml>."
-            )
+            raise GraphError(f"{self.path} has no graph; expected <graph> in <graphml>.")
         names = list(self.pages)
         if self.undeclared:
             page, line = next(iter(self.undeclared.items()))
             raise GraphError(
-                f"{self.path}:{line}: an edge names node {names[page][:80]!r}, "
+                f"{self.path}:{line}: an edge refers to node {names[page][:80]!r}, "
                 "which the file does not declare."
             )
         ends = np.array(self.ends, dtype=np.int32).reshape(-1, 2)

@@ -1,7 +1,4 @@
-"""Pages that come by name: names into page ids, URLs into sites.
-
-Nothing here knows the form of any file.
-"""
+"""Numbering of pages that are given by name: names to page ids, URLs to sites."""
 
 from __future__ import annotations
 
@@ -24,22 +21,22 @@ from crawlprio.linkgraph.urls import Urls
 from crawlprio.pages import PageIds
 
 NUMBERED = re.compile("n?[0-9]+")
-"""Names of nodes that say nothing: numbers, and numbers after an n."""
+"""Node names without meaning: numbers, and numbers after an n."""
 
 Sites = NDArray[np.int32]
 
 
 def first_seen() -> defaultdict[Any, int]:
-    """Return a dictionary that gives each new key the next number, from 0."""
+    """Return a dictionary that maps each new key to the next number, from 0."""
     numbers: defaultdict[Any, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
 
 
 class LinkList:
-    """Links of a file, gathered as they are read: of page ids or of names, never of both.
+    """The links of a file, collected as it is read, between page ids or names but not both.
 
-    Names get page ids in the order in which they are first named.
+    Names get page ids in the order of their first occurrence.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +59,7 @@ class LinkList:
         self._ends.append(target)
 
     def add_names(self, line: int, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """Add links between named pages, the first of which stands on `line`."""
+        """Add links between named pages, the first of which is on `line`."""
         if self._has_ids:
             raise self._mixed(line)
         names = self._names
@@ -72,8 +69,8 @@ class LinkList:
 
     def _mixed(self, line: int) -> GraphError:
         return GraphError(
-            f"{self._path}:{line}: the lines before give page ids and this one names, or the "
-            "other way round; give ids in all or names in all."
+            f"{self._path}:{line}: the lines before have page ids and this one has names, or the "
+            "other way round; use ids in all lines or names in all."
         )
 
     def graph(self) -> LinkGraph:
@@ -89,9 +86,9 @@ class LinkList:
 
 
 def sites_of(urls: Iterable[str]) -> tuple[Sites | None, list[str] | None]:
-    """Return the site of each page and the host of each site, or None twice if no URL has a host.
+    """Return the site of each page and the host of each site, or (None, None) without any host.
 
-    Sites are numbered in the order of their first page; URLs without a host share one.
+    Sites are numbered in the order of their first page; URLs without a host share a site.
     """
     origins: dict[str, int] = {}
     hosts = first_seen()
@@ -108,7 +105,7 @@ def sites_of(urls: Iterable[str]) -> tuple[Sites | None, list[str] | None]:
 
 
 def _host(origin: str) -> str:
-    """Return the host name in scheme and authority, or an empty text."""
+    """Return the host name of an origin (scheme and authority), or an empty string."""
     try:
         return urlsplit(origin).hostname or ""
     except ValueError:
@@ -128,15 +125,15 @@ def named_graph(
     Parameters
     ----------
     names
-        Name of each node; they are taken for URLs where nodes have none, unless they are numbers.
+        Name of each node; used as URLs if nodes have none, unless all names are numbers.
     urls, sites
-        Attribute of each node, None where it has none: all nodes have it, or no node. Sites are
-        site ids, or texts, which are then the hosts; without sites, they are the hosts of the URLs.
+        Attribute of each node, or None; either all nodes have it or none. Sites are site ids, or
+        strings, which are host names; without sites, the hosts of the URLs are used.
 
     Raises
     ------
     GraphError
-        When one node has an attribute and another has not, or the value is not of its kind.
+        If only some nodes have an attribute, or a value has the wrong type.
     """
     given = _all_or_none(subject, "url", names, urls)
     if given is None and any(not _is_number(name) for name in names):
@@ -144,7 +141,7 @@ def named_graph(
     for page, url in enumerate(given or ()):
         if not isinstance(url, str):
             raise GraphError(
-                f"{subject}: node {names[page]!r} has the url {url!r}; it must be a text."
+                f"{subject}: node {names[page]!r} has the url {url!r}; it must be a string."
             )
     site: NDArray[Any] | None = None
     hosts: list[str] | None = None
@@ -171,7 +168,7 @@ def named_graph(
 
 
 def _is_number(name: object) -> bool:
-    """Tell whether the name of a node says nothing."""
+    """Whether the name of a node is just a number."""
     if isinstance(name, str):
         return NUMBERED.fullmatch(name) is not None
     return isinstance(name, int | np.integer)
@@ -186,14 +183,14 @@ def _all_or_none(
         return None
     if lacking:
         raise GraphError(
-            f"{subject}: node {names[lacking[0]]!r} has no {attribute} and others have one; "
-            "give it to all nodes or to none."
+            f"{subject}: node {names[lacking[0]]!r} has no {attribute} but others have one; "
+            "set it on all nodes or on none."
         )
     return values
 
 
 def _site_ids(subject: str, names: Sequence[Any], sites: Sequence[Any]) -> NDArray[np.int64]:
-    """Return site ids as an array; whole numbers in floating point are numbers too."""
+    """Return site ids as an array; floats with whole values are accepted."""
     ids = np.zeros(len(sites), dtype=np.int64)
     for page, value in enumerate(sites):
         is_number = isinstance(value, int | float | np.integer | np.floating)

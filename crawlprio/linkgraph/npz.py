@@ -1,7 +1,4 @@
-"""Link graphs in NumPy's .npz format, with the pages' URLs in a gzip file beside it.
-
-Nothing here knows other formats.
-"""
+"""Link graphs in NumPy's .npz format, with the pages' URLs in a gzip file beside it."""
 
 from __future__ import annotations
 
@@ -31,35 +28,35 @@ BROKEN_FILE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What NumPy and zipfile raise for a file cut short or altered."""
+"""Exceptions that NumPy and zipfile raise for a truncated or corrupt file."""
 
 DEFLATED_BELOW = 64 * 2**20
-"""Bytes of arrays up to which `write_npz` deflates them, unless told."""
+"""Size of the arrays in bytes up to which `write_npz` deflates them by default."""
 
 CHUNK = 2**20
 
 
 def read_npz(path: Path, most: int | None = None) -> LinkGraph:
-    """Read `indptr`, `indices` and, where there is one, `site`; and the URLs, where there are any.
+    """Read the arrays `indptr`, `indices` and, if present, `site`, and the file of URLs, if any.
 
-    Rows keep their order; self-links and duplicates are left out and counted in `n_dropped`.
+    Row order is kept; self-links and duplicates are dropped and counted in `n_dropped`.
 
     Parameters
     ----------
     most
-        bytes that the file, and that of the URLs, may unpack to; by default `most_bytes`.
+        Maximum bytes to which each of the two files may unpack; by default `most_bytes`.
 
     Raises
     ------
     GraphError
-        When the file is cut short, lacks an array, its arrays are not a graph, or it unpacks to
-        more.
+        If the file is truncated, lacks an array, unpacks to more, or its arrays do not form a
+        graph.
     """
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise GraphError(f"{path} is one array; an .npz with indptr and indices is needed.")
+                raise GraphError(f"{path} is one array; give an .npz with indptr and indices.")
             found = archive.files
             check_arrays(path, archive, ("indptr", "indices", "site"), most)
             for name in ("indptr", "indices", "site"):
@@ -70,7 +67,7 @@ def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     for name in ("indptr", "indices"):
         if name not in arrays:
             listed = ", ".join(sorted(found)) or "nothing"
-            raise GraphError(f"{path} holds {listed}; it must hold indptr and indices.")
+            raise GraphError(f"{path} has {listed}; it must have indptr and indices.")
     urls = read_urls(urls_path(path), most)
     try:
         return LinkGraph.cleaned(
@@ -81,24 +78,24 @@ def read_npz(path: Path, most: int | None = None) -> LinkGraph:
 
 
 def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = None) -> None:
-    """Write the graph to `path`, and its URLs, if it has any, to `NAME.urls.gz` beside it.
+    """Write the graph to `path`, and its URLs, if any, to `NAME.urls.gz` beside it.
 
-    The same graph always gives the same bytes. Host names are not kept: site ids are.
+    The same graph always gives the same bytes. Site ids are written, but host names are not.
 
     Parameters
     ----------
     compressed
-        Whether arrays are deflated, which takes most of the time of writing; unless said, those of
-        up to `DEFLATED_BELOW` bytes are.
+        Whether to deflate the arrays, which takes most of the time; by default only if they are at
+        most `DEFLATED_BELOW` bytes.
 
     Raises
     ------
     GraphError
-        When a URL holds a line break, or the file cannot be written.
+        If a URL has a line break, or the file cannot be written.
 
     Notes
     -----
-    Needs no memory to speak of beside the graph, but a copy of URLs that are not `Urls`.
+    Takes no significant memory, except a copy of URLs that are not `Urls`.
     """
     path = Path(path)
     if compressed is None:
@@ -111,7 +108,7 @@ def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = N
         if graph.urls is not None:
             urls = graph.urls if isinstance(graph.urls, Urls) else Urls(graph.urls)
             if urls.n_lines != len(urls):
-                raise GraphError(f"{path}: a URL holds a line break; URLs are kept one a line.")
+                raise GraphError(f"{path}: a URL has a line break; URLs are stored one per line.")
             lines = urls.lines()
             with urls_path(path).open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as file:
                 for start in range(0, len(lines), CHUNK):
@@ -121,14 +118,14 @@ def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = N
 
 
 def urls_path(path: Path) -> Path:
-    """Return where the URLs of a graph file lie: `NAME.urls.gz` beside `NAME.npz`."""
+    """Return the path of the URLs of a graph file: `NAME.urls.gz` beside `NAME.npz`."""
     return path.with_name(path.stem + ".urls.gz")
 
 
 def read_urls(path: Path, most: int | None = None) -> Urls | None:
-    """Return the URLs of such a file, one a line, or None when there is no file.
+    """Return the URLs in a gzipped file, one per line, or None if there is no file.
 
-    `most` is how many bytes it may unpack to.
+    `most` is the maximum number of bytes to which it may unpack.
     """
     if not path.exists():
         return None

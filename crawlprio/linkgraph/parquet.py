@@ -1,7 +1,4 @@
-"""Link graphs as Parquet tables, read with pyarrow, an optional dependency.
-
-Nothing here knows other formats, nor who wrote the table.
-"""
+"""Link graphs as Parquet tables, read with pyarrow, an optional dependency."""
 
 from __future__ import annotations
 
@@ -22,23 +19,23 @@ _BATCH = 65_536
 
 
 def read_parquet(path: Path) -> LinkGraph:
-    """Read the links of a table with the columns `source` and `target`, whole numbers or texts.
+    """Read the links in a table with the columns `source` and `target`, whole numbers or strings.
 
-    `source_url` and `target_url` come first, where they are; other columns are not read. Whole
-    numbers are page ids, texts are names as in `read_csv`: as a rule URLs.
+    The columns `source_url` and `target_url` take precedence; others are ignored. Whole numbers are
+    page ids; strings are names as in `read_csv`, usually URLs.
 
     Raises
     ------
     GraphError
-        With the row, from 1, where there is one; when pyarrow is not installed.
+        If the table is invalid, with the row, from 1, if known, or pyarrow is not installed.
 
     Notes
     -----
-    Ids: some 40 million links a second, 16 bytes a link; names: some 1.5 million, held as Python
-    strings.
+    With ids, about 40 million links per second and 16 bytes per link; with names, about 1.5 million
+    links per second, and names are held as Python strings.
     """
     try:
-        # By name: type checkers need not have it.
+        # Imported by name, so that type checkers do not need pyarrow.
         pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         raise GraphError(
@@ -58,7 +55,7 @@ def read_parquet(path: Path) -> LinkGraph:
 
 
 def _columns(path: Path, pyarrow: Any, schema: Any) -> tuple[str, str]:
-    """Return the names of the two columns, which are of one kind."""
+    """Return the names of the two columns, which must have the same kind of type."""
     pair = next((p for p in COLUMNS if p[0] in schema.names and p[1] in schema.names), None)
     if pair is None:
         raise GraphError(
@@ -71,18 +68,20 @@ def _columns(path: Path, pyarrow: Any, schema: Any) -> tuple[str, str]:
         held = column.value_type if pyarrow.types.is_dictionary(column) else column
         is_text = pyarrow.types.is_string(held) or pyarrow.types.is_large_string(held)
         if not is_text and not pyarrow.types.is_integer(column):
-            raise GraphError(f"{path}: {name} holds {column}; it must hold texts or whole numbers.")
+            raise GraphError(
+                f"{path}: {name} holds {column}; it must hold strings or whole numbers."
+            )
         kinds.append(is_text)
     if kinds[0] != kinds[1]:
         raise GraphError(
-            f"{path}: one of {pair[0]} and {pair[1]} holds texts, the other numbers; "
-            "both must hold the same."
+            f"{path}: one of {pair[0]} and {pair[1]} holds strings, the other numbers; "
+            "both must hold the same kind."
         )
     return pair
 
 
 def _graph_of_ids(path: Path, batches: Any, columns: tuple[str, str]) -> LinkGraph:
-    """Gather columns of page ids."""
+    """Build the graph from two columns of page ids."""
     ends: tuple[list[PageIds], list[PageIds]] = ([], [])
     first = 1
     for batch in batches:
@@ -102,7 +101,7 @@ def _graph_of_ids(path: Path, batches: Any, columns: tuple[str, str]) -> LinkGra
 
 
 def _graph_of_names(path: Path, batches: Any, columns: tuple[str, str]) -> LinkGraph:
-    """Gather columns of names."""
+    """Build the graph from two columns of names."""
     links = LinkList(path)
     first = 1
     for batch in batches:
@@ -119,7 +118,7 @@ def _graph_of_names(path: Path, batches: Any, columns: tuple[str, str]) -> LinkG
 
 
 def _without_nulls(path: Path, batch: Any, name: str, first: int) -> Any:
-    """Return a column, or say in which row it has nothing."""
+    """Return a column; raise GraphError with the row of a null."""
     column = batch.column(name)
     if column.null_count:
         row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])

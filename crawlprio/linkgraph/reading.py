@@ -1,7 +1,4 @@
-"""Opens a link graph in any of the known forms, told apart by name and first bytes.
-
-What a form looks like inside is the business of its own module.
-"""
+"""Opens a link graph in any supported format, recognised by file name and magic bytes."""
 
 from __future__ import annotations
 
@@ -24,38 +21,38 @@ READERS = {
     ".parquet": ("parquet", "read_parquet"),
     ".graphml": ("graphml", "read_graphml"),
 }
-"""By the ending of a name, the module of this package that reads the file, and its function."""
+"""For each file name suffix, the module of this package that reads it, and the function."""
 
 _PACKED = (".npz", ".txt", ".txt.gz", ".graph")
 
 
 def read_graph(path: str | Path, most_bytes: int | None = None) -> LinkGraph:
-    """Read a link graph from a crawl store or a file of any form that `scrapy links export` writes.
+    """Read a link graph from a crawl store, or a file in any format of `scrapy links export`.
 
-    The ending of the name is the form: `.npz`; `.txt` or `.txt.gz`, an edge list of ids; `.csv`,
-    `.jsonl` and `.parquet`, tables of links by id or URL; `.graphml`; and `.graph`, which the
-    WebGraph framework writes. A file that begins as SQLite does is a crawl store, whatever its
-    name.
+    The suffix gives the format: `.npz`; `.txt` or `.txt.gz`, an edge list of ids; `.csv`, `.jsonl`
+    and `.parquet`, tables of links by id or URL; `.graphml`; and `.graph`, as written by the
+    WebGraph framework. A file with the SQLite magic bytes is a crawl store, whatever its name.
 
-    The order of links in a row is that of the file; self-links are left out, and of duplicates all
-    but the first; how many is `n_dropped`. Files that list links, not pages, do not have the pages
-    that no link names. In tables of URLs pages are numbered in the order first named.
+    Links in a row are in file order. Self-links and all but the first of duplicates are dropped and
+    counted in `n_dropped`. A file that lists links rather than pages has no pages without links. In
+    tables of URLs, pages are numbered in the order of their first occurrence.
 
     Parameters
     ----------
     path
-        The file; for `NAME.npz` and `NAME.graph`, URLs are taken from `NAME.urls.gz` beside it, if
-        there is one; `NAME.graph` needs `NAME.properties` beside it.
+        The file; for `NAME.npz` and `NAME.graph`, URLs are read from `NAME.urls.gz` beside it, if
+        present; `NAME.graph` needs `NAME.properties` beside it.
     most_bytes
-        Bytes that a packed file may unpack to; by default 256 MB, or 50 times its size.
+        Maximum size to which a packed file may unpack; by default 256 MB or 50 times its size,
+        whichever is larger.
 
     Raises
     ------
     GraphError
-        When there is no such file, its form is not known, it is broken, it unpacks to more, or for
-        `.parquet` pyarrow is not installed.
+        If there is no such file, its format is unknown, it is broken or unpacks to more, or it is
+        `.parquet` and pyarrow is not installed.
     StoreError
-        When it is a crawl store that cannot be read.
+        If it is a crawl store that cannot be read.
     """
     path = Path(path)
     try:
@@ -69,18 +66,18 @@ def read_graph(path: str | Path, most_bytes: int | None = None) -> LinkGraph:
         return _read_store(path)
     for suffix, (module, function) in READERS.items():
         if path.name.lower().endswith(suffix):
-            # Imported where needed: most programs read one form.
+            # Imported on demand: most programs read one format.
             found = import_module(f"crawlprio.linkgraph.{module}")
             read: Callable[..., LinkGraph] = getattr(found, function)
             return read(path, most_bytes) if suffix in _PACKED else read(path)
     raise GraphError(
-        f"{path} is not a graph of a known form; known are a crawl store (SQLite), .npz, "
+        f"{path} is not a graph in a known format; known are a crawl store (SQLite), .npz, "
         ".txt or .txt.gz (edge list), .csv, .jsonl, .parquet, .graphml and .graph (WebGraph)."
     )
 
 
 def _read_store(path: Path) -> LinkGraph:
-    """Read the links that a crawl has recorded."""
+    """Read the link graph recorded in a crawl store."""
     from crawlprio.store import Store
 
     with Store.open(path, readonly=True) as store:

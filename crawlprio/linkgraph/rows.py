@@ -1,7 +1,4 @@
-"""Compiled passes over links in compressed sparse rows, each in time O(pages + links).
-
-Nothing here knows URLs, files or error messages.
-"""
+"""Compiled passes over links in compressed sparse row form, each in O(pages + links)."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ Indptr = NDArray[np.int64]
 Sites = NDArray[np.int32]
 
 SOUND, FALLING_ROW, BAD_TARGET, BAD_SITE = range(4)
-"""What `first_fault` finds."""
+"""Results of `first_fault`."""
 
 
 @njit(cache=True, nogil=True)
 def first_fault(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[int, int, int]:
-    """Return (`SOUND`, 0, largest site), or (the first fault, its place, 0); allocates nothing."""
+    """Return (`SOUND`, 0, largest site), or (first fault, its position, 0). Allocates nothing."""
     n = len(indptr) - 1
     for page in range(n):
         if indptr[page + 1] < indptr[page]:
@@ -40,7 +37,7 @@ def first_fault(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[int, int
 
 @njit(cache=True, nogil=True)
 def count_unrepeated(indptr: Indptr, indices: PageIds) -> int:
-    """Count the links that lead elsewhere than their page and that no earlier one of the row is."""
+    """Count the links that are neither self-links nor repeats of an earlier link of their row."""
     n = len(indptr) - 1
     last_row = np.full(n, -1, dtype=np.int32)
     count = 0
@@ -55,7 +52,7 @@ def count_unrepeated(indptr: Indptr, indices: PageIds) -> int:
 
 @njit(cache=True, nogil=True)
 def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> None:
-    """Copy the rows without self-links and repeats; source and destination may be the same."""
+    """Copy the rows without self-links and repeats; source and destination may be identical."""
     n = len(indptr) - 1
     last_row = np.full(n, -1, dtype=np.int32)
     n_kept = 0
@@ -76,10 +73,10 @@ def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept:
 
 @njit(cache=True, nogil=True)
 def transposed_rows(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
-    """Turn rows of targets into rows of sources, ascending, by a counting sort.
+    """Transpose rows of targets into rows of ascending sources, by a counting sort.
 
-    Beside the answer itself nothing is allocated: the starts of the rows are advanced as rows fill,
-    until each is where the next began.
+    Only the result is allocated: the row starts advance as rows fill, until each has reached the
+    start of the next row.
     """
     n = len(indptr) - 1
     starts = np.zeros(n + 2, dtype=np.int64)
@@ -136,7 +133,7 @@ def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[I
 def rows_among(
     indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
 ) -> tuple[Indptr, PageIds]:
-    """Copy the rows of `pages` with their links among them, by place; `place` is -1 elsewhere."""
+    """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
     kept_indptr = np.zeros(len(pages) + 1, dtype=np.int64)
     n_kept = 0
     for row in range(len(pages)):
@@ -162,7 +159,7 @@ def spread(
     queue: PageIds,
     n_queued: int,
 ) -> int:
-    """Append to `queue` what its first pages reach in `n_steps` links; return its new length."""
+    """Append to `queue` the pages reached from its pages in `n_steps` links; return its length."""
     first = 0
     for _ in range(n_steps):
         end: Any = n_queued

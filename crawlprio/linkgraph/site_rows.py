@@ -1,7 +1,4 @@
-"""Compiled rows of links of a generated web, written site by site straight into one array.
-
-Nothing here knows where sizes, shares or links between sites come from.
-"""
+"""The compiled generator of a synthetic web's links, written site by site into one array."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
-from crawlprio.linkgraph.sites import Habits, SiteLinks, Sites
+from crawlprio.linkgraph.sites import GrowthParameters, SiteLinks, Sites
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -21,10 +18,10 @@ State = NDArray[np.uint64]
 
 
 class Scratch(NamedTuple):
-    """What is known of the pages of the site at hand, by place within the site.
+    """Scratch arrays on the pages of the current site, indexed by position within the site.
 
-    `linking` is the last page up to here that has links. `marks` holds, for each page of the web,
-    the last page found to link to it; `state` that of the random numbers.
+    `linking` is the last page up to each position that has links. `marks` holds, for each page of
+    the web, the last page that was found to link to it; `state` is that of the random generator.
     """
 
     model: Ints
@@ -42,7 +39,7 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, inline="always")
 def _uniform(state: State) -> float:
-    """The next number of SplitMix64 (Steele, Lea & Flood 2014), 0 <= number < 1."""
+    """Return the next number of SplitMix64 (Steele, Lea & Flood 2014), 0 <= number < 1."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -53,20 +50,22 @@ def _uniform(state: State) -> float:
 
 @njit(cache=True, inline="always")
 def _log_uniform(state: State, n: int) -> int:
-    """A whole number from 1 to n; each doubling is as likely as the next."""
+    """Draw a log-uniform whole number from 1 to n: each doubling is equally likely."""
     return min(int(math.exp(_uniform(state) * math.log(n + 1.0))), n)
 
 
 @njit(cache=True)
-def _drawn_length(state: State, habits: Habits) -> float:
-    """A length from the power law, the fewest being 1."""
-    drawn = (1.0 - _uniform(state)) ** (-1.0 / (habits.tail - 1.0))
-    return float(min(drawn, habits.longest))
+def _drawn_length(state: State, growth: GrowthParameters) -> float:
+    """Draw a length of 1 or more from the power law."""
+    drawn = (1.0 - _uniform(state)) ** (-1.0 / (growth.tail - 1.0))
+    return float(min(drawn, growth.longest))
 
 
 @njit(cache=True, nogil=True)
-def plan_site(site: int, sites: Sites, habits: Habits, seed: int, scratch: Scratch) -> int:
-    """Choose model, parent and length of each page; return how many links there can be at most."""
+def plan_site(
+    site: int, sites: Sites, growth: GrowthParameters, seed: int, scratch: Scratch
+) -> int:
+    """Choose model, parent and length of each page; return an upper bound on the links."""
     state = scratch.state
     state[0] = np.uint64(seed) * np.uint64(0xD1B54A32D192ED03) + np.uint64(site)
     state[0] *= np.uint64(0x9E3779B97F4A7C15)
@@ -77,20 +76,20 @@ def plan_site(site: int, sites: Sites, habits: Habits, seed: int, scratch: Scrat
     parent[0] = 0
     linking[0] = 0
     linked[0] = False
-    length[0] = _drawn_length(state, habits)
+    length[0] = _drawn_length(state, growth)
     total = length[0]
     n_linked = 0
     for p in range(1, n):
-        recent = _uniform(state) < habits.recent
+        recent = _uniform(state) < growth.recent
         earlier = p - _log_uniform(state, p) if recent else int(_uniform(state) * p)
         q = linking[earlier]
         model[p] = q
-        parent[p] = parent[q] if _uniform(state) < habits.sibling else q
+        parent[p] = parent[q] if _uniform(state) < growth.sibling else q
         linked[p] = _uniform(state) >= orphans
         n_linked += linked[p]
         length[p] = length[q]
-        if _uniform(state) < habits.new_length:
-            length[p] = _drawn_length(state, habits)
+        if _uniform(state) < growth.new_length:
+            length[p] = _drawn_length(state, growth)
         linking[p] = p
         if _uniform(state) < dangling:
             linking[p] = linking[p - 1]
@@ -124,9 +123,9 @@ def _hang_children(n: int, scratch: Scratch) -> None:
 
 @njit(cache=True)
 def _page_elsewhere(
-    row: int, starts: Longs, links: SiteLinks, habits: Habits, state: State
+    row: int, starts: Longs, links: SiteLinks, growth: GrowthParameters, state: State
 ) -> tuple[int, int]:
-    """Draw a site that this row lists, and a page of it."""
+    """Draw a site from a row of site links, and a page of it."""
     low, high = links.indptr[row], links.indptr[row + 1] - 1
     wanted = _uniform(state) * links.sums[high]
     while low < high:
@@ -137,7 +136,7 @@ def _page_elsewhere(
             low = middle + 1
     site = links.targets[low]
     target = starts[site]
-    if _uniform(state) >= habits.to_home:
+    if _uniform(state) >= growth.to_home:
         target += _log_uniform(state, starts[site + 1] - target) - 1
     return site, target
 
@@ -147,12 +146,12 @@ def write_site(
     site: int,
     sites: Sites,
     links: SiteLinks,
-    habits: Habits,
+    growth: GrowthParameters,
     scratch: Scratch,
     indices: Ints,
     at: int,
 ) -> int:
-    """Write the rows of a planned site from `indices[at]` on; return where they end."""
+    """Write the rows of a planned site from `indices[at]` on; return their end."""
     first = sites.starts[site]
     n = sites.starts[site + 1] - first
     row = links.row_of[site]
@@ -174,13 +173,13 @@ def write_site(
         copies = row_start[model[p]]
         n_copies = n_written[model[p]]
         for k in range(int(length[p] + _uniform(state))):
-            if k < n_copies and _uniform(state) < habits.copied:
+            if k < n_copies and _uniform(state) < growth.copied:
                 target = indices[copies + k]
             elif _uniform(state) < between:
-                other, target = _page_elsewhere(row, sites.starts, links, habits, state)
+                other, target = _page_elsewhere(row, sites.starts, links, growth, state)
                 if other == site:
                     continue
-            elif p > 0 and _uniform(state) < habits.near:
+            elif p > 0 and _uniform(state) < growth.near:
                 target = page - _log_uniform(state, p)
             else:
                 target = first + _log_uniform(state, n) - 1
@@ -200,7 +199,7 @@ def write_site(
 
 @njit(cache=True)
 def _scratch(starts: Longs) -> Scratch:
-    """Room for the largest site."""
+    """Return scratch arrays with room for the largest site."""
     n = (starts[1:] - starts[:-1]).max()
     return Scratch(
         np.empty(n, np.int32),
@@ -219,44 +218,49 @@ def _scratch(starts: Longs) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def count_links(
-    chosen: Longs, sites: Sites, links: SiteLinks, habits: Habits, seed: int
+    chosen: Longs, sites: Sites, links: SiteLinks, growth: GrowthParameters, seed: int
 ) -> tuple[Longs, Longs]:
-    """Return how many links, and how many to other sites, `write_web` writes for each chosen site.
+    """Return how many links, and links to other sites, `write_web` writes for each chosen site.
 
-    Cost: as much as writing them.
+    Costs as much as writing them.
     """
     scratch = _scratch(sites.starts)
     n_links = np.zeros(len(chosen), dtype=np.int64)
     n_between = np.zeros(len(chosen), dtype=np.int64)
     for i, site in enumerate(chosen):
         first, end = sites.starts[site], sites.starts[site + 1]
-        row = np.empty(plan_site(site, sites, habits, seed, scratch), dtype=np.int32)
-        n_links[i] = write_site(site, sites, links, habits, scratch, row, 0)
+        row = np.empty(plan_site(site, sites, growth, seed, scratch), dtype=np.int32)
+        n_links[i] = write_site(site, sites, links, growth, scratch, row, 0)
         for k in range(n_links[i]):
             n_between[i] += row[k] < first or row[k] >= end
     return n_links, n_between
 
 
 @njit(cache=True, nogil=True)
-def most_links(sites: Sites, habits: Habits, seed: int) -> int:
-    """Return a bound of the links that `write_web` writes, from the plans alone."""
+def most_links(sites: Sites, growth: GrowthParameters, seed: int) -> int:
+    """Return an upper bound on the links that `write_web` writes, from the plans alone."""
     scratch = _scratch(sites.starts)
     n_most = 0
     for site in range(len(sites.dangling)):
-        n_most += plan_site(site, sites, habits, seed, scratch)
+        n_most += plan_site(site, sites, growth, seed, scratch)
     return n_most
 
 
 @njit(cache=True, nogil=True)
 def write_web(
-    sites: Sites, links: SiteLinks, habits: Habits, seed: int, indptr: Longs, indices: Ints
+    sites: Sites,
+    links: SiteLinks,
+    growth: GrowthParameters,
+    seed: int,
+    indptr: Longs,
+    indices: Ints,
 ) -> int:
-    """Fill `indptr` and as much of `indices` as is returned: rows distinct, free of self-links."""
+    """Fill `indptr` and `indices` with distinct links, no self-links; return their number."""
     scratch = _scratch(sites.starts)
     at = 0
     for site in range(len(sites.dangling)):
-        plan_site(site, sites, habits, seed, scratch)
-        at = write_site(site, sites, links, habits, scratch, indices, at)
+        plan_site(site, sites, growth, seed, scratch)
+        at = write_site(site, sites, links, growth, scratch, indices, at)
         first = sites.starts[site]
         for p in range(sites.starts[site + 1] - first):
             indptr[first + p] = scratch.row_start[p]

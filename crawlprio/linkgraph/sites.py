@@ -1,7 +1,4 @@
-"""What the sites of a made-up web are like: their sizes, their links, and to which sites they lead.
-
-Nothing here knows pages but by their number.
-"""
+"""Properties of the sites of a synthetic web: sizes, numbers of links, links between sites."""
 
 from __future__ import annotations
 
@@ -21,28 +18,28 @@ SITE_SIZE_EXPONENT = 1.75
 """Exponent of the power law of pages per site."""
 
 SPREAD_OF_LINKS = 0.7
-"""Standard deviation of the logarithm of links per page, from site to site."""
+"""Standard deviation over the sites of the logarithm of links per page."""
 
 
-class Habits(NamedTuple):
-    """How pages are written: the constants of `synthetic_web`, the same for every site.
+class GrowthParameters(NamedTuple):
+    """Constants of the page model of `synthetic_web`, the same for every site.
 
     Parameters
     ----------
     copied
         Probability that a page keeps a link of its model.
     sibling
-        Probability that a page hangs beside its model, not below it.
+        Probability that a page is a sibling of its model instead of its child.
     new_length
-        Probability that the number of links to write is drawn afresh, not that of the model.
+        Probability that the number of links to write is drawn instead of taken from the model.
     tail
         Exponent of the power law of that number, above 2.
     longest
-        Most links to write, as a multiple of the fewest.
+        Maximum number of links to write, as a multiple of the minimum.
     recent
-        Probability that the model is a recent page, not any earlier one.
+        Probability that the model is a recent page instead of any earlier one.
     near
-        Probability that a new link within the site leads to a recent page, not to an early one.
+        Probability that a new link within the site leads to a recent page instead of an early one.
     to_home
         Probability that a new link to another site leads to its home page.
     """
@@ -58,20 +55,20 @@ class Habits(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """What is wanted of each site; arrays of shape (n_sites,) but for `starts`.
+    """Target properties of each site; arrays of shape (n_sites,) except `starts`.
 
     Parameters
     ----------
     starts
         int64, shape (n_sites + 1,): first page of each site, and the number of pages.
     n_wanted
-        float64: links to write, besides those to pages below.
+        float64: links to write, in addition to those to children.
     dangling
         float64: share of pages without links; the home page has some.
     between
         float64: probability that a new link leads to another site.
     orphans
-        float64: probability that the page above does not list a page.
+        float64: probability that a page is not linked by its parent.
     """
 
     starts: Longs
@@ -82,16 +79,16 @@ class Sites(NamedTuple):
 
 
 class SiteLinks(NamedTuple):
-    """Which sites a site links to: those of row `row_of[site]`, or none if that is -1.
+    """The sites that each site links to: row `row_of[site]`, or none if that is -1.
 
     Parameters
     ----------
     row_of
         int32, shape (n_sites,).
     indptr, targets
-        int64, int32: the rows; a site's own id in its row is passed over.
+        int64, int32: the rows; a site's own id in its row is ignored.
     sums
-        float64, shape of `targets`: weights added up within each row, all above 0.
+        float64, shape of `targets`: cumulative weights within each row, all above 0.
     """
 
     row_of: Ints
@@ -101,7 +98,7 @@ class SiteLinks(NamedTuple):
 
 
 def site_sizes(n_pages: int, n_sites: int, most: int, seed: int) -> Longs:
-    """Sizes at even steps of a power law from 1 to `most`, in random order, that sum to n_pages."""
+    """Return sizes that sum to n_pages: quantiles of a power law from 1 to `most`, shuffled."""
     steps = ((np.arange(n_sites) + 0.5) / n_sites) ** (-1.0 / (SITE_SIZE_EXPONENT - 1.0))
     low, high = 0.0, float(most)
     for _ in range(100):
@@ -120,7 +117,7 @@ def site_sizes(n_pages: int, n_sites: int, most: int, seed: int) -> Longs:
 
 
 def links_of_sites(sizes: Longs, links_per_page: float, seed: int) -> Floats:
-    """Links of each site: as many a page as a log-normal draw says, at least 2, so many in all."""
+    """Return the links of each site: log-normal per page, at least 2, with the mean wanted."""
     drawn = np.random.default_rng([seed, 1]).lognormal(0.0, SPREAD_OF_LINKS, len(sizes))
     low, high = 0.0, 1000.0 * links_per_page
     for _ in range(100):
@@ -131,7 +128,7 @@ def links_of_sites(sizes: Longs, links_per_page: float, seed: int) -> Floats:
 
 
 def links_by_size(sizes: Longs) -> SiteLinks:
-    """All sites link to all, in proportion to their pages."""
+    """Let every site link to every other, in proportion to their pages."""
     n_sites = len(sizes)
     return SiteLinks(
         np.full(n_sites, 0 if n_sites > 1 else -1, dtype=np.int32),
@@ -142,10 +139,10 @@ def links_by_size(sizes: Longs) -> SiteLinks:
 
 
 def links_along_hosts(hosts: LinkGraph, sizes: Longs) -> SiteLinks:
-    """Sites link as the best-linked hosts do; hosts without links, to those that link to them."""
+    """Let sites link like the best-linked hosts; hosts without links link back instead."""
     n_sites = len(sizes)
     if hosts.n_pages < n_sites:
-        raise GraphError(f"there are {hosts.n_pages} hosts for {n_sites} sites; give one for each.")
+        raise GraphError(f"there are {hosts.n_pages} hosts for {n_sites} sites; give one per site.")
     degrees = np.diff(hosts.indptr) + np.diff(hosts.transposed[0])
     site_of = np.full(hosts.n_pages, -1, dtype=np.int64)
     best_linked = np.argsort(-degrees, kind="stable")[:n_sites]
@@ -161,7 +158,7 @@ def links_along_hosts(hosts: LinkGraph, sizes: Longs) -> SiteLinks:
 
 
 def counted_links(source: NDArray[np.integer], target: NDArray[np.integer], n: int) -> SiteLinks:
-    """Links between sites, each weighing as often as it is listed."""
+    """Return the links between sites, weighted by how often each is listed."""
     keys, counts = np.unique(source.astype(np.int64) * n + target, return_counts=True)
     indptr = np.searchsorted(keys, np.arange(n + 1, dtype=np.int64) * n).astype(np.int64)
     total = np.concatenate(([0.0], np.cumsum(counts, dtype=np.float64)))

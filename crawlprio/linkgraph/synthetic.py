@@ -1,7 +1,4 @@
-"""Webs made by a model of how sites grow: of any size, or twins of a real one.
-
-Nothing here knows URLs, orderings, importance or files.
-"""
+"""Synthetic webs from a model of how sites grow, of any size or as twins of a real web."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from crawlprio.errors import GraphError
 from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.site_rows import count_links, most_links, write_web
 from crawlprio.linkgraph.sites import (
-    Habits,
+    GrowthParameters,
     SiteLinks,
     Sites,
     counted_links,
@@ -27,10 +24,10 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 TRIAL_PAGES = 400_000
-"""Pages, more or less, of the sites on which numbers of links are tried before a web is written."""
+"""Approximate number of pages on which the numbers of links are calibrated before writing a web."""
 
 TRIALS = 6
-"""How often they are tried."""
+"""Number of calibration rounds."""
 
 
 def synthetic_web(
@@ -44,60 +41,63 @@ def synthetic_web(
     max_pages_per_site: int = 25_000,
     seed: int = 0,
 ) -> LinkGraph:
-    """Return a made-up web whose degrees, sizes of sites and PageRank are those of real ones.
+    """Return a synthetic web with realistic distributions of degrees, site sizes and PageRank.
 
-    Sites have sizes of a power law and, each, a log-normal number of links a page. They are written
-    one after the other; the first page of each is its home page. Every further page is written
-    after a *model*, an earlier page of the site that has links: a recent one or any. It hangs below
-    its model, or beside it, below the same page, which lists it: so all are reachable from the home
-    page, and the number of pages listed has a power law (redirection: Krapivsky & Redner,
-    Organization of growing random networks, Phys. Rev. E 2001). Unless it is dangling, a page
-    writes as many links as its model or, as in a new section, a number drawn from a power law. It
-    keeps each link of its model with a fixed probability, place by place, as menus are kept, which
-    gives in-degrees their power law (copying: Kumar et al., Stochastic models for the Web graph,
-    FOCS 2000). In place of the others it writes new links: to another site, to its home page or
-    another early page; to a page of its own site not long before; or to an early one. Then come the
-    pages below it. "Recent" and "early" are log-uniform: each doubling of the distance, to the page
-    or the home page, is as likely as the next. The probabilities (`sites.Habits`) were chosen
-    once, so that a twin of a real graph is crawled like it under all orderings together.
+    Site sizes follow a power law, and the number of links per page is log-normal over the sites.
+    Sites are generated one after the other; the first page of each is its home page. Every further
+    page is generated from a *model*, an earlier page of the site that has links, either recent or
+    any. The page becomes a child of its model or a sibling of it, and its parent links to it. All
+    pages are therefore reachable from the home page, and the number of children follows a power law
+    (redirection: Krapivsky & Redner, Organization of growing random networks, Phys. Rev. E 2001).
+    Unless it is dangling, a page writes as many links as its model or, as in a new section, a
+    number drawn from a power law. It keeps each link of its model with a fixed probability, at the
+    same position, as pages share menus; this gives in-degrees their power law (copying: Kumar et
+    al., Stochastic models for the Web graph, FOCS 2000). The other links are new: to another site,
+    at its home page or another early page; to a recent page of its own site; or to an early one.
+    Links to its children follow. "Recent" and "early" are log-uniform: each doubling of the
+    distance, from the page or from the home page, is equally likely. The probabilities
+    (`sites.GrowthParameters`) were chosen once, so that crawls of a twin match crawls of the real
+    graph over all orderings.
 
     Parameters
     ----------
     n_pages, n_sites
-        At least one page a site, and no more than `max_pages_per_site`.
+        At least one page per site, and at most `max_pages_per_site`.
     links_per_page
-        Links wanted, over all pages; 2 to 1,000. Met within some per cent on webs of many sites.
+        Mean number of links wanted over all pages; 2 to 1,000. Met within a few per cent on webs of
+        many sites.
     share_between_sites
-        Share of links wanted between sites, 0 to 0.9; met within some per cent of links. Sites of
-        one page have no other links.
+        Share of links wanted between sites, 0 to 0.9; met within a few per cent of all links. Sites
+        of one page have no other links.
     dangling
         Share of pages without links, below 1; home pages have some.
     hosts
-        Which sites link to each other: its nodes are hosts, at least `n_sites`. The best-linked
-        host becomes the largest site, and so on; links lead along those of the host, all alike,
-        or, where it has none, back along those that lead to it. By default links between sites
-        lead to sites in proportion to their pages.
+        A graph of at least `n_sites` hosts that says which sites link to each other. The
+        best-linked host becomes the largest site, and so on. Links follow those of the host, with
+        equal weights, or, if it has none, lead back along those that lead to it. By default, links
+        between sites lead to sites in proportion to their pages.
     max_pages_per_site
-        Where the power law of sizes is cut off.
+        Cut-off of the power law of sizes.
     seed
         0 or more; the same arguments give the same web bit for bit.
 
     Returns
     -------
     LinkGraph
-        with sites; rows list copied and new links first, then pages below, as a page would.
+        With sites; rows list copied and new links first, then children, as a page would.
 
     Raises
     ------
     GraphError
-        When the arguments are out of bounds.
+        If the arguments are out of bounds.
 
     Notes
     -----
-    O(n_links) time, some 10 million links a second; beyond the result 4 bytes a page, and address
-    space but no memory for links that turn out to be repeats. With ten links a page, 200,000 to 30
-    million pages have exponents of 2.2 to 2.3 for in-degree and PageRank, some 3 for out-degree and
-    1.75 for pages per site; most pages lie 2 to 5 links from a home page.
+    O(n_links) time, about 10 million links per second. In addition to the result it takes 4 bytes
+    per page, and address space but no memory for links that turn out to be repeats. With ten links
+    per page, 200,000 to 30 million pages have exponents of 2.2 to 2.3 for in-degree and PageRank,
+    about 3 for out-degree and 1.75 for pages per site; most pages are 2 to 5 links from a home
+    page.
     """
     _check(n_pages, n_sites, links_per_page, share_between_sites, dangling, max_pages_per_site)
     if seed < 0:
@@ -117,12 +117,12 @@ def synthetic_web(
 
 
 def twin(graph: LinkGraph, seed: int = 0) -> LinkGraph:
-    """Return a made-up web as like a real one as the model of `synthetic_web` can make it.
+    """Return a synthetic web that resembles a real one as closely as the model allows.
 
-    Each site keeps its numbers of pages, links and links to other sites, and its share of dangling
-    pages, and which sites it links to and how often; pages without in-links are as many. All else
-    is the model's. Pages are numbered by site, so that a page is not that of the same number in the
-    real graph.
+    The model is that of `synthetic_web`. Each site keeps its numbers of pages, links and links to
+    other sites, its share of dangling pages, and the sites it links to with their frequencies. The
+    number of pages without in-links is also kept. All else comes from the model. Pages are numbered
+    by site, so page ids do not correspond to those of the real graph.
 
     Parameters
     ----------
@@ -134,23 +134,23 @@ def twin(graph: LinkGraph, seed: int = 0) -> LinkGraph:
     Returns
     -------
     LinkGraph
-        of as many pages and sites, and about as many links.
+        With the same number of pages and sites, and about as many links.
 
     Raises
     ------
     GraphError
-        When the graph has no links, or the seed is below 0.
+        If the graph has no links, or the seed is negative.
 
     Notes
     -----
-    O(n_links log n_links) time and 40 bytes a link.
+    O(n_links log n_links) time and 40 bytes per link.
 
-    How near: curves of cumulative PageRank of crawls of a university department (54,000 pages), on
-    which the model was chosen, differ from those of crawls of its twins by at most 0.07 to 0.19,
-    by ordering: omniscient 0.10, OPIC 0.13, breadth-first from one page 0.07, from all home pages
-    0.19. On graphs that had no part in the choice: 0.06 to 0.25 on a college (6,000 pages), 0.07 to
-    0.27 on cnr-2000, whose sites are not known. Twins are the kinder to orderings that count
-    backlinks, since pages of a site share their menus more evenly.
+    Fidelity: on a university department (54,000 pages), on which the model was fitted, the
+    cumulative PageRank curves of crawls differ from those on its twins by at most 0.07 to 0.19,
+    depending on the ordering: omniscient 0.10, OPIC 0.13, breadth-first from one page 0.07, from
+    all home pages 0.19. On graphs not used for fitting: 0.06 to 0.25 on a college (6,000 pages),
+    0.07 to 0.27 on cnr-2000, whose sites are unknown. Twins favour orderings that count backlinks,
+    because pages of a site share their menus more evenly.
     """
     if graph.n_links == 0:
         raise GraphError("the graph has no links; a twin needs some.")
@@ -180,7 +180,7 @@ def twin(graph: LinkGraph, seed: int = 0) -> LinkGraph:
 
 
 def home_pages(web: LinkGraph) -> PageIds:
-    """Return the first page of each site that has any, by site: the home pages of a made-up web."""
+    """Return the first page of each non-empty site, by site: the home pages of a synthetic web."""
     found, first = np.unique(web.site, return_index=True)
     return np.asarray(first[np.argsort(found)], dtype=np.int32)
 
@@ -193,11 +193,11 @@ def _check(
     dangling: float,
     max_pages_per_site: int,
 ) -> None:
-    """Refuse a web that cannot be."""
+    """Raise GraphError for arguments that no web can satisfy."""
     if not 1 <= n_sites <= n_pages <= MAX_PAGES:
         raise GraphError(
-            f"a web of {n_pages} pages on {n_sites} sites cannot be; "
-            f"give 1 to {MAX_PAGES} pages, and 1 site to one for each page."
+            f"a web of {n_pages} pages on {n_sites} sites is impossible; "
+            f"give 1 to {MAX_PAGES} pages, and from 1 site to one per page."
         )
     if n_pages > n_sites * max_pages_per_site:
         raise GraphError(
@@ -223,11 +223,11 @@ def _grown(
     *,
     by_site: bool,
 ) -> LinkGraph:
-    """Write the web, having found on some sites how many links to ask for to get those wanted."""
-    habits = Habits()
+    """Calibrate the links to ask for on some sites, then write the web."""
+    growth = GrowthParameters()
     starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     n_pages = int(starts[-1])
-    # Where links are few, half of them list pages.
+    # If links are few, half of them lead to children.
     n_below = np.maximum(sizes - 1, 1)
     missed = np.maximum(orphans, 1.0 - 0.5 * n_links / n_below)
     n_aim = n_links - (sizes - 1) * (1.0 - missed)
@@ -235,7 +235,7 @@ def _grown(
     step = 1 if by_site else max(n_pages // TRIAL_PAGES, 1)
     chosen = np.arange(0, len(sizes), step, dtype=np.int64)
     for _ in range(TRIALS):
-        got, got_between = count_links(chosen, sites, links, habits, seed)
+        got, got_between = count_links(chosen, sites, links, growth, seed)
         for asked, aim, had in (
             (sites.n_wanted, n_aim[chosen], got - (n_links - n_aim)[chosen]),
             (sites.between, (share_between * n_links)[chosen], got_between),
@@ -246,8 +246,8 @@ def _grown(
                 asked *= np.clip(aim.sum() / max(had.sum(), 1.0), 1 / 3, 3.0)
         np.minimum(sites.between, 0.95, out=sites.between)
     indptr = np.empty(n_pages + 1, dtype=np.int64)
-    # Room that links turn out not to need is never touched, so that it takes no memory.
-    indices = np.empty(most_links(sites, habits, seed), dtype=np.int32)
-    n_written = write_web(sites, links, habits, seed, indptr, indices)
+    # Room for links that are not written is never touched, so it takes no memory.
+    indices = np.empty(most_links(sites, growth, seed), dtype=np.int32)
+    n_written = write_web(sites, links, growth, seed, indptr, indices)
     site = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return LinkGraph(indptr, indices[:n_written], site)

@@ -1,7 +1,4 @@
-"""Link graphs as tables with a line for each link: comma-separated values, JSON lines.
-
-Nothing here knows Parquet, nor who wrote the table.
-"""
+"""Link graphs as tables with one line per link: comma-separated values and JSON lines."""
 
 from __future__ import annotations
 
@@ -15,32 +12,34 @@ from crawlprio.linkgraph.graph import LinkGraph
 from crawlprio.linkgraph.naming import LinkList
 
 COLUMNS = (("source_url", "target_url"), ("source", "target"))
-"""Names of the two columns that are read, the first pair that is there."""
+"""Names of the two columns to read; the first pair that is present is used."""
 
 
 def as_text(cell: str) -> str:
-    """Return a cell that a spreadsheet takes for text: with an apostrophe where it would compute.
+    """Return a cell that spreadsheets treat as text, with an apostrophe before a formula.
 
-    A page chooses its anchor texts and, in part, its URL; `=HYPERLINK(...)` is both.
+    Pages choose their anchor texts and, in part, their URLs, so either may be a formula such as
+    `=HYPERLINK(...)`.
     """
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def read_csv(path: Path) -> LinkGraph:
-    """Read the links of a table of comma-separated values (RFC 4180, UTF-8) with a header.
+    """Read the links in a table of comma-separated values (RFC 4180, UTF-8) with a header.
 
-    Columns `source` and `target`, or `source_url` and `target_url`; others are passed over. If the
-    first record has two numbers, all are page ids. Else they are names, as a rule URLs; pages are
-    numbered in the order in which they are first named, and the site of each is its host.
+    Reads the columns `source_url` and `target_url`, or else `source` and `target`; others are
+    ignored. If the first record has two numbers, all records hold page ids. Otherwise they hold
+    names, usually URLs; pages are numbered in the order of their first occurrence, and the site of
+    a page is its host.
 
     Raises
     ------
     GraphError
-        With the line number.
+        If the file is invalid; the message has the line number.
 
     Notes
     -----
-    Some 500,000 links a second. Holds 8 bytes a link and the names as Python strings.
+    About 500,000 links per second. Memory: 8 bytes per link, and the names as Python strings.
     """
     links = LinkList(path)
     with path.open("rb") as file:
@@ -71,25 +70,25 @@ def read_csv(path: Path) -> LinkGraph:
                     )
         except csv.Error as error:
             raise GraphError(
-                f"{path}:{records.line_num}: not valid CSV by RFC 4180 ({error}); write it again."
+                f"{path}:{records.line_num}: not valid CSV (RFC 4180): {error}; write it again."
             ) from None
     return links.graph()
 
 
 def read_jsonl(path: Path) -> LinkGraph:
-    """Read the links of a file with a JSON object in each line; empty lines are passed over.
+    """Read the links in a file with one JSON object per line; empty lines are skipped.
 
-    Members `source` and `target`, or `source_url` and `target_url`: two numbers, which are page
-    ids, or two texts, which are names as in `read_csv`; in all lines the same.
+    Reads the members `source_url` and `target_url`, or else `source` and `target`: two numbers,
+    which are page ids, or two strings, which are names as in `read_csv`; the same in all lines.
 
     Raises
     ------
     GraphError
-        With the line number.
+        If the file is invalid; the message has the line number.
 
     Notes
     -----
-    Some 300,000 links a second. Holds what `read_csv` holds.
+    About 300,000 links per second. Memory: as `read_csv`.
     """
     links = LinkList(path)
     with path.open("rb") as file:
@@ -114,20 +113,20 @@ def read_jsonl(path: Path) -> LinkGraph:
                 _add_names(links, path, number, source, target)
             else:
                 raise GraphError(
-                    f"{path}:{number}: expected source and target, two texts or two whole numbers."
+                    f"{path}:{number}: expected source and target, two strings or whole numbers."
                 )
     return links.graph()
 
 
 def _add_names(links: LinkList, path: Path, line: int, source: str, target: str) -> None:
-    """Add a link between names, which are not empty."""
+    """Add a link between names; raise GraphError if one is empty."""
     if not source or not target:
         raise GraphError(f"{path}:{line}: expected source and target; found an empty one.")
     links.add_names(line, (source,), (target,))
 
 
 def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
-    """Decode each line by itself, so that the one that cannot be is known."""
+    """Decode line by line, so that an error can name the line."""
     for number, line in enumerate(file, 1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -136,7 +135,7 @@ def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
 
 
 def _columns(path: Path, header: list[str]) -> tuple[int, int]:
-    """Return the places of source and target."""
+    """Return the column indices of source and target."""
     for source, target in COLUMNS:
         if source in header and target in header:
             return header.index(source), header.index(target)
@@ -148,5 +147,5 @@ def _columns(path: Path, header: list[str]) -> tuple[int, int]:
 
 
 def _is_id(text: str) -> bool:
-    """Tell whether a field may be a page id."""
+    """Whether a field may be a page id."""
     return len(text) < 20 and text.isascii() and text.isdigit()

@@ -1,4 +1,4 @@
-"""Reading packed files no further than a file of that size may grow."""
+"""Reading of packed files, with a limit on the size to which they may unpack."""
 
 from __future__ import annotations
 
@@ -16,40 +16,41 @@ from crawlprio.errors import GraphError
 
 GROWTH = 50
 FREE_BYTES = 2**28
-"""A file may unpack to `FREE_BYTES`, or to `GROWTH` times its size; texts grow to some 5 times."""
+"""A file may unpack to `FREE_BYTES` or to `GROWTH` times its size, whichever is larger; texts
+typically grow 5 times."""
 
 _CHUNK = 2**20
 
 
 def most_bytes(path: Path, asked: int | None = None) -> int:
-    """Return how many bytes a packed file may unpack to: what is asked for, or what is usual."""
+    """Return the maximum bytes to which a packed file may unpack: `asked`, or else the default."""
     return max(FREE_BYTES, GROWTH * path.stat().st_size) if asked is None else asked
 
 
 def too_many(path: Path, most: int) -> GraphError:
-    """The sentence for a file that unpacks to more."""
+    """Return the error for a file that unpacks to more."""
     return GraphError(
-        f"{path} unpacks to more than {most} bytes, as a file made to fill memory does; unpack it "
-        "yourself if it is sound, or raise CRAWLPRIO_MAX_UNPACKED_BYTES."
+        f"{path} unpacks to more than {most} bytes, like a file made to fill memory; if you trust "
+        "it, unpack it yourself or raise CRAWLPRIO_MAX_UNPACKED_BYTES."
     )
 
 
 def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -> bytearray:
-    """Return what a gzip file holds.
+    """Return the unpacked content of a gzip file.
 
     Parameters
     ----------
     most
-        bytes that it may unpack to; by default `most_bytes`.
+        Maximum bytes to which it may unpack; by default `most_bytes`.
     is_text
-        whether it must be UTF-8.
+        Whether it must be UTF-8.
 
     Raises
     ------
     GraphError
-        When it unpacks to more.
+        If it unpacks to more.
     OSError, EOFError, zlib.error, UnicodeDecodeError
-        When it is cut short, broken or not text.
+        If it is truncated, corrupt or not text.
     """
     most = most_bytes(path, most)
     unpacked = bytearray()
@@ -66,19 +67,19 @@ def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -
 
 
 BROKEN_GZIP = (OSError, EOFError, zlib.error)
-"""What a gzip file cut short or altered raises."""
+"""Exceptions raised for a truncated or corrupt gzip file."""
 
 
 def check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None = None) -> None:
-    """Refuse the arrays of an .npz that are larger than it may unpack to, before one is read.
+    """Check, before any is read, that the arrays of an .npz are within the limit on unpacked size.
 
-    NumPy allocates what the header of an array asks for, and zipfile believes the size that the
-    directory of the archive states, no further than which it reads.
+    NumPy allocates the size in an array's header, and zipfile trusts the size in the archive's
+    directory and reads no further.
 
     Raises
     ------
     GraphError
-        When they are, or an array's header asks for more than the archive holds of it.
+        If they are not, or an array's header asks for more than the archive holds.
     """
     most = most_bytes(path, most)
     members = {info.filename: info.file_size for info in archive.zip.infolist()}
@@ -94,11 +95,11 @@ def check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | Non
             version = np.lib.format.read_magic(file)
             read = _HEADERS.get(version)
             if read is None:
-                continue  # NumPy says what is wrong
+                continue  # NumPy reports the error
             shape, _, kind = read(file)
         if math.prod(shape) * kind.itemsize > members[member]:
             raise GraphError(
-                f"{path}: {name} says that it has the shape {shape}, and the file holds "
+                f"{path}: {name} declares shape {shape}, but the file has only "
                 f"{members[member]} bytes of it; write it again."
             )
 

@@ -1,7 +1,4 @@
-"""The URLs of many pages in two arrays and a hash table, instead of a Python string for each.
-
-Nothing here knows links or files, nor what a URL looks like inside.
-"""
+"""The URLs of many pages in two arrays and a hash table, instead of one Python string each."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ _DECODED_AT_ONCE = 10_000
 
 
 class Urls(Sequence[str]):
-    """A sequence of URLs that takes the bytes of their UTF-8 and 9 bytes for each.
+    """An immutable sequence of URLs that takes the bytes of their UTF-8 plus 9 bytes each.
 
-    The first search adds a table of 8 bytes for each URL. Equal to any sequence of the same
-    strings; not to be changed. A lone surrogate is kept.
+    The first search adds a table of 8 bytes per URL. Equal to any sequence of the same strings.
+    Lone surrogates are preserved.
 
     Parameters
     ----------
@@ -48,9 +45,9 @@ class Urls(Sequence[str]):
 
     @classmethod
     def from_lines(cls, text: bytearray) -> Urls:
-        """Return the lines of a UTF-8 text, which is kept as it is and must not be changed.
+        """Return the lines of a UTF-8 text, which is not copied and must not be changed later.
 
-        Lines end in a line feed; the last one need not. O(length of the text).
+        Lines end in a line feed, which is optional on the last line. O(length of the text).
         """
         if text and text[-1] != NEWLINE:
             text.append(NEWLINE)
@@ -60,24 +57,24 @@ class Urls(Sequence[str]):
         return urls
 
     def lines(self) -> memoryview:
-        """The UTF-8 of all URLs, each followed by a line feed: a view."""
+        """Return a view of the UTF-8 of all URLs, each followed by a line feed."""
         return self._text.data
 
     @property
     def n_lines(self) -> int:
-        """Number of line feeds in `lines()`: more than there are URLs if a URL holds one."""
+        """Number of line feeds in `lines()`: more than the number of URLs if a URL has one."""
         return int(_count(self._text, NEWLINE))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held, with the search table once there is one."""
+        """Bytes of memory held, including the search table once it exists."""
         slots = 0 if self._slots is None else self._slots.nbytes
         return self._text.nbytes + self._offsets.nbytes + slots
 
     def find(self, url: str) -> int:
-        """Return the first place of this very URL, or `NO_PAGE`.
+        """Return the first index of exactly this URL, or `NO_PAGE`.
 
-        O(1), but for the first call, which hashes all URLs.
+        O(1), except for the first call, which hashes all URLs.
         """
         if self._slots is None:
             self._slots = _hash_table(self._text, self._offsets)
@@ -100,7 +97,7 @@ class Urls(Sequence[str]):
         if page < 0:
             page += len(self)
         if not 0 <= page < len(self):
-            raise IndexError(f"there are {len(self)} URLs and none at place {index}")
+            raise IndexError(f"there are {len(self)} URLs, and none at index {index}")
         start, end = self._offsets[page], self._offsets[page + 1] - 1
         return self._text[start:end].tobytes().decode("utf-8", "surrogatepass")
 
@@ -132,7 +129,7 @@ class Urls(Sequence[str]):
 
 @njit(cache=True, nogil=True)
 def _count(text: Text, byte: int) -> int:
-    """Count a byte."""
+    """Count the occurrences of a byte."""
     count = 0
     for k in range(len(text)):
         count += text[k] == byte
@@ -141,7 +138,7 @@ def _count(text: Text, byte: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _line_starts(text: Text) -> Offsets:
-    """Return where each line starts, and the end of the last."""
+    """Return the start of each line, and the end of the last."""
     n_lines = 0
     for k in range(len(text)):
         n_lines += text[k] == NEWLINE
@@ -156,9 +153,9 @@ def _line_starts(text: Text) -> Offsets:
 
 @njit(cache=True, nogil=True)
 def _slot(key: Text, n_slots: int) -> Any:
-    """Return the place in a table of `n_slots` where the search for a key begins.
+    """Return the slot of a table of `n_slots` at which the search for a key begins.
 
-    FNV-1a, its bits mixed as in the finaliser of MurmurHash3; the upper half, scaled.
+    FNV-1a with the MurmurHash3 finaliser; the upper half of the bits is scaled to the table.
     """
     bits = np.uint64(0xCBF29CE484222325)
     for k in range(len(key)):
@@ -170,7 +167,7 @@ def _slot(key: Text, n_slots: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _same(one: Text, other: Text) -> bool:
-    """Compare from the end, where URLs of one site differ."""
+    """Compare from the end, where URLs of the same site differ."""
     if len(one) != len(other):
         return False
     k = len(one) - 1
@@ -181,7 +178,7 @@ def _same(one: Text, other: Text) -> bool:
 
 @njit(cache=True, nogil=True)
 def _hash_table(text: Text, offsets: Offsets) -> PageIds:
-    """Return places by hash, half of the slots free; of equal URLs the first."""
+    """Return a hash table of indices, half full; for equal URLs it holds the first."""
     n = len(offsets) - 1
     n_slots = 2 * n + 1
     slots = np.full(n_slots, NO_PAGE, dtype=np.int32)
@@ -200,7 +197,7 @@ def _hash_table(text: Text, offsets: Offsets) -> PageIds:
 
 @njit(cache=True, nogil=True)
 def _find(text: Text, offsets: Offsets, slots: PageIds, key: Text) -> int:
-    """Return the place of a key, or `NO_PAGE`."""
+    """Return the index of a key, or `NO_PAGE`."""
     slot = _slot(key, len(slots))
     while slots[slot] != NO_PAGE:
         page = slots[slot]

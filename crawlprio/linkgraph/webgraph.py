@@ -1,6 +1,6 @@
-"""Link graphs as the WebGraph framework compresses them: `NAME.graph` and `NAME.properties`.
+"""Sequential reader of the WebGraph framework's format: `NAME.graph` and `NAME.properties`.
 
-Only reading, from the first page to the last; the codes of numbers are in `bitcodes`.
+The instantaneous codes are in `bitcodes`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ COMPONENTS = {
     "INTERVALS": GAMMA,
     "RESIDUALS": ZETA,
 }
-"""Parts of a successor list and the code of each when the properties name none."""
+"""Components of a successor list, and the default code of each."""
 
 LINKS_PER_BIT = 100
-"""Links that one bit of a stream may stand for; real webs have one for 1 to 4 bits."""
+"""Maximum number of links per bit of a stream; real webs take 1 to 4 bits per link."""
 
 OUTDEGREES, REFERENCES, BLOCK_COUNT, BLOCKS, INTERVALS, RESIDUALS = range(6)
 
@@ -45,19 +45,19 @@ OUTDEGREES, REFERENCES, BLOCK_COUNT, BLOCKS, INTERVALS, RESIDUALS = range(6)
 def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
     """Read a graph of class BVGraph; rows are in ascending order of target, as in the format.
 
-    Needs `NAME.properties` beside `NAME.graph`, and no `.offsets`. URLs are taken from
-    `NAME.urls.gz`, if there is one. Self-links, which the format allows, are left out and counted.
+    Needs `NAME.properties` beside `NAME.graph`, but no `.offsets`. URLs are read from
+    `NAME.urls.gz`, if present. Self-links, which the format allows, are dropped and counted.
 
     Raises
     ------
     GraphError
-        When the properties are missing or name what is not known (Golomb codes, little-endian
-        streams, other graph classes), or the stream is cut short or broken.
+        If the properties are missing or unsupported (Golomb codes, little-endian streams, other
+        graph classes), or the stream is truncated or corrupt.
 
     Notes
     -----
     Source: Boldi & Vigna, The WebGraph framework I: compression techniques, WWW 2004.
-    Some 15 million links a second; holds the stream and 4 bytes a link.
+    About 15 million links per second. Memory: the stream plus 4 bytes per link.
     """
     properties_path = path.with_suffix(".properties")
     properties = _read_properties(properties_path)
@@ -73,12 +73,12 @@ def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
     if 8 * len(stream) < n_pages:
         raise GraphError(
-            f"{path} has {len(stream)} bytes, too few for {n_pages} pages; it was cut short."
+            f"{path} has {len(stream)} bytes, too few for {n_pages} pages; it is truncated."
         )
     if n_links > LINKS_PER_BIT * 8 * len(stream):
         raise GraphError(
-            f"{path} has {len(stream)} bytes, too few for the {n_links} links that "
-            f"{properties_path.name} says; it was cut short."
+            f"{path} has {len(stream)} bytes, too few for the {n_links} links stated in "
+            f"{properties_path.name}; it is truncated."
         )
     indptr, indices, broken_page = _decode(
         as_words(stream), 8 * len(stream), n_pages, n_links, window_size, least_interval, codes,
@@ -86,21 +86,23 @@ def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
     )  # fmt: skip
     if broken_page >= 0:
         raise GraphError(
-            f"{path}: the links of page {broken_page} of {n_pages} make no sense; the file was cut "
-            f"short or {properties_path.name} belongs to another graph."
+            f"{path}: the links of page {broken_page} of {n_pages} are invalid; the file is "
+            f"truncated or {properties_path.name} belongs to another graph."
         )
     if indptr[-1] != n_links:
-        raise GraphError(f"{path} holds {indptr[-1]} links; {properties_path.name} says {n_links}.")
+        raise GraphError(
+            f"{path} has {indptr[-1]} links, but {properties_path.name} states {n_links}."
+        )
     return LinkGraph.cleaned(indptr, indices, urls=read_urls(urls_path(path), most), in_place=True)
 
 
 def _read_properties(path: Path) -> dict[str, str]:
-    """Read `key=value` lines, and refuse graphs of a kind that is not read here."""
+    """Read `key=value` lines; raise GraphError for an unsupported kind of graph."""
     try:
         text = path.read_text("latin-1")
     except OSError as error:
         raise GraphError(
-            f"{path} cannot be read ({error.strerror or error}); a .graph file needs it beside it."
+            f"{path} cannot be read ({error.strerror or error}); put it beside the .graph file."
         ) from error
     properties = {}
     for line in text.splitlines():
@@ -110,20 +112,20 @@ def _read_properties(path: Path) -> dict[str, str]:
     graph_class = properties.get("graphclass", "BVGraph")
     if graph_class.rsplit(".", 1)[-1] != "BVGraph":
         raise GraphError(
-            f"{path}: graphclass is {graph_class}; only BVGraph is read, so convert it to that."
+            f"{path}: graphclass is {graph_class}; only BVGraph is supported, so convert it."
         )
     endianness = properties.get("endianness", "big")
     if endianness != "big":
-        raise GraphError(f"{path}: endianness is {endianness}; only big is read.")
+        raise GraphError(f"{path}: endianness is {endianness}; only big is supported.")
     return properties
 
 
 def _number(
     path: Path, properties: dict[str, str], key: str, default: int | None, most: int, least: int = 0
 ) -> int:
-    """Return a property that is a number from `least` to `most`."""
+    """Return a numeric property; raise GraphError unless it is from `least` to `most`."""
     text = properties.get(key, "" if default is None else str(default))
-    # A text of many digits takes quadratic time, and Python refuses it.
+    # Converting many digits takes quadratic time, and Python refuses it.
     is_number = text.isascii() and text.isdigit() and len(text) < 30
     if not is_number or not least <= int(text) <= most:
         raise GraphError(
@@ -133,7 +135,7 @@ def _number(
 
 
 def _codes(path: Path, flags: str) -> NDArray[np.int64]:
-    """Return the code of each of `COMPONENTS`, as the compression flags say."""
+    """Return the code of each of `COMPONENTS` under the given compression flags."""
     codes = dict(COMPONENTS)
     for flag in flags.replace("|", " ").split():
         component, _, code = flag.rpartition("_")
@@ -157,10 +159,10 @@ def _decode(
     codes: NDArray[np.int64],
     zeta_k: int,
 ) -> tuple[Indptr, PageIds, int]:
-    """Return (indptr, indices, -1), or instead of -1 the first page whose list is broken."""
+    """Return (indptr, indices, -1), or the first page with an invalid list instead of -1."""
     indptr = np.zeros(n_pages + 1, dtype=np.int64)
     indices = np.empty(n_links, dtype=np.int32)
-    # Parts of one list: what is copied, then the intervals, then the residuals; each ascending.
+    # Parts of one list, each ascending: the copied part, then the intervals, then the residuals.
     copied = np.empty(n_pages + 1, dtype=np.int32)
     extra = np.empty(n_pages + 1, dtype=np.int32)
     position = 0
@@ -218,9 +220,9 @@ def _copy_blocks(
     row: PageIds,
     copied: PageIds,
 ) -> tuple[int, int]:
-    """Copy the blocks of `row` that the list shares; return (how many, position), -1 if broken.
+    """Copy the shared blocks of `row`; return (number copied or -1 if invalid, position).
 
-    Blocks of copied and skipped entries take turns; what follows the last one is of the next kind.
+    Copied and skipped blocks alternate; the entries after the last block are one more block.
     """
     n_blocks, position = read_number(words, position, codes[BLOCK_COUNT], zeta_k)
     n_copied = 0
@@ -255,7 +257,7 @@ def _read_intervals(
     n_pages: int,
     extra: PageIds,
 ) -> tuple[int, int]:
-    """Write out the runs of consecutive targets; return (how many targets, position) or -1."""
+    """Expand the runs of consecutive targets; return (targets or -1 if invalid, position)."""
     n_extra = 0
     following = 0
     for interval in range(n_intervals):
@@ -268,7 +270,7 @@ def _read_intervals(
         for target in range(left, left + length):
             extra[n_extra] = target
             n_extra += 1
-        # Two intervals never touch: they would be one.
+        # Intervals are never adjacent: they would be merged into one.
         following = left + length + 1
     return n_extra, position
 
@@ -283,7 +285,7 @@ def _read_residuals(
     n_pages: int,
     residuals: PageIds,
 ) -> int:
-    """Fill `residuals`, ascending; return the position after them, or -1 if one is no page."""
+    """Fill `residuals`, ascending; return the position after them, or -1 if one is invalid."""
     target = -1
     for k in range(len(residuals)):
         gap, position = read_number(words, position, codes[RESIDUALS], zeta_k)
@@ -296,13 +298,13 @@ def _read_residuals(
 
 @njit(cache=True, nogil=True)
 def _signed(number: int) -> int:
-    """Turn 0, 1, 2, 3, ... into 0, -1, 1, -2, ..."""
+    """Map 0, 1, 2, 3, ... to 0, -1, 1, -2, ..."""
     return -((number + 1) >> 1) if number & 1 else number >> 1
 
 
 @njit(cache=True, nogil=True)
 def _merge(one: PageIds, other: PageIds, merged: PageIds) -> None:
-    """Merge two ascending arrays into a third, which has room for both."""
+    """Merge two ascending arrays into a third that has room for both."""
     i = 0
     j = 0
     for k in range(min(len(merged), len(one) + len(other))):
