@@ -135,7 +135,7 @@ def test_seeds_must_be_pages() -> None:
     graph = graph_of([[1], []])
     with pytest.raises(GraphError, match="there are no seeds"):
         reachable(graph, [])
-    with pytest.raises(GraphError, match="seed 2 is no page; page ids are 0 to 1"):
+    with pytest.raises(GraphError, match="seed 2 is not a page; page ids are 0 to 1"):
         reachable(graph, [0, 2])
     with pytest.raises(GraphError, match="seed -1 is no page"):
         reachable(graph, [-1])
@@ -156,10 +156,10 @@ def test_a_curve_has_points_at_even_distances() -> None:
 @pytest.mark.parametrize(
     ("order", "mask", "complaint"),
     [
-        ([0, 4], None, "the order names page 4; page ids must be 0 to 3"),
-        ([0, -1], None, "the order names page -1"),
-        ([0, 2, 3, 2], None, "the order names page 2 more than once"),
-        ([0, 1], NOT_PAGE_1, "the order names page 1, which is not reachable"),
+        ([0, 4], None, "the order has page 4; page ids must be 0 to 3"),
+        ([0, -1], None, "the order has page -1"),
+        ([0, 2, 3, 2], None, "the order has page 2 more than once"),
+        ([0, 1], NOT_PAGE_1, "the order has page 1, which is not reachable"),
         ([0], np.array([True]), "there are 4 ranks and 1 marks"),
     ],
 )

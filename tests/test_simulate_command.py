@@ -217,12 +217,12 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--budget", "1e3"], "--budget is '1e3'; give a whole number of 1 or more."),
     (["absent.npz"], "absent.npz: there is no such file"),
     (["short.npz"], "short.npz cannot be read as .npz"),
-    (["notes.md"], "notes.md is not a graph of a known form"),
+    (["notes.md"], "notes.md is not a graph in a known format"),
     (["edges.txt"], "edges.txt:2:"),
     (["edges.txt.gz"], "edges.txt.gz"),
     (["empty.npz"], "empty.npz has no pages; there is nothing to crawl."),
     (["graph.npz", "--seeds", str(N_PAGES)], f"seed {N_PAGES} is not a page of graph.npz"),
-    (["graph.npz", "--seeds", "http://x.example/"], "seed http://x.example/ is no page"),
+    (["graph.npz", "--seeds", "http://x.example/"], "seed http://x.example/ is not a page"),
     (["bare.npz", "--seeds", "http://x.example/"], "is a URL, but bare.npz has no URLs"),
     (["graph.npz", "--seeds", ","], "--seeds is ',', which names no page"),
     (["graph.npz", "--seeds", "@absent.txt"], "--seeds @absent.txt: the file cannot be read"),
@@ -269,7 +269,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--json", "."], "--json .: it cannot be written"),
     (["graph.npz", "--json", "graph.npz"], "--json graph.npz is the file of GRAPH too"),
     (["graph.npz", "--json", "a.png", "--plot", "a.png"], "--json a.png is the file of --plot too"),
-    (["graph.npz", "--plot", "curves.xls"], "curves.xls is no plot file"),
+    (["graph.npz", "--plot", "curves.xls"], "curves.xls is not a plot file"),
 ]  # fmt: skip
 
 

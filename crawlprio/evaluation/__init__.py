@@ -1,6 +1,6 @@
-"""How good a crawl order was: the shares of importance it had gathered, when, and plots of them.
+"""Evaluation of crawl orders: the importance gathered over the crawl, and plots of it.
 
-Plots are in `plots` and `figures`, which are not imported here because matplotlib takes its time.
+Plots are in `plots` and `figures`, which are not imported here because matplotlib is slow to load.
 """
 
 from crawlprio.evaluation.crawl_in_time import (

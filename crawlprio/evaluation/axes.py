@@ -1,6 +1,6 @@
-"""Axes of a figure: scales, ends, and numbers as people write them.
+"""Axes of a figure: scales, limits and number formats.
 
-matplotlib is imported when the first axes are dressed.
+matplotlib is imported when the first axes are formatted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def visible(line: Series, panel: Panel) -> Series:
-    """Return what of a series has a place on the panel's axes."""
+    """Return the part of a series that can be drawn on the panel's axes."""
     points = np.asarray(line.points, dtype=np.float64).reshape(-1, 2)
     kept = np.isfinite(points).all(axis=1)
     if panel.x_scale == "log":
@@ -41,14 +41,14 @@ def visible(line: Series, panel: Panel) -> Series:
     return replace(line, points=points[kept], low=low, high=high)
 
 
-def dress_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool) -> None:
-    """Set scales, ends and numbers, name the axes, and rule the ground."""
+def format_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool) -> None:
+    """Set scales, limits, number formats, labels and the grid of the axes."""
     points = np.concatenate([np.asarray(line.points, dtype=np.float64) for line in lines])
     widened = any(line.mark in ("points", "bars") for line in lines)
     edges = [
         np.asarray(edge) for line in lines for edge in (line.low, line.high) if edge is not None
     ]
-    # A band may stick out of 0 to 100 %, the values themselves do not.
+    # A band may extend beyond 0 to 100 %, the values themselves do not.
     heights = points[:, 1] if panel.y_percent else np.concatenate([points[:, 1], *edges])
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
@@ -65,7 +65,7 @@ def dress_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool) 
 def _ends(
     values: Any, scale: Scale, percent: bool, limits: Limits | None, widened: bool, room: float
 ) -> Limits:
-    """The ends of an axis: as asked, else from 0 on for what is not negative, with room on top."""
+    """Return the limits of an axis: as given, or else from the data, with some room on top."""
     least, most = float(values.min()), float(values.max())
     if scale == "log":
         factor = max((most / least) ** 0.03, 1.15)
@@ -85,7 +85,7 @@ def _ends(
 
 
 def _number(axis: Axis, scale: Scale, percent: bool, ticks: int) -> None:
-    """Put few ticks at round numbers, and write them in percent or with thousands separated."""
+    """Put a few ticks at round numbers, in percent or with thousands separators."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     if scale == "log":
@@ -99,7 +99,7 @@ def _number(axis: Axis, scale: Scale, percent: bool, ticks: int) -> None:
 
 
 def number_text(value: float) -> str:
-    """Return a number as on an axis: 12,000, 0.05, 10⁷, 2.5×10⁻⁶."""
+    """Format a number for an axis: 12,000, 0.05, 10⁷, 2.5×10⁻⁶."""
     if value == 0.0:
         return "0"
     power = math.floor(math.log10(abs(value)) + 1e-9)

@@ -1,4 +1,4 @@
-"""What a crawl gathered when: by slice of the crawl, by day, by depth, and of the top pages."""
+"""Measures of a crawl over time: by slice of the crawl, by day, by depth, and for top pages."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from crawlprio.evaluation.crawl_order import (
 Longs = NDArray[np.int64]
 
 DAY = 86_400.0
-"""Seconds."""
+"""Seconds per day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A mean for each of a row of groups.
+    """The means of a sequence of groups of pages.
 
     Parameters
     ----------
     x
-        The groups: slices counted from 1, sizes N of a top, depths; rising.
+        The groups, ascending: slices counted from 1, sizes N of a top N, or depths.
     mean
-        float64, shape of x; NaN where a group is empty.
+        float64, shape of x; NaN for an empty group.
     n
         int64, shape of x: pages in the group.
     """
@@ -42,35 +42,35 @@ class Means:
     n: Longs
 
     def points(self) -> list[tuple[float, float]]:
-        """Return `(x, mean)` of the groups that have pages, for a plot."""
+        """Return `(x, mean)` of the non-empty groups, for a plot."""
         return [
             (float(x), float(m)) for x, m, n in zip(self.x, self.mean, self.n, strict=True) if n
         ]
 
 
 def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
-    """Return the slice of each fetch, from 1 on, of as many slices of equal length as asked.
+    """Return the slice of each fetch, counted from 1, for `n_slices` slices of equal length.
 
-    Lengths differ by one where they must. int64, shape (n_fetched,).
+    Lengths differ by at most one. int64, shape (n_fetched,).
     """
     if n_slices < 1:
-        raise ConfigError(f"n_slices is {n_slices}; a crawl has at least 1 slice.")
+        raise ConfigError(f"n_slices is {n_slices}; it must be at least 1.")
     return np.arange(n_fetched, dtype=np.int64) * n_slices // max(n_fetched, 1) + 1
 
 
 def slices_by_time(
     ended: Floats | Sequence[float], seconds: float = DAY, start: float | None = None
 ) -> Longs:
-    """Return the day, or other slice of time, in which each fetch ended, counted from 1.
+    """Return the day, or other time slice, in which each fetch ended, counted from 1.
 
     Parameters
     ----------
     ended
-        Seconds, shape (n_fetched,), in any order, from any zero.
+        Seconds, shape (n_fetched,), in any order, from any origin.
     seconds
         Length of a slice, > 0; a day by default.
     start
-        When the first slice begins; by default at the earliest of `ended`.
+        Start of the first slice; by default the earliest of `ended`.
 
     Returns
     -------
@@ -78,20 +78,20 @@ def slices_by_time(
     """
     times = checked_times("ended", ended)
     if not seconds > 0.0:
-        raise ConfigError(f"seconds is {seconds:g}; a slice must last more than 0 seconds.")
+        raise ConfigError(f"seconds is {seconds:g}; it must be above 0.")
     if len(times) == 0:
         return np.empty(0, dtype=np.int64)
     begin = float(times.min()) if start is None else start
     if times.min() < begin:
-        raise ConfigError(f"a fetch ended at {times.min():g}, before the start, {begin:g}.")
+        raise ConfigError(f"a fetch ended at {times.min():g}, before the start at {begin:g}.")
     return np.floor((times - begin) / seconds).astype(np.int64) + 1
 
 
 def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) -> Floats:
-    """Return the importance scaled so that its mean over the pages is 1, as Najork & Wiener do.
+    """Return the importance scaled to mean 1 over the pages, as in Najork & Wiener.
 
-    Then means of slices do not depend on the number of pages. NaN pages, and those not reachable,
-    do not count.
+    The means of slices then do not depend on the number of pages. Pages that are NaN or not
+    reachable do not count.
     """
     counted = importance if reachable is None else importance[reachable]
     mean = float(np.nanmean(counted)) if len(counted) else 0.0
@@ -110,16 +110,16 @@ def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) ->
     Parameters
     ----------
     order
-        Page ids in the order fetched, none twice.
+        Distinct page ids in the order fetched.
     importance
         float64, shape (n_pages,).
     slices
-        int64, shape (n_fetched,): slice of each fetch, from 1 on.
+        int64, shape (n_fetched,): slice of each fetch, counted from 1.
 
     Returns
     -------
     Means
-        For every slice up to the last, empty ones included.
+        One element per slice up to the last, including empty ones.
     """
     pages = checked_order(order, importance, None)
     return _mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
@@ -135,12 +135,12 @@ def mean_importance_by_depth(
     Parameters
     ----------
     depth
-        Integers, shape (n_pages,): links from the seeds, by `depth_from_seeds`, or as recorded;
-        negative: not known, left out.
+        Integers, shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded;
+        pages with a negative depth are unknown and left out.
     importance
         float64, shape (n_pages,).
     pages
-        bool, shape (n_pages,): the pages to look at, such as those fetched; all by default.
+        bool, shape (n_pages,): the pages to include, such as those fetched; all by default.
     """
     depths = np.asarray(depth, dtype=np.int64)
     counted = depths >= 0 if pages is None else (depths >= 0) & pages
@@ -152,20 +152,20 @@ def mean_slice_of_top(
 ) -> Means:
     """Return the mean slice, such as the day, in which the N most important pages were fetched.
 
-    Najork & Wiener (2001), figure 2. The top N are taken from the pages fetched. Where pages tie at
-    rank N, the mean is that over all choices among them.
+    Najork & Wiener (2001), figure 2. The top N are chosen among the fetched pages. If pages tie at
+    rank N, the result is the mean over all choices among them.
 
     Parameters
     ----------
     order, importance, slices
         As for `mean_importance_by_slice`.
     tops
-        Sizes N, >= 1; those above n_fetched are left out. 1, 10, 100, ... by default, and all.
+        Sizes N, >= 1; those above n_fetched are dropped. By default 1, 10, 100, ... and n_fetched.
 
     Returns
     -------
     Means
-        One element for each N; `n` is N.
+        One element per N; `n` is N.
     """
     pages = checked_order(order, importance, None)
     days = _checked_slices(slices, len(pages)).astype(np.float64)
@@ -186,30 +186,31 @@ def overlap_of_top(
     """Return the share of the top N by one importance that are in the top N by another.
 
     Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
-    the whole graph. Where pages tie at rank N, it is the expectation over all choices among them,
-    made for each ranking by itself; a choice by page id would make equal rankings of nothing agree.
+    the whole graph. If pages tie at rank N, the result is the expectation over independent choices
+    for each ranking; breaking ties by page id would make uninformative rankings agree.
 
     Parameters
     ----------
     partial, whole
-        float64, shape (n_pages,); NaN: not in that graph, as of `pagerank_seen`, by which both are
-        best computed, since it knows no pages but those seen and makes equal ranks tie.
+        float64, shape (n_pages,); NaN for pages not in that graph. Both are best computed with
+        `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
     tops
-        Sizes N, >= 1; those above the pages of the smaller graph are left out. 1, 10, 100, ... by
-        default, and all of the smaller graph.
+        Sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By default
+        1, 10, 100, ... and that number.
 
     Returns
     -------
     Means
-        One element for each N; `mean` is the share and `n` is N.
+        One element per N; `mean` is the share and `n` is N.
 
     Notes
     -----
-    O(n log n) and O(n) for each N.
+    O(n log n), plus O(n) per N.
     """
     if len(partial) != len(whole):
         raise GraphError(
-            f"there are {len(partial)} and {len(whole)} importances; both must be of every page."
+            f"partial has {len(partial)} elements and whole has {len(whole)}; "
+            "both must have one per page."
         )
     first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
     n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
@@ -226,7 +227,7 @@ def overlap_of_top(
 
 
 def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
-    """The chance of each page to be among the n of least value, ties at random."""
+    """Return each page's probability of being among the n smallest values, ties at random."""
     bound = ranking[n - 1]
     above = int(np.searchsorted(ranking, bound, side="left"))
     up_to = int(np.searchsorted(ranking, bound, side="right"))
@@ -242,32 +243,34 @@ def cumulative_by_time(
     reachable: PageMask | None = None,
     start: float | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return how much of the importance and of the pages was there at which time.
+    """Return the shares of the importance and of the pages gathered over time.
 
     Castillo et al. (2004), figure 10; Baeza-Yates et al., Crawling a country, WWW 2005, figure 6.
 
     Parameters
     ----------
     order
-        Page ids, none twice; any order.
+        Distinct page ids, in any order.
     ended
-        Seconds, shape (n_fetched,): when each fetch ended.
+        Seconds, shape (n_fetched,): end of each fetch.
     importance
         float64, shape (n_pages,), >= 0.
     reachable
-        bool, shape (n_pages,): the pages that are the whole; all by default.
+        bool, shape (n_pages,): the pages that count as the whole; all by default.
     start
         Time zero; by default the earliest of `ended`.
 
     Returns
     -------
     seconds, share of importance, share of pages
-        float64, shape (n_fetched,) each, rising.
+        float64, shape (n_fetched,) each, ascending.
     """
     pages = checked_order(order, importance, reachable)
     times = checked_times("ended", ended)
     if len(times) != len(pages):
-        raise GraphError(f"there are {len(times)} times for {len(pages)} fetches.")
+        raise GraphError(
+            f"ended has {len(times)} times for {len(pages)} fetches; give one per fetch."
+        )
     counted = importance if reachable is None else importance[reachable]
     total = float(counted.sum())
     if not total > 0.0:
@@ -282,7 +285,7 @@ def cumulative_by_time(
 
 
 def _mean_by(group: Longs, values: Floats, first: int) -> Means:
-    """The mean of the values of each group, from `first` to the last that is there."""
+    """Return the mean of the values of each group, from `first` to the last group."""
     groups = np.arange(first, int(group.max(initial=first - 1)) + 1, dtype=np.int64)
     n = np.bincount(group - first, minlength=len(groups)).astype(np.int64)
     sums = np.bincount(group - first, weights=values, minlength=len(groups))
@@ -290,21 +293,23 @@ def _mean_by(group: Longs, values: Floats, first: int) -> Means:
 
 
 def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
-    """Return the slices, if there is one, counted from 1, for each fetch."""
+    """Return the slices; raise GraphError unless each fetch has one, counted from 1."""
     checked = np.asarray(slices, dtype=np.int64)
     if len(checked) != n_fetched:
-        raise GraphError(f"there are {len(checked)} slices for {n_fetched} fetches.")
+        raise GraphError(
+            f"slices has {len(checked)} elements for {n_fetched} fetches; give one per fetch."
+        )
     if len(checked) and checked.min() < 1:
-        raise GraphError(f"a fetch is in slice {checked.min()}; slices count from 1.")
+        raise GraphError(f"a fetch is in slice {checked.min()}; slices are counted from 1.")
     return checked
 
 
 def _checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
-    """Return the sizes of tops that there are pages for, rising."""
+    """Return the ascending sizes of tops that are at most `most`."""
     if tops is None:
         powers = [10**k for k in range(19) if 10**k < most]
         return np.array([*powers, most] if most else [], dtype=np.int64)
     sizes = np.unique(np.asarray(tops, dtype=np.int64))
     if len(sizes) and sizes[0] < 1:
-        raise ConfigError(f"a top of {sizes[0]} pages was asked for; it must have at least 1.")
+        raise ConfigError(f"tops has {sizes[0]}; sizes must be at least 1.")
     return sizes[sizes <= most]

@@ -18,17 +18,17 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ModelCurve:
-    """How a crawl does under one model, beside an ideal and a random crawl; all shares of 1.
+    """The performance of a crawl under one model, with an ideal and a random crawl, as shares of 1.
 
     Parameters
     ----------
     x
-        float64, rising: share of all T pages that was fetched, or that the buffer holds.
+        float64, ascending: share of all T pages that is fetched, or that the buffer holds.
     performance, ideal, random
-        float64, shape of x: of this crawl, of a crawl in order of importance, and the expectation
-        of one in random order.
+        float64, shape of x: performance of this crawl, of a crawl in order of importance, and the
+        expectation for a crawl in random order.
     n_hot
-        int64, shape of x: how many pages are hot.
+        int64, shape of x: number of hot pages.
     """
 
     x: Floats
@@ -38,7 +38,7 @@ class ModelCurve:
     n_hot: Longs
 
     def points(self, line: str = "performance", n: int = 501) -> list[tuple[float, float]]:
-        """Return `(x, y)` of one line, by name, at no more than n places, for a plot."""
+        """Return `(x, y)` of the named line at up to n evenly spaced points, for a plot."""
         y: Floats = getattr(self, line)
         places = np.unique(np.linspace(0, max(len(y) - 1, 0), n).round().astype(np.int64))
         return [(float(self.x[k]), float(y[k])) for k in places] if len(y) else []
@@ -47,16 +47,16 @@ class ModelCurve:
 def crawl_and_stop(
     order: Order, importance: Floats, reachable: PageMask | None = None
 ) -> ModelCurve:
-    """Return P_CS for every K: the share of the first K pages fetched that are hot then.
+    """Return P_CS for every K: the share of the first K pages fetched that are hot at that point.
 
     After K fetches the hot pages are those with I(P) >= I(r_K), where r_K has the Kth highest
-    importance; pages that tie with it are in, so there may be more than K. (Cho, Garcia-Molina &
+    importance. Pages that tie with r_K are hot, so there may be more than K. (Cho, Garcia-Molina &
     Page, Efficient crawling through URL ordering, WWW7 1998, section 3.)
 
     Parameters
     ----------
     order
-        Page ids in the order fetched, none twice; it may stop before all are fetched.
+        Distinct page ids in the order fetched; not all pages need be fetched.
     importance
         float64, shape (n_pages,): I(P), larger is more important; no NaN.
     reachable
@@ -65,13 +65,13 @@ def crawl_and_stop(
     Returns
     -------
     ModelCurve
-        One element a fetch. The ideal crawl has 1 throughout, the random crawl H/T with H hot
-        pages: K/T as in the paper where no page ties with r_K, and more where some do.
+        One element per fetch. The ideal crawl has 1 throughout, the random crawl H/T with H hot
+        pages: K/T, as in the paper, if no page ties with r_K, and more otherwise.
 
     Raises
     ------
     GraphError
-        When the order names a page twice or a page that is not reachable, or importance is NaN.
+        If the order has a page twice or a page that is not reachable, or importance is NaN.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def crawl_and_stop(
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     n_fetched, whole = len(pages), max(len(falling), 1)
-    # A page is hot from that K on at which it is the first of its equals: 1 + pages above it.
+    # A page is hot from the K at which it is the first among its ties: 1 + pages above it.
     n_above = np.searchsorted(-falling, -importance[pages], side="left")
     counts_from = np.maximum(np.arange(n_fetched), n_above)
     n_found = np.cumsum(np.bincount(counts_from[counts_from < n_fetched], minlength=n_fetched))
@@ -102,20 +102,20 @@ def crawl_and_stop_with_threshold(
     Parameters
     ----------
     order, importance, reachable
-        As for `crawl_and_stop`. For pages that are hot or not, such as those on a topic, let
-        importance be 1 or 0 and the threshold 1.
+        As for `crawl_and_stop`. If hotness is binary, such as being on a topic, use importance 1 or
+        0 and threshold 1.
     threshold
-        G, in the unit of importance; `top_threshold` gives one for a number of hot pages.
+        G, in the unit of importance; `top_threshold` computes it from a share of hot pages.
 
     Returns
     -------
     ModelCurve
-        One element a fetch. The ideal crawl has min(1, K/H), the random crawl K/T.
+        One element per fetch. The ideal crawl has min(1, K/H), the random crawl K/T.
 
     Raises
     ------
     GraphError
-        As `crawl_and_stop`, and when no page is hot.
+        As `crawl_and_stop`, and if no page is hot.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     n_hot = int(np.searchsorted(-falling, -threshold, side="right"))
@@ -140,48 +140,48 @@ def limited_buffer(
     threshold: float | None = None,
     reachable: PageMask | None = None,
 ) -> ModelCurve:
-    """Return P_BC for each size of buffer: the share of its B pages that are hot in the end.
+    """Return P_BC for each buffer size: the share of its B pages that are hot at the end.
 
-    The crawl fetches pages in its order and can keep only B of them. When the buffer is full and a
-    page comes, the page of lowest *estimated* importance leaves, which may be the new one. The
-    paper leaves open what the estimate is, how ties leave (here: fetched last, leaves first) and
-    whether links of pages that left are forgotten (here: no).
+    The crawl fetches pages in its order and can keep only B of them. When a page arrives at a full
+    buffer, the page with the lowest *estimated* importance is evicted, which may be the new one.
+    The paper does not specify the estimate, the tie-break (here: last fetched, first evicted), or
+    whether links of evicted pages are forgotten (here: no).
 
     Parameters
     ----------
     order, importance, reachable
-        As for `crawl_and_stop`. The paper lets the crawl fetch all T pages.
+        As for `crawl_and_stop`. In the paper the crawl fetches all T pages.
     buffers
         Sizes B, as shares of the T pages: 0 < share <= 1, rounded to at least one page.
     estimate
-        `BacklinksSeen`, `PageRankSeen`, `RenewedEstimate`, or an array that never changes, such as
-        an importance that the page itself tells.
+        `BacklinksSeen`, `PageRankSeen`, `RenewedEstimate`, or a constant array, such as an
+        importance that depends on the page alone.
     threshold
-        G: pages with I(P) >= G are hot; by default those with I(P) >= I(r_B), ties in.
+        G: pages with I(P) >= G are hot; by default those with I(P) >= I(r_B), including ties.
 
     Returns
     -------
     ModelCurve
-        One element for each size, in the order given; x is B/T. The ideal crawl has min(1, H/B),
-        the random crawl H/T.
+        One element per size, in the order given; x is B/T. The ideal crawl has min(1, H/B), the
+        random crawl H/T.
 
     Raises
     ------
     ConfigError
-        When a size is not a share, or estimates are never renewed.
+        If a size is not a share, or estimates are never renewed.
     GraphError
-        As `crawl_and_stop`, and when the estimates are of other pages.
+        As `crawl_and_stop`, and if the estimates are for a different number of pages.
 
     Notes
     -----
-    O(log B) for each fetch and buffer; estimates are computed once for all sizes.
+    O(log B) per fetch and buffer; estimates are computed once for all sizes.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     whole = len(falling)
     shares = np.asarray(buffers, dtype=np.float64)
     wrong = shares[~((shares > 0.0) & (shares <= 1.0))]
     if len(wrong):
-        raise ConfigError(f"a buffer is {wrong[0]:g} of all pages; give shares above 0, up to 1.")
+        raise ConfigError(f"a buffer is {wrong[0]:g} of all pages; give shares above 0, at most 1.")
     sizes = np.clip(np.rint(shares * whole), 1, max(whole, 1)).astype(np.int64)
     kept = crawl_into_buffers(pages, len(importance), sizes.tolist(), estimate)
     bounds = falling[sizes - 1] if threshold is None else np.full(len(sizes), threshold)
@@ -197,7 +197,7 @@ def limited_buffer(
 
 
 def top_threshold(importance: Floats, share: float, reachable: PageMask | None = None) -> float:
-    """Return the threshold G at which this share of the pages, or with ties more, are hot.
+    """Return the threshold G at which this share of the pages, or more with ties, is hot.
 
     Parameters
     ----------
@@ -208,22 +208,24 @@ def top_threshold(importance: Floats, share: float, reachable: PageMask | None =
     """
     falling = _ranking(importance, reachable)
     if not 0.0 < share <= 1.0 or len(falling) == 0:
-        raise ConfigError(f"share is {share:g} of {len(falling)} pages; give above 0, up to 1.")
+        raise ConfigError(
+            f"share is {share:g} of {len(falling)} pages; give a share above 0, at most 1."
+        )
     return float(falling[max(round(share * len(falling)), 1) - 1])
 
 
 def _pages_and_ranking(
     order: Order, importance: Floats, reachable: PageMask | None
 ) -> tuple[Longs, Floats]:
-    """Return the order, checked, and the importance of all pages of this web, falling."""
+    """Return the validated order, and the importance of all pages of this web, descending."""
     pages = checked_order(order, importance, reachable)
     return pages, _ranking(importance, reachable)
 
 
 def _ranking(importance: Floats, reachable: PageMask | None) -> Floats:
-    """Return the importance of all pages of this web, falling."""
+    """Return the importance of all pages of this web, descending."""
     if np.isnan(importance).any():
         page = int(np.argmax(np.isnan(importance)))
-        raise GraphError(f"the importance of page {page} is no number; every page needs one.")
+        raise GraphError(f"the importance of page {page} is NaN; every page needs a number.")
     values = np.asarray(importance if reachable is None else importance[reachable], np.float64)
     return np.sort(values)[::-1]

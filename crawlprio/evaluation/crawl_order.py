@@ -1,6 +1,6 @@
 """Measures of a crawl order against the importance of its pages, known once the crawl is over.
 
-Importance is usually PageRank, and may be any number of 0 or more for each page.
+Importance is usually PageRank, but can be any non-negative number per page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Order = Sequence[int] | NDArray[Any]
 
 
 def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
-    """Return which pages a crawl from the seeds can reach, the seeds among them.
+    """Return a mask of the pages that a crawl from the seeds can reach, including the seeds.
 
     Parameters
     ----------
@@ -38,17 +38,17 @@ def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
     Raises
     ------
     GraphError
-        When there is no seed, or one is no page of the graph.
+        If there is no seed, or one is not a page of the graph.
 
     Notes
     -----
-    O(pages and links reached), and O(n_pages) memory.
+    O(reached pages and links) time and O(n_pages) memory.
     """
     return depth_from_seeds(graph, seeds) >= 0
 
 
 def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32]:
-    """Return the least number of links from any seed to each page, -1 where none leads.
+    """Return the distance in links of each page from the nearest seed, -1 if unreachable.
 
     Parameters
     ----------
@@ -64,14 +64,16 @@ def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32
     Raises
     ------
     GraphError
-        When there is no seed, or one is no page of the graph.
+        If there is no seed, or one is not a page of the graph.
     """
     starts = np.array(list(seeds), dtype=np.int64)
     if len(starts) == 0:
         raise GraphError("there are no seeds; give at least one page.")
     strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
     if len(strangers):
-        raise GraphError(f"seed {strangers[0]} is no page; page ids are 0 to {graph.n_pages - 1}.")
+        raise GraphError(
+            f"seed {strangers[0]} is not a page; page ids are 0 to {graph.n_pages - 1}."
+        )
     return np.asarray(_depths(graph.indptr, graph.indices, starts), dtype=np.int32)
 
 
@@ -79,7 +81,7 @@ def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32
 def _depths(
     indptr: NDArray[np.int64], indices: PageIds, starts: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Breadth first, by a queue."""
+    """Compute the depths by breadth-first search."""
     depth = np.full(len(indptr) - 1, -1, dtype=np.int32)
     queue = np.empty(len(depth), dtype=np.int32)
     n_queued = 0
@@ -102,27 +104,27 @@ def _depths(
 
 
 def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
-    """Return the share of the reachable importance that had been gathered after each fetch.
+    """Return the share of the reachable importance gathered after each fetch.
 
     Parameters
     ----------
     order
-        Page ids in the order fetched, none twice; it may stop before all are fetched.
+        Distinct page ids in the order fetched; not all pages need be fetched.
     ranks
         float64, shape (n_pages,), >= 0: importance of each page, over the whole graph.
     reachable
-        bool, shape (n_pages,): the pages whose importance is the whole; all pages by default.
+        bool, shape (n_pages,): the pages whose importance sums to 1; all pages by default.
 
     Returns
     -------
-    float64, shape (n_fetched,): element k is the share after k + 1 fetches; it never falls, and
-    ends at 1 when every reachable page was fetched.
+    float64, shape (n_fetched,): element k is the share after k + 1 fetches. It never decreases, and
+    ends at 1 if every reachable page is fetched.
 
     Raises
     ------
     GraphError
-        When the order names a page twice or a page that is not reachable, or nothing reachable has
-        any importance.
+        If the order has a page twice or a page that is not reachable, or no reachable page has any
+        importance.
     """
     pages = checked_order(order, ranks, reachable)
     whole = float(ranks.sum() if reachable is None else ranks[reachable].sum())
@@ -136,18 +138,18 @@ def average_cumulative_pagerank(
 ) -> float:
     """Return the mean of `cumulative_pagerank` over all fetches: near 1 is good, 1/2 is random.
 
-    Only a crawl of every reachable page has a mean that can be compared with that of another graph;
-    crawls under the same budget compare with each other. Not a number for an empty order.
+    Means can be compared across graphs only for crawls of every reachable page; on the same graph,
+    crawls with the same budget can be compared. NaN for an empty order.
     """
     shares = cumulative_pagerank(order, ranks, reachable)
     return float(shares.mean()) if len(shares) else float("nan")
 
 
 def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
-    """Return the pages by falling importance: no order gathers more at any time.
+    """Return the pages by descending importance, int32: no order gathers more at any time.
 
-    Its cumulative curve is the upper bound in plots. A crawl can seldom attain it, for it fetches
-    pages before it could have found them. Equal pages come in order of their ids. int32.
+    Its cumulative curve is the upper bound in plots. A crawl can rarely attain it, because it
+    fetches pages before a crawl could have found them. Ties are in order of page id.
     """
     order = np.argsort(-ranks, kind="stable").astype(np.int32)
     return order if reachable is None else order[reachable[order]]
@@ -160,25 +162,25 @@ def kendall_tau(
     seed: int = 0,
     reachable: PageMask | None = None,
 ) -> float:
-    """Return how well the order agrees with importance: +1 if important pages came first.
+    """Return the rank correlation of the order with importance: +1 if important pages come first.
 
-    Kendall's tau-b (Kendall, The treatment of ties in ranking problems, Biometrika 1945), of the
-    position in the order, from last to first, against importance, on a sample of pages. Pages not
-    fetched tie behind all that were; pages of equal importance tie.
+    Kendall's tau-b (Kendall, The treatment of ties in ranking problems, Biometrika 1945) between
+    the reversed position in the order and importance, on a sample of pages. Pages not fetched are
+    tied in last place; pages of equal importance are tied.
 
     Parameters
     ----------
     order, ranks, reachable
         As for `cumulative_pagerank`; the sample is drawn from the reachable pages.
     sample
-        Pages to compare; all, if there are no more. The standard error is below
-        `1.5 / sqrt(sample)`, some 0.02 by default.
+        Number of pages to compare, or all if there are fewer. The standard error is below
+        `1.5 / sqrt(sample)`, about 0.02 by default.
     seed
-        Seed of the sample, so that orders of one graph are compared on the same pages.
+        Seed of the sample, so that orders of the same graph are compared on the same pages.
 
     Returns
     -------
-    -1 to 1; not a number when all pages tie, or there are fewer than two.
+    -1 to 1; NaN if all pages tie or there are fewer than two.
     """
     from scipy.stats import kendalltau
 
@@ -202,9 +204,10 @@ def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list
     values
         float64, shape (n_fetched,): share after each fetch, as of `cumulative_pagerank`.
     points
-        Points wanted, at least 2; fewer come back when there were fewer fetches.
+        Number of points, at least 2; fewer are returned if there were fewer fetches.
     n_pages
-        Pages that 1 on the first axis stands for: the reachable ones; by default n_fetched.
+        Number of pages that corresponds to fraction 1, such as the reachable pages; by default
+        n_fetched.
     """
     whole = max(len(values) if n_pages is None else n_pages, 1)
     fetches = np.unique(np.linspace(0, len(values), max(points, 2)).round().astype(np.int64))
@@ -213,33 +216,31 @@ def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list
 
 
 def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
-    """Return the order as an array, if it is one of distinct reachable pages."""
+    """Return the order as an array; raise GraphError unless pages are distinct and reachable."""
     pages = np.asarray(order, dtype=np.int64)
     n_pages = len(ranks)
     if reachable is not None and len(reachable) != n_pages:
         raise GraphError(
-            f"there are {n_pages} ranks and {len(reachable)} marks of what is reachable; "
-            "there must be one of each per page."
+            f"ranks has {n_pages} elements and reachable has {len(reachable)}; "
+            "both must have one per page."
         )
     strangers = pages[(pages < 0) | (pages >= n_pages)]
     if len(strangers):
-        raise GraphError(
-            f"the order names page {strangers[0]}; page ids must be 0 to {n_pages - 1}."
-        )
+        raise GraphError(f"the order has page {strangers[0]}; page ids must be 0 to {n_pages - 1}.")
     if reachable is not None and not reachable[pages].all():
         page = pages[~reachable[pages]][0]
-        raise GraphError(f"the order names page {page}, which is not reachable from the seeds.")
+        raise GraphError(f"the order has page {page}, which is not reachable from the seeds.")
     counts = np.bincount(pages, minlength=n_pages)
     if len(pages) and counts.max() > 1:
         raise GraphError(
-            f"the order names page {int(np.argmax(counts > 1))} more than once; "
-            "a page is fetched once."
+            f"the order has page {int(np.argmax(counts > 1))} more than once; "
+            "each page must occur once."
         )
     return pages
 
 
 def checked_times(name: str, times: Floats | Sequence[float]) -> Floats:
-    """Return the times as float64, if all are finite."""
+    """Return the times as float64; raise GraphError unless all are finite."""
     checked = np.asarray(times, dtype=np.float64)
     if not np.isfinite(checked).all():
         k = int(np.argmin(np.isfinite(checked)))

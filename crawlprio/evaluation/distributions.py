@@ -1,4 +1,4 @@
-"""How pages are spread over sites and links over pages, and power laws fitted to it."""
+"""Distributions of pages over sites and of links over pages, and power laws fitted to them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Counts = NDArray[Any]
 
-FEWEST_IN_TAIL = 50
-"""Counts that a tail must have before a power law is fitted to it."""
+MIN_TAIL = 50
+"""Minimum number of counts in a tail to which a power law is fitted."""
 
-MOST_MINIMA = 100
-"""Where a tail may begin is tried at so many places at most."""
+MAX_MINIMA = 100
+"""Maximum number of candidates tried for the start of a tail."""
 
-STEEPEST = 20.0
-"""Exponents are sought up to this one."""
+MAX_EXPONENT = 20.0
+"""Upper bound of the search for an exponent."""
 
 
 def sizes_falling(groups: Counts) -> Longs:
-    """Return the sizes of the groups that have members, largest first: a rank curve.
+    """Return the sizes of the non-empty groups, largest first: a rank curve.
 
     Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, figures 3 and 7, where
-    groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` of the pages fetched.
+    groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` for fetched pages.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def sizes_falling(groups: Counts) -> Longs:
 
     Returns
     -------
-    int64, falling.
+    int64, descending.
     """
     sizes = np.bincount(_checked_counts(groups))
     return np.sort(sizes[sizes > 0])[::-1].astype(np.int64)
@@ -45,22 +45,22 @@ def sizes_falling(groups: Counts) -> Longs:
 
 @dataclass(frozen=True, slots=True)
 class LogHistogram:
-    """Counts of 1 and more in bins that grow with the counts.
+    """A histogram of counts of 1 or more, with bins that grow with the counts.
 
     Parameters
     ----------
     first, last
-        int64, shape (n_bins,): least and largest count of each bin; empty bins are left out.
+        int64, shape (n_bins,): smallest and largest count of each bin; empty bins are omitted.
     centre
-        float64: their geometric mean.
+        float64: geometric mean of the two.
     n
-        int64: how many there are in the bin.
+        int64: number of elements in the bin.
     per_count
-        float64: `n` by the number of counts that the bin spans: as many as have one such count.
+        float64: `n` divided by the number of counts that the bin spans.
     share
-        float64: `per_count` as a share of all, zeros included.
+        float64: `per_count` as a share of all elements, including zeros.
     n_zero
-        How many are 0, which have no place on a logarithmic axis.
+        Number of zeros, which do not fit on a logarithmic axis.
     """
 
     first: Longs
@@ -77,17 +77,17 @@ class LogHistogram:
 
 
 def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
-    """Return how many have which count, in logarithmic bins whose edges are whole numbers.
+    """Return a histogram of counts in logarithmic bins whose edges are whole numbers.
 
-    Small counts have a bin each, since no bin is narrower than 1. Cho et al., Efficient crawling
-    through URL ordering, WWW7 1998, figure 9, has one for backlinks.
+    Each small count has its own bin, because no bin is narrower than 1. Cho et al., Efficient
+    crawling through URL ordering, WWW7 1998, figure 9, shows one for backlinks.
 
     Parameters
     ----------
     counts
         Integers >= 0, such as backlinks of pages or pages of sites.
     bins_per_decade
-        Bins from a count to its tenfold, >= 1.
+        Bins per factor of ten, >= 1.
     """
     if bins_per_decade < 1:
         raise ConfigError(f"bins_per_decade is {bins_per_decade}; it must be at least 1.")
@@ -118,17 +118,17 @@ class PowerLaw:
     Parameters
     ----------
     exponent
-        Above 1; the in-degree of the Web is usually said to have some 2.1.
+        Above 1; usually reported as about 2.1 for in-degrees on the Web.
     minimum
-        Where the tail begins.
+        Start of the tail.
     n_tail, n
-        How many counts are in the tail, and in all.
+        Number of counts in the tail, and in total.
     standard_error
-        Of the exponent; of least squares, that of the slope.
+        Standard error of the exponent; for least squares, that of the slope.
     distance
-        Largest difference of the tail's and the law's cumulative shares (Kolmogorov-Smirnov).
+        Kolmogorov-Smirnov distance between the tail and the law.
     method
-        How it was fitted.
+        The fitting method.
     """
 
     exponent: float
@@ -140,7 +140,7 @@ class PowerLaw:
     method: str
 
     def expected(self, x: Counts) -> Floats:
-        """Return how many of all are expected to have count x, x >= minimum; for a line in a plot.
+        """Return the expected number of elements with count x, x >= minimum; for a line in a plot.
 
         float64, shape of x.
         """
@@ -163,55 +163,59 @@ def fit_power_law(
     minimum: int | None = None,
     bins_per_decade: int = 10,
 ) -> PowerLaw:
-    """Return the power law that fits the counts from some minimum on.
+    """Fit a power law to the counts from some minimum on.
 
     Maximum likelihood is the discrete estimate of Clauset, Shalizi & Newman, Power-law
     distributions in empirical data, SIAM Review 2009: the likelihood with the Hurwitz zeta
-    function, and the minimum whose tail is nearest to its law. Departures: at most 100 minima are
-    tried, evenly spaced among the distinct counts, and no tail of fewer than 50. Least squares is
-    a straight line through the logarithms of `log_histogram`'s points: common, and biased.
+    function, and the minimum whose tail is closest to its fitted law. Departures: at most 100
+    minima are tried, evenly spaced among the distinct counts, and none whose tail has fewer than 50
+    counts. Least squares fits a straight line through the logarithms of the points of
+    `log_histogram`, which is common but biased.
 
     Parameters
     ----------
     counts
-        Integers >= 0; zeros are in no tail.
+        Integers >= 0; zeros are never in the tail.
     method
         `"maximum-likelihood"` or `"least-squares"`.
     minimum
-        Where the tail begins, >= 1; by default that of the least distance, and 1 for least squares.
+        Start of the tail, >= 1; by default the one with the smallest distance, or 1 for least
+        squares.
     bins_per_decade
-        Of the histogram that least squares fits.
+        Bins of the histogram for least squares.
 
     Raises
     ------
+    ConfigError
+        If the minimum or the method is invalid.
     GraphError
-        When the tail has fewer than 50 counts, or all of one value.
+        If the tail has fewer than 50 counts, or only one distinct value.
 
     Notes
     -----
-    O(n log n), and O(distinct counts) for each minimum tried.
+    O(n log n), plus O(distinct counts) for each minimum tried.
     """
     values = _checked_counts(counts)
     if minimum is not None and minimum < 1:
-        raise ConfigError(f"minimum is {minimum}; a tail begins at 1 or more.")
+        raise ConfigError(f"minimum is {minimum}; it must be at least 1.")
     distinct, n_each = np.unique(values[values > 0], return_counts=True)
     n_from = np.cumsum(n_each[::-1])[::-1]
-    fits = (n_from >= FEWEST_IN_TAIL) & (distinct < distinct.max(initial=0))
+    fits = (n_from >= MIN_TAIL) & (distinct < distinct.max(initial=0))
     if method == "least-squares":
         minima = [minimum or 1]
     elif minimum is not None:
         minima = [minimum]
     else:
         candidates = distinct[fits]
-        places = np.linspace(0, max(len(candidates) - 1, 0), MOST_MINIMA).round().astype(np.int64)
+        places = np.linspace(0, max(len(candidates) - 1, 0), MAX_MINIMA).round().astype(np.int64)
         minima = candidates[np.unique(places)].tolist() if len(candidates) else [1]
     laws = []
     for least in minima:
         tail = distinct >= least
-        if int(n_each[tail].sum()) < FEWEST_IN_TAIL or int(tail.sum()) < 2:
+        if int(n_each[tail].sum()) < MIN_TAIL or int(tail.sum()) < 2:
             raise GraphError(
                 f"{int(n_each[tail].sum())} counts of {int(tail.sum())} distinct values are "
-                f"{least} or more; a power law needs {FEWEST_IN_TAIL} of 2."
+                f"{least} or more; a power law needs {MIN_TAIL} counts of 2 distinct values."
             )
         x, n = distinct[tail].astype(np.float64), n_each[tail].astype(np.float64)
         if method == "maximum-likelihood":
@@ -233,7 +237,7 @@ def fit_power_law(
 
 
 def _most_likely(x: Floats, n: Floats, minimum: int) -> tuple[float, float]:
-    """The exponent of greatest likelihood, and its standard error."""
+    """Return the exponent of maximum likelihood, and its standard error."""
     from scipy.optimize import minimize_scalar
     from scipy.special import zeta
 
@@ -243,7 +247,7 @@ def _most_likely(x: Floats, n: Floats, minimum: int) -> tuple[float, float]:
         return float(np.log(zeta(exponent, minimum)) + exponent * mean_log)
 
     found = minimize_scalar(
-        loss, bounds=(1.0 + 1e-6, STEEPEST), method="bounded", options={"xatol": 1e-9}
+        loss, bounds=(1.0 + 1e-6, MAX_EXPONENT), method="bounded", options={"xatol": 1e-9}
     )
     exponent = float(found.x)
     step = 1e-4 * (exponent - 1.0)
@@ -252,7 +256,7 @@ def _most_likely(x: Floats, n: Floats, minimum: int) -> tuple[float, float]:
 
 
 def _least_squares(histogram: LogHistogram) -> tuple[float, float]:
-    """The falling slope of the histogram on logarithmic axes, and its standard error."""
+    """Return minus the slope of the histogram on logarithmic axes, and its standard error."""
     x, y = np.log(histogram.centre), np.log(histogram.per_count)
     away = x - x.mean()
     spread = float((away**2).sum())
@@ -263,9 +267,10 @@ def _least_squares(histogram: LogHistogram) -> tuple[float, float]:
 
 
 def _distance(x: Floats, n: Floats, exponent: float, minimum: int) -> float:
-    """The largest difference of the cumulative shares of tail and law; NaN where it is no law.
+    """Return the Kolmogorov-Smirnov distance between tail and law; NaN for an exponent up to 1.
 
-    Both are steps at whole numbers, so it is looked for at each count and just before it.
+    Both are step functions with steps at whole numbers, so it is attained at a count or just before
+    one.
     """
     from scipy.special import zeta
 
@@ -280,11 +285,11 @@ def _distance(x: Floats, n: Floats, exponent: float, minimum: int) -> float:
 
 
 def _checked_counts(counts: Counts) -> Longs:
-    """Return the counts as int64, if they are whole and not negative."""
+    """Return the counts as int64; raise GraphError unless they are whole and not negative."""
     values = np.asarray(counts)
     if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
         raise GraphError("counts must be whole numbers.")
     checked = values.astype(np.int64)
     if len(checked) and checked.min() < 0:
-        raise GraphError(f"a count is {checked.min()}; counts are 0 or more.")
+        raise GraphError(f"a count is {checked.min()}; counts must be 0 or more.")
     return checked

@@ -1,4 +1,4 @@
-"""Estimates I'(P) of importance that a crawl has while it goes on, from the pages seen so far."""
+"""Estimates I'(P) of importance during a crawl, from the pages seen so far."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ Longs = NDArray[np.int64]
 PageMask = NDArray[np.bool_]
 
 RENEWALS = 35
-"""Times that PageRank is computed during a crawl unless said otherwise: Baeza-Yates et al. (2005)
-recompute it every 100,000 pages, 30 to 40 times a crawl."""
+"""Default number of PageRank computations during a crawl: Baeza-Yates et al. (2005) recompute it
+every 100,000 pages, 30 to 40 times per crawl."""
 
 FIXED, COUNT, SPREAD = 0, 1, 2
-"""What a fetch does to estimates until they are renewed: nothing; adds 1 to each target; adds a
-share of its own to the targets not known when they were last renewed."""
+"""The effect of a fetch on the estimates until the next renewal: none; add 1 to each target; add a
+share of the page's estimate to each target that was unknown at the last renewal."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklinksSeen:
-    """IB'(P): links to the page from pages fetched so far, brought up to date with every fetch."""
+    """IB'(P): links to the page from the pages fetched so far, updated on every fetch."""
 
     graph: LinkGraph
 
 
 @dataclass(frozen=True, slots=True)
 class PageRankSeen:
-    """IR'(P): PageRank of the pages seen so far, computed again every so many fetches.
+    """IR'(P): PageRank of the pages seen so far, recomputed every `every` fetches.
 
-    A page discovered since the last time is estimated by one step of the equation of Cho et al.,
-    `(1 - d) + d * sum(IR'(parent) / out-degree(parent))`, over the parents fetched since.
+    A page discovered since the last computation is estimated by one step of the equation of Cho et
+    al., `(1 - d) + d * sum(IR'(parent) / out-degree(parent))`, over the parents fetched since then.
 
     Parameters
     ----------
     graph
-        The link graph; of pages not fetched yet the crawl knows no links.
+        The link graph; the crawl does not know the links of pages not fetched yet.
     every
         Fetches from one computation to the next, >= 1; by default a 35th of the crawl.
     damping
-        Probability of following a link, 0 <= damping < 1. Cho et al. have 0.9.
+        Probability of following a link, 0 <= damping < 1; 0.9 in Cho et al.
     """
 
     graph: LinkGraph
@@ -58,16 +58,16 @@ class PageRankSeen:
 
 @dataclass(frozen=True, slots=True)
 class RenewedEstimate:
-    """I'(P) as a function says, asked again every so many fetches.
+    """I'(P) from a user function, called again every `every` fetches.
 
     Parameters
     ----------
     renew
-        Given int64, shape (n_fetched,), the pages fetched so far in order, none before the buffer
-        can be full, returns float64, shape (n_pages,): larger is more important, for every page,
-        and never NaN.
+        Takes the pages fetched so far in order, int64, shape (n_fetched,), empty until a buffer can
+        be full. Returns the estimate of every page, float64, shape (n_pages,), larger is more
+        important, never NaN.
     every
-        Fetches from one question to the next, >= 1.
+        Fetches from one call to the next, >= 1.
     """
 
     renew: Callable[[Longs], Floats]
@@ -75,15 +75,15 @@ class RenewedEstimate:
 
 
 Estimate = Floats | BacklinksSeen | PageRankSeen | RenewedEstimate
-"""How a crawl estimates importance; an array is an estimate that never changes."""
+"""An estimate of importance during a crawl; an array is a constant estimate."""
 
 
 def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float = 0.85) -> Floats:
-    """Return the PageRank that a crawl computes from the pages fetched, NaN for pages never seen.
+    """Return the PageRank that a crawl computes from the fetched pages; NaN for pages not seen.
 
-    Seen are the pages fetched and those they link to; the latter count as dangling until they are
-    fetched. It is scaled as by Cho et al., so that a page without backlinks has `1 - damping` and
-    dangling mass is left out, for it goes to all pages alike.
+    The pages seen are the fetched pages and those they link to, which count as dangling until they
+    are fetched. Ranks are scaled as in Cho et al.: a page without backlinks has `1 - damping`, and
+    dangling mass is left out because it goes to all pages equally.
 
     Parameters
     ----------
@@ -102,17 +102,17 @@ def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float 
     strangers = pages[(pages < 0) | (pages >= graph.n_pages)]
     if len(strangers):
         raise GraphError(
-            f"fetched names page {strangers[0]}; page ids must be 0 to {graph.n_pages - 1}."
+            f"fetched has page {strangers[0]}; page ids must be 0 to {graph.n_pages - 1}."
         )
     ranks, seen = _rank_and_seen(graph, pages, damping)
     return np.where(seen, ranks, np.nan)
 
 
 def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Floats, PageMask]:
-    """Return the scaled PageRank of all pages, and which of them were seen."""
+    """Return the scaled PageRank of all pages, and a mask of those seen."""
     n_pages = graph.n_pages
     degree = np.diff(graph.indptr)
-    # The last row is of a page that nobody knows: its rank is what every page has to begin with.
+    # The extra last row is a page without any links: its rank is the base share of every page.
     row_start = np.append(graph.indptr[:-1], 0)
     row_length = np.zeros(n_pages + 1, dtype=np.int32)
     row_length[fetched] = degree[fetched]
@@ -125,7 +125,7 @@ def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Fl
 
 @njit(cache=True, nogil=True)
 def _mark_targets(indptr: Longs, indices: PageIds, pages: Longs, marks: PageMask) -> None:
-    """Mark all pages that these pages link to."""
+    """Mark all pages that the given pages link to."""
     for page in pages:
         for link in range(indptr[page], indptr[page + 1]):
             marks[indices[link]] = True
@@ -133,7 +133,7 @@ def _mark_targets(indptr: Longs, indices: PageIds, pages: Longs, marks: PageMask
 
 @dataclass(frozen=True, slots=True)
 class EstimatePlan:
-    """How a compiled crawl keeps an estimate up to date.
+    """How a compiled crawl updates an estimate.
 
     Parameters
     ----------
@@ -142,11 +142,12 @@ class EstimatePlan:
     every
         Fetches from one renewal to the next.
     renew
-        Given the pages fetched so far, returns the estimate of every page, and which are known.
+        Takes the pages fetched so far; returns the estimate of every page, and a mask of the known
+        pages.
     indptr, indices
-        The links that fetches tell of.
+        The links that fetches reveal.
     damping
-        Of `SPREAD`.
+        Damping of `SPREAD`.
     """
 
     mode: int
@@ -158,7 +159,7 @@ class EstimatePlan:
 
 
 def plan_estimate(estimate: Estimate, n_pages: int, n_fetched: int) -> EstimatePlan:
-    """Return how to keep this estimate during a crawl of so many of so many pages."""
+    """Return the plan of an estimate for a crawl of `n_fetched` of `n_pages` pages."""
     nothing_known = np.zeros(n_pages, dtype=np.bool_)
     no_links = np.zeros(n_pages + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
     whole = max(n_fetched, 1)
@@ -194,23 +195,26 @@ def plan_estimate(estimate: Estimate, n_pages: int, n_fetched: int) -> EstimateP
 
 
 def _checked_every(every: int) -> int:
-    """Return the fetches from renewal to renewal, if there is at least one."""
+    """Return the fetches between renewals; raise ConfigError if there is not at least one."""
     if every < 1:
-        raise ConfigError(f"every is {every}; estimates are renewed after at least 1 fetch.")
+        raise ConfigError(f"every is {every}; it must be at least 1 fetch.")
     return every
 
 
 def _check_size(found: int, n_pages: int) -> None:
-    """Refuse estimates of another graph than the one whose importance is given."""
+    """Raise GraphError if estimates and importance differ in their number of pages."""
     if found != n_pages:
-        raise GraphError(f"the estimates are of {found} pages, the importance of {n_pages}.")
+        raise GraphError(
+            f"the estimates are for {found} pages, the importance for {n_pages}; "
+            "both must be for the same pages."
+        )
 
 
 def _checked_estimate(values: Floats, n_pages: int) -> Floats:
-    """Return the estimates as float64, if there is a number for every page."""
+    """Return the estimates as float64; raise GraphError unless every page has a number."""
     checked = np.asarray(values, dtype=np.float64)
     _check_size(len(checked), n_pages)
     if np.isnan(checked).any():
         page = int(np.argmax(np.isnan(checked)))
-        raise GraphError(f"the estimate of page {page} is no number; every page needs one.")
+        raise GraphError(f"the estimate of page {page} is NaN; every page needs a number.")
     return checked

@@ -1,4 +1,4 @@
-"""Figures of lines, points and bars on linear or logarithmic axes, one panel or several.
+"""Figures of lines, points and bars on linear or logarithmic axes, in one or more panels.
 
 matplotlib is imported when the first figure is drawn.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crawlprio.errors import ConfigError
-from crawlprio.evaluation.axes import dress_axes, visible
+from crawlprio.evaluation.axes import format_axes, visible
 from crawlprio.evaluation.looks import figure_styles, reference_style
 from crawlprio.evaluation.panels import (
     Limits,
@@ -37,7 +37,7 @@ __all__ = ["Panel", "Series", "distribution_panel", "mean_and_spread", "plot_lin
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
 TITLE_LETTERS = 8.0
-"""Letters an inch, at the size of the figure's title."""
+"""Letters per inch at the font size of the figure's title."""
 SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
 BAND_OPACITY = 0.18
 
@@ -57,9 +57,9 @@ def plot_lines(
     x_limits: Limits | None = None,
     y_limits: Limits | None = None,
 ) -> None:
-    """Draw one panel with its legend beside it, and write PNG, SVG or PDF as its name says.
+    """Draw one panel with a legend beside it; write PNG, SVG or PDF, depending on the suffix.
 
-    The same lines always give the same file. Parameters are those of `Panel`, and `path`.
+    The same lines always give the same file. Parameters are those of `Panel`, plus `path`.
 
     Raises
     ------
@@ -81,34 +81,34 @@ def plot_panels(
     columns: int = 2,
     own_legends: bool = False,
 ) -> None:
-    """Draw panels side by side with one legend for all, and write PNG, SVG or PDF.
+    """Draw panels in a grid with a common legend, and write PNG, SVG or PDF.
 
-    A name looks the same in all panels that share a legend. A legend lists names in the order they
-    first come, references last.
+    A name has the same style in all panels that share a legend. A legend lists names in order of
+    first use, references last.
 
     Parameters
     ----------
     panels
-        In reading order; those left out of the last row leave it open.
+        In reading order; the last row may be incomplete.
     path
         File to write; ends in `.png`, `.svg` or `.pdf`.
     title
-        Of the figure; none by default.
+        Title of the figure; none by default.
     columns
-        Panels in a row, >= 1.
+        Panels per row, >= 1.
     own_legends
-        Give each panel a legend of its own, below it: for panels whose names are others. Default:
-        one legend beside all.
+        Give each panel its own legend below it, for panels with different names. Default: one
+        legend beside all panels.
 
     Raises
     ------
     ConfigError
-        When the file has another ending or cannot be written, or a panel has nothing to draw.
+        If the file has another suffix or cannot be written, or a panel has nothing to draw.
     """
     path = Path(path)
     check_plot_path(path)
     if columns < 1:
-        raise ConfigError(f"columns is {columns}; a row has at least 1 panel.")
+        raise ConfigError(f"columns is {columns}; it must be at least 1.")
     if not panels:
         raise ConfigError("there is no panel to plot; give at least one.")
     drawn = [_as_series(panel.series, panel) for panel in panels]
@@ -149,7 +149,7 @@ def plot_panels(
                 look = styles[name] if line.like is None else _like(styles, name, line.like)
                 level = 4 if name.startswith(FOREMOST) else 3
                 handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
-            dress_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
+            format_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
             if own_legends:
                 below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
                 _add_legend(axes, handles, thin_handles, fontsize=9, **below)
@@ -167,7 +167,7 @@ def plot_panels(
 def _add_legend(
     owner: Axes | Figure, handles: dict[str, Any], thin_handles: dict[str, Any], **looks: Any
 ) -> None:
-    """Add a legend of lines and references, if there are two or more."""
+    """Add a legend of lines and references if there are at least two."""
     entries = handles | {
         f"{name} (reference)" if name in handles else name: handle
         for name, handle in thin_handles.items()
@@ -180,7 +180,7 @@ def _add_legend(
 
 
 def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, Series]:
-    """What can be drawn of the lines on the panel's axes, under their names."""
+    """Return the drawable part of each line on the panel's axes, by name."""
     series = {
         name: line if isinstance(line, Series) else Series(line) for name, line in lines.items()
     }
@@ -189,17 +189,17 @@ def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, 
 
 
 def _like(styles: Mapping[str, Style], name: str, other: str) -> Style:
-    """The style of a name, in the colour of another."""
+    """Return the style of a name in the colour of another name."""
     return (styles.get(other, styles[name])[0], *styles[name][1:])
 
 
 def _shown(name: str) -> str:
-    """A name as the legend shows it: matplotlib leaves out what begins with an underscore."""
+    """Return a legend label that matplotlib shows even if the name begins with an underscore."""
     return "\u200b" + name if name.startswith("_") else name
 
 
 def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: Panel) -> Any:
-    """Draw one series, under an id of its own, and return what the legend shows of it."""
+    """Draw one series under a gid, and return its legend handle."""
     colour, line_style, width = style
     points = np.asarray(line.points, dtype=np.float64)
     x, y = points[:, 0], points[:, 1]

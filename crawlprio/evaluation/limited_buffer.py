@@ -1,4 +1,4 @@
-"""A buffer that holds few pages of a long crawl, those of highest estimated importance."""
+"""A limited buffer that keeps the pages of a crawl with the highest estimated importance."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ Longs = NDArray[np.int64]
 def crawl_into_buffers(
     pages: Longs, n_pages: int, capacities: Sequence[int], estimate: Estimate
 ) -> list[Longs]:
-    """Return, for each capacity, the pages that a buffer of so many holds when the crawl is over.
+    """Return, for each capacity, the pages that a buffer of that size holds after the crawl.
 
-    A page fetched goes into the buffer. When that is full, the page of lowest estimate leaves, the
-    new one included; of equal estimates the one fetched last leaves. No page comes back. Links of
-    pages that left stay known.
+    Each fetched page enters the buffer. If it is full, the page with the lowest estimate is
+    evicted, which may be the new one; of equal estimates, the page fetched last is evicted. Evicted
+    pages never return, but their links stay known.
 
     Parameters
     ----------
     pages
         int64, shape (n_fetched,): page ids in the order fetched, distinct and in range.
     n_pages
-        Pages of the graph.
+        Number of pages in the graph.
     capacities
         Pages that each buffer holds, >= 1.
     estimate
-        How importance is estimated as the crawl goes on.
+        The estimate of importance during the crawl.
 
     Returns
     -------
-    One array of page ids for each capacity, rising.
+    One array of ascending page ids per capacity.
 
     Notes
     -----
-    O(log B) a fetch and O(1) a link, but for a link that raises the estimate of the page next to
-    leave: O(log B). Each renewal costs O(B) and one computation for all buffers.
+    O(log B) per fetch and O(1) per link, except O(log B) for a link that raises the estimate of the
+    page next to be evicted. Each renewal costs O(B) plus one computation for all buffers.
     """
     plan = plan_estimate(estimate, n_pages, len(pages))
     buffers = [_Buffer(np.empty(size, np.int64), np.empty(size, np.int64)) for size in capacities]
     smallest = min(capacities, default=0)
     for first in range(0, len(pages), plan.every):
         end = min(first + plan.every, len(pages))
-        # Until a buffer is full nothing depends on the estimates.
+        # Until a buffer is full, nothing depends on the estimates.
         values, known = plan.renew(pages[: first if end > smallest else 0])
         for buffer in buffers:
             buffer.n_held = _fetch(
@@ -62,7 +62,7 @@ def crawl_into_buffers(
 
 @dataclass(slots=True)
 class _Buffer:
-    """Pages held, and their fetch numbers; both are heaps during a block of fetches."""
+    """The pages held and their fetch numbers; both are heaps during a block of fetches."""
 
     held: Longs
     when: Longs
@@ -84,10 +84,10 @@ def _fetch(
     indptr: Longs,
     indices: PageIds,
 ) -> int:
-    """Fetch pages `first` to `end` into the buffer; return how many it holds then.
+    """Fetch `pages[first:end]` into the buffer; return the number of pages it holds afterwards.
 
-    Estimates only rise between renewals, so the heap's keys are lower bounds: the root is brought
-    up to date until it is the least.
+    Estimates only rise between renewals, so the keys in the heap are lower bounds: the root is
+    updated until it is the minimum.
     """
     capacity = len(held)
     key = np.empty(capacity, dtype=np.float64)
@@ -124,7 +124,7 @@ def _fetch(
 
 @njit(cache=True, nogil=True, inline="always")
 def _leaves_first(key: Floats, when: Longs, i: int, j: int) -> bool:
-    """Whether entry i leaves before entry j."""
+    """Whether entry i is evicted before entry j."""
     return bool(key[i] < key[j] or (key[i] == key[j] and when[i] > when[j]))
 
 
@@ -138,7 +138,7 @@ def _swap(key: Floats, when: Longs, held: Longs, i: int, j: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
-    """Move entry i up until its parent leaves before it."""
+    """Move entry i up until its parent is evicted before it."""
     while i > 0:
         parent = (i - 1) // 2
         if not _leaves_first(key, when, i, parent):
@@ -149,7 +149,7 @@ def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sift_down(key: Floats, when: Longs, held: Longs, i: int, n: int) -> None:
-    """Move entry i down until it leaves before its children."""
+    """Move entry i down until it is evicted before its children."""
     while True:
         child = 2 * i + 1
         if child >= n:

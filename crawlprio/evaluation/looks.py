@@ -1,4 +1,4 @@
-"""How lines of a figure look: an ordering has one colour in every figure, whatever else it has."""
+"""Styles of lines in figures; an ordering has the same colour in every figure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ THIN, WIDEST = 1.4, 3.4
 
 
 def ordering_of(name: str) -> str | None:
-    """The ordering that a name begins with, if any: `"opic, r = 64"` is of opic."""
+    """Return the ordering that a name begins with, if any: `"opic, r = 64"` belongs to opic."""
     first = name.split(",")[0].split(" (")[0].strip()
     return first if first in ORDERING_STYLES else None
 
@@ -36,9 +36,9 @@ def ordering_of(name: str) -> str | None:
 def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
     """Return the style of each name of a figure, given the names in each of its panels.
 
-    A bare ordering has its own; with a comma or parenthesis and more behind it keeps the colour,
-    and its variants differ by line style. Names that share no panel with an ordering are solid
-    lines of all colours in turn; beside orderings they are as `styles_of` says.
+    An ordering has its own style. Followed by a comma or parenthesis and more, it keeps the colour,
+    and its variants differ by line style. Other names get solid lines in all colours in turn,
+    except in panels with orderings, where `styles_of` applies.
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel))
     beside = {name for panel in panels if any(map(ordering_of, panel)) for name in panel}
@@ -58,7 +58,7 @@ def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
     for k, name in enumerate(others):
         beside_it = next(panel for panel in panels if name in panel)
         n_above = len(beside_it) - 1 - list(beside_it).index(name)
-        # Wider below, so that a line on which others lie is seen at both sides of them.
+        # Lower lines are wider, so that a line covered by others shows on both sides of them.
         styles[name] = (*plain[k % len(plain)], min(2.0 + 0.35 * n_above, WIDEST))
     return {name: styles[name] for name in names}
 

@@ -1,4 +1,4 @@
-"""What a figure shows: series of points, and panels of series on the axes they need."""
+"""The content of a figure: series of points, and panels of series with their axes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Limits = tuple[float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn under one name.
+    """One named series of a panel.
 
     Parameters
     ----------
     points
-        `(x, y)`, x rising; on a logarithmic axis only what is above 0 is drawn.
+        `(x, y)` with ascending x; on a logarithmic axis only positive values are drawn.
     low, high
-        Lower and upper edge of a band around the line, one number for each point; both or neither.
+        Lower and upper edge of a band around the line, one number per point; both or neither.
     mark
-        `"line"` joins the points, `"steps"` keeps each value up to the next, `"points"` and
+        `"line"` joins the points, `"steps"` holds each value until the next point, `"points"` and
         `"bars"` are for histograms.
     like
-        Name whose colour this takes, such as that of the series to which a reference belongs.
+        Name of the series whose colour to use, such as that of the series a reference belongs to.
     """
 
     points: Points
@@ -50,18 +50,18 @@ class Panel:
     Parameters
     ----------
     series
-        Points or `Series` by name. Names of orderings, alone or with a comma and more behind
-        (`"opic, r = 64"`), have the ordering's colour in every figure.
+        Points or `Series` by name. A name that is an ordering, or an ordering followed by a comma
+        and more (`"opic, r = 64"`), has the ordering's colour in every figure.
     title, xlabel, ylabel
-        In words, with units.
+        Texts, with units.
     x_scale, y_scale
         `"linear"` or `"log"`.
     x_percent, y_percent
-        Whether numbers are shares of 1, to be written in percent.
+        Whether numbers are shares of 1, to be shown in percent.
     references
         Thin lines behind the others, by name: `"ideal"` is dashed, `"random"` dotted.
     x_limits, y_limits
-        Ends of the axes; None: by what is drawn, from 0 on where nothing is negative.
+        Limits of the axes; None: fit the data, starting at 0 if nothing is negative.
     """
 
     series: Mapping[str, Points | Series]
@@ -82,24 +82,27 @@ def mean_and_spread(
 ) -> Series:
     """Return the mean of several lines and a band around it, at evenly spaced x.
 
-    Between points lines are straight; the mean goes as far as all of them do.
+    Lines are interpolated linearly; the mean covers the range of x that they have in common.
 
     Parameters
     ----------
     runs
-        Lines of `(x, y)`, x rising, such as of crawls from different seeds; at least one.
+        Lines of `(x, y)` with ascending x, such as crawls from different seeds; at least one.
     points
-        Points of the mean, >= 2.
+        Number of points of the mean, >= 2.
     spread
-        Band of one sample standard deviation on both sides, or from the least to the greatest.
+        Band of one sample standard deviation on either side, or from minimum to maximum.
     """
     lines = [np.asarray(run, dtype=np.float64).reshape(-1, 2) for run in runs]
     if not lines or any(len(line) == 0 for line in lines):
-        raise ConfigError("a mean needs at least one line, and no empty one.")
+        raise ConfigError("a mean needs at least one line, and none may be empty.")
     first = max(float(line[0, 0]) for line in lines)
     last = min(float(line[-1, 0]) for line in lines)
     if last < first:
-        raise ConfigError(f"the lines have no common part: one begins at {first:g} after {last:g}.")
+        raise ConfigError(
+            f"the lines have no common range of x: one begins at {first:g}, after one ends at "
+            f"{last:g}."
+        )
     x = np.linspace(first, last, max(points, 2))
     heights = np.array([np.interp(x, line[:, 0], line[:, 1]) for line in lines])
     mean = heights.mean(axis=0)
@@ -119,16 +122,16 @@ def distribution_panel(
     ylabel: str,
     fits: Mapping[str, PowerLaw] | None = None,
 ) -> Panel:
-    """Return a panel of histograms as points on logarithmic axes, with lines of the laws fitted.
+    """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
 
     Parameters
     ----------
     histograms
-        By name. The height of a point is how many have one count.
+        Histograms by name. The height of a point is its `per_count`.
     title, xlabel, ylabel
-        As of `Panel`.
+        As for `Panel`.
     fits
-        Laws by name of the histogram; the legend gives their exponents.
+        Fitted laws by name of the histogram; the legend shows their exponents.
     """
     references = {}
     for name, law in (fits or {}).items():

@@ -1,4 +1,4 @@
-"""Plots of crawl orders, each ordering in the same colour and line style wherever it appears.
+"""Plots of crawl orders; an ordering has the same colour and line style in every plot.
 
 matplotlib is imported when the first plot is drawn.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Style = tuple[str, Any, float]
-"""Colour, line style as matplotlib writes it, line width in points."""
+"""Colour, line style in matplotlib's notation, line width in points."""
 
 BLUE, SKY, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 PURPLE, ORANGE, BLACK, GREY = "#B0508C", "#E69F00", "#1A1A1A", "#8C8C8C"
@@ -47,11 +47,11 @@ ORDERING_STYLES: dict[str, Style] = {
     "upper-bound": (BLACK, DASHED, 1.4),
     "diagonal": (GREY, DOTTED, 1.4),
 }
-"""By ordering name. Colours are those of Okabe and Ito (Color universal design, 2008), which people
-with any of the usual kinds of colour blindness can tell apart; one colour is one family."""
+"""Styles by ordering name, one colour per family. The colours are those of Okabe and Ito (Color
+universal design, 2008), which people with common forms of colour blindness can distinguish."""
 
 FOREMOST = ("sibling-sampling", "opic")
-"""Orderings that are drawn over the others."""
+"""Orderings that are drawn on top of the others."""
 
 OTHER_STYLES: tuple[Style, ...] = (
     (SKY, DASH_DOT, 2.0),
@@ -61,7 +61,7 @@ OTHER_STYLES: tuple[Style, ...] = (
     (ORANGE, DOTTED, 2.2),
     (GREEN, DOTTED, 2.2),
 )
-"""For orderings of the user's own, in turn."""
+"""Styles for user-defined orderings, in turn."""
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 WIDTH, HEIGHT = 9.0, 5.2
@@ -76,28 +76,28 @@ def plot_cumulative(
     xlabel: str = "share of pages fetched",
     ylabel: str = "share of all PageRank",
 ) -> None:
-    """Draw one curve for each ordering, and write PNG, SVG or PDF as the name of the file says.
+    """Plot one curve per ordering and write it as PNG, SVG or PDF, depending on the suffix.
 
-    Both axes are in percent, from 0 to where the longest curve ends. The legend stands outside, its
-    names in the order of the curves from the top down. A thin diagonal shows the expectation of a
-    random choice of pages. The same curves always give the same file.
+    Both axes are in percent, from 0 to the end of the longest curve. The legend is outside the
+    axes, with names in the order of the curves from top to bottom. A thin diagonal shows the
+    expectation for a random choice of pages. The same curves always give the same file.
 
     Parameters
     ----------
     curves
-        Points `(x, y)` by name, x rising, both as fractions of 1. Names in `ORDERING_STYLES` have
-        their style from there; others share `OTHER_STYLES` in the order given.
+        Points `(x, y)` by name, with ascending x, both as fractions of 1. Names in
+        `ORDERING_STYLES` have the style given there; the others take `OTHER_STYLES` in turn.
     path
         File to write; ends in `.png` (1350 x 780 pixels), `.svg` or `.pdf`.
     title
-        What was crawled and from where, in a line.
+        What was crawled and from where, in one line.
     xlabel, ylabel
-        Names of the axes.
+        Labels of the axes.
 
     Raises
     ------
     ConfigError
-        When the name of the file ends otherwise, it cannot be written, or there is no curve.
+        If the file has another suffix or cannot be written, or there is no curve.
     """
     path = Path(path)
     check_plot_path(path)
@@ -108,13 +108,13 @@ def plot_cumulative(
     with new_figure(WIDTH, HEIGHT) as figure:
         axes = figure.add_subplot()
         _draw_curves(axes, drawn)
-        _dress(axes, title, xlabel, ylabel)
+        _format_axes(axes, title, xlabel, ylabel)
         save_figure(figure, path)
 
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Give an empty figure, size in inches, under settings by which equal plots are equal files."""
+    """Yield an empty figure, size in inches, with settings that make the output reproducible."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write the figure in the form that the name of the file says, without a date."""
+    """Write the figure in the format of the file's suffix, without a timestamp."""
     stamp = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[path.suffix[1:].lower()]
     try:
         figure.savefig(path, metadata={stamp: None})
@@ -141,20 +141,20 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def check_plot_path(path: str | Path) -> None:
-    """Raise `ConfigError` if a plot cannot have this name, before the work that it would show."""
+    """Raise `ConfigError` for an unsupported suffix; call it before the work to be plotted."""
     if Path(path).suffix.lower() not in PLOT_SUFFIXES:
-        raise ConfigError(f"{path} is no plot file; its name must end in .png, .svg or .pdf.")
+        raise ConfigError(f"{path} is not a plot file; its name must end in .png, .svg or .pdf.")
 
 
 def styles_of(names: Sequence[str]) -> dict[str, Style]:
-    """Return the style of each name: the fixed one, or the next that is for other orderings."""
+    """Return the style of each name: its own, or the next one for other orderings."""
     others = [name for name in names if name not in ORDERING_STYLES]
     spare = {name: OTHER_STYLES[k % len(OTHER_STYLES)] for k, name in enumerate(others)}
     return {name: ORDERING_STYLES.get(name) or spare[name] for name in names}
 
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) -> None:
-    """Draw the curves, the highest first in the legend, and the diagonal behind them."""
+    """Plot the curves, the highest first in the legend, and the diagonal behind them."""
     styles = styles_of(list(curves))
     longest = max(points[-1][0] for points in curves.values())
     highest = max(max(y for _, y in points) for points in curves.values())
@@ -175,22 +175,22 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) ->
 
 
 def _area(points: Sequence[Sequence[float]], longest: float) -> float:
-    """The area under a curve that stays at its last height up to `longest`."""
+    """Return the area under a curve, extended to `longest` at its last height."""
     area = 0.0
     for (x0, y0), (x1, y1) in pairwise(points):
         area += (x1 - x0) * (y0 + y1) / 2
     return area + (longest - points[-1][0]) * points[-1][1]
 
 
-def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    """Put the axes in percent, and the legend beside the plot."""
+def _format_axes(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Format the axes in percent, and place the legend beside the plot."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     frame(axes, title, xlabel, ylabel)
-    # Names are group ids of the lines, for a label that begins with "_" is left out of a legend.
+    # Names are stored as gids: matplotlib omits labels that begin with "_" from legends.
     lines = axes.get_lines()
     axes.legend(
         lines, [str(line.get_gid()) for line in lines],
@@ -200,7 +200,7 @@ def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
 
 
 def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) -> None:
-    """Name the axes and rule the ground lightly; `size` is that of the title in points."""
+    """Label the axes and draw a light grid; `size` is the font size of the title in points."""
     axes.set_title(title, loc="left", fontsize=size, fontweight="bold", pad=12)
     axes.set_xlabel(xlabel, fontsize=size - 1, labelpad=7)
     axes.set_ylabel(ylabel, fontsize=size - 1, labelpad=7)

@@ -1,4 +1,4 @@
-"""How busy a crawl's robots were, and how much faster more of them are."""
+"""The number of active robots over a crawl, and the speed-up from more robots."""
 
 from __future__ import annotations
 
@@ -17,31 +17,34 @@ Longs = NDArray[np.int64]
 def active_robots(
     started: Floats | Sequence[float], ended: Floats | Sequence[float], points: int | None = None
 ) -> tuple[Floats, Floats]:
-    """Return how many fetches were in flight at which time, counted from the first start.
+    """Return the number of fetches in flight over time, which starts at the first fetch.
 
     Castillo et al. (2004), figures 8 and 9.
 
     Parameters
     ----------
     started, ended
-        Seconds, shape (n_fetched,): of each fetch, in any order; none ends before it starts.
+        Seconds, shape (n_fetched,): start and end of each fetch, in any order of fetches; none ends
+        before it starts.
     points
-        Equal stretches of time to average over; None: every change.
+        Number of equal intervals to average over; None: one point per change.
 
     Returns
     -------
     seconds, active
-        float64. With None, `active[i]` is the number from `seconds[i]` on, up to the next, and the
-        last is 0; else the mean over the stretch whose middle is `seconds[i]`.
+        float64. Without `points`, `active[i]` is the number from `seconds[i]` to `seconds[i + 1]`,
+        and the last is 0. With `points`, it is the mean over the interval around `seconds[i]`.
     """
     begins, ends = checked_times("started", started), checked_times("ended", ended)
     if len(begins) != len(ends):
-        raise GraphError(f"{len(begins)} fetches started and {len(ends)} ended.")
+        raise GraphError(
+            f"{len(begins)} fetches started but {len(ends)} ended; give one end per start."
+        )
     if len(begins) == 0:
         return np.empty(0, dtype=np.float64), np.empty(0, dtype=np.float64)
     if (ends < begins).any():
         k = int(np.argmax(ends < begins))
-        raise GraphError(f"fetch {k} ended at {ends[k]:g}, before it started, {begins[k]:g}.")
+        raise GraphError(f"fetch {k} ended at {ends[k]:g}, before it started at {begins[k]:g}.")
     times = np.concatenate((begins, ends)) - begins.min()
     steps = np.concatenate((np.ones(len(begins)), -np.ones(len(ends))))
     at, place = np.unique(times, return_inverse=True)
@@ -58,14 +61,14 @@ def active_robots(
 
 @dataclass(frozen=True, slots=True)
 class SpeedUps:
-    """Rates of crawls by bandwidth and robots.
+    """Rates of crawls by bandwidth and number of robots.
 
     Parameters
     ----------
     bandwidths, robots
-        float64 and int64, rising, distinct: the rows, in bytes/s, and the columns.
+        float64 and int64, ascending and distinct: the rows, in bytes/s, and the columns.
     pages_per_second, speed_up
-        float64, shape (n_bandwidths, n_robots); NaN where there was no such crawl.
+        float64, shape (n_bandwidths, n_robots); NaN if there was no such crawl.
     """
 
     bandwidths: Floats
@@ -77,28 +80,27 @@ class SpeedUps:
 def speed_ups(
     crawls: Iterable[tuple[float, int, int, float]], *, base: tuple[float, int] | None = None
 ) -> SpeedUps:
-    """Return how much faster each crawl was than the one with fewest robots and the same bandwidth.
+    """Return the speed-up of each crawl over the one with the fewest robots and the same bandwidth.
 
     Castillo et al. (2004), table I. A speed-up is a ratio of pages per second.
 
     Parameters
     ----------
     crawls
-        `(bandwidth in bytes/s, robots, pages fetched, seconds)`, one of each bandwidth and robots;
-        an infinite bandwidth is allowed.
+        `(bandwidth in bytes/s, robots, pages fetched, seconds)`, one per bandwidth and number of
+        robots; the bandwidth may be infinite.
     base
-        The one `(bandwidth, robots)` that all are compared with; None: that of fewest robots in
-        each row.
+        The `(bandwidth, robots)` to compare all crawls with; None: the fewest robots in each row.
 
     Raises
     ------
     ConfigError
-        When a crawl lasted no time, is there twice, or the base is not there.
+        If a crawl took no time or occurs twice, or the base is missing.
     """
     rates: dict[tuple[float, int], float] = {}
     for bandwidth, robots, pages, seconds in crawls:
         if not seconds > 0.0:
-            raise ConfigError(f"a crawl of {pages} pages lasted {seconds:g} s; it must be above 0.")
+            raise ConfigError(f"a crawl of {pages} pages took {seconds:g} s; it must be above 0.")
         if (bandwidth, robots) in rates:
             raise ConfigError(f"two crawls have bandwidth {bandwidth:g} and {robots} robots.")
         rates[bandwidth, robots] = pages / seconds
