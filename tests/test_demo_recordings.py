@@ -139,7 +139,7 @@ def test_a_warc_cut_short_is_served_up_to_the_cut_with_a_warning(
     with caplog.at_level(logging.WARNING):
         web = WarcWeb(path)
     (warning,) = caplog.messages
-    assert f"{path} breaks off at record 6 (" in warning
+    assert f"{path} is damaged at record 6 (" in warning
     assert warning.endswith("the 4 pages before it are served.")
     assert web.answer("http://a.test/long").status == 404
     assert [web.answer(url).body for url, *_ in PAGES] == [body for *_, body in PAGES]
@@ -150,7 +150,7 @@ def test_a_warc_cut_short_is_served_up_to_the_cut_with_a_warning(
     [
         (b"hello\n" * 100, "is not a WARC file"),
         (gzip.compress(b"hello\n" * 100), "is not a WARC file"),
-        (b"", "has no record of a response"),
+        (b"", "has no response over http"),
     ],
     ids=["text", "gzipped text", "empty"],
 )
@@ -236,7 +236,7 @@ def test_of_a_page_visited_twice_the_last_visit_counts(store: Path) -> None:
 
 def test_a_store_without_visits_is_refused(tmp_path: Path) -> None:
     Store.create(tmp_path / "empty.sqlite").close()
-    with pytest.raises(StoreError, match="holds no visit"):
+    with pytest.raises(StoreError, match="has no visit"):
         StoreWeb(tmp_path / "empty.sqlite")
 
 

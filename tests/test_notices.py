@@ -41,7 +41,7 @@ def test_compiling_is_announced_once_and_not_again_when_it_is_done(tmp_path: Pat
         )
         said.append(done.stderr)
     first, second = said
-    assert first.startswith("crawlprio: Compiling what runs often")
+    assert first.startswith("crawlprio: Compiling hot loops")
     assert len(first.splitlines()) == 1
     assert second == ""
 

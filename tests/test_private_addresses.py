@@ -113,7 +113,7 @@ def test_a_seeds_name_opens_the_answered_addresses_alone_and_never_a_link_local_
     assert [host for host in others if private.allows_host(host)] == ["10.0.0.1"]
     assert caplog.messages[0] == (
         "Seed inside.test has the private address 10.0.0.1, which this crawl may fetch from; to "
-        "open its network, name that in CRAWLPRIO_PRIVATE_NETWORKS."
+        "open its network, add the network to CRAWLPRIO_PRIVATE_NETWORKS."
     )
 
 

@@ -209,7 +209,7 @@ def test_the_links_of_a_page_are_refused_as_each_of_them_alone(
         ),
         (
             {"max_static_depth": -1},
-            "max_static_depth is -1; give a whole number of 0 or more, or None for no bound.",
+            "max_static_depth is -1; give a whole number of 0 or more, or None for no limit.",
         ),
     ],
 )
@@ -271,11 +271,11 @@ def test_a_bad_seed_says_what_to_write(spec: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "{}:1: no URL in the file; give one a line."),
-        (b"# one\n\n# two\n", "{}:3: no URL in the file; give one a line."),
+        (b"", "{}:1: no URL in the file; give one per line."),
+        (b"# one\n\n# two\n", "{}:3: no URL in the file; give one per line."),
         (b"http://a.org/\nb.org\n",
          "{}:2: 'b.org' has no scheme; write 'https://b.org' or 'http://b.org'."),
-        (b"http://a.org/\n\nhttp://\xff.org/\n", "{}:3: not UTF-8; give one URL a line."),
+        (b"http://a.org/\n\nhttp://\xff.org/\n", "{}:3: not valid UTF-8; save it as UTF-8."),
     ],
 )  # fmt: skip
 def test_a_bad_seed_file_is_named_with_its_line(

@@ -1,8 +1,8 @@
-"""Compiled functions, for which numba is loaded when the first of them is called.
+"""Compiled functions; numba is loaded when the first of them is called.
 
-Numba and its first compiled function take half a second of processor time and 135 MB, also where
-all is in its cache. A module that decorates with `njit` from here costs nothing of that before it
-is used, and a crawl that does without compiled functions costs nothing of it at all.
+Numba and its first compiled function take half a second of CPU time and 135 MB, even if everything
+is cached. A module that decorates with `njit` from here pays nothing until its functions are
+called, and a crawl without compiled functions never pays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 PLAIN_UNTIL = 200_000
-"""Pages up to which a crawl is served by plain Python as well as by compiled code.
+"""Number of pages up to which plain Python serves a crawl as well as compiled code.
 
-Plain Python takes some 350 bytes more for each page that waits, so that this many weigh half of
-what numba does; and it makes a page dearer by 0.05 ms, which stock Scrapy's 3 ms do not show."""
+Plain Python takes about 350 bytes more per waiting page, so this many take half the memory of
+numba. It costs 0.05 ms more per page, which is negligible beside the 3 ms of stock Scrapy."""
 
 _lock = RLock()
 _numba: ModuleType | None = None
@@ -34,11 +34,11 @@ _waiting: list[_StandIn[Any, Any]] = []
 
 
 class Compiled(Protocol[P, R_co]):
-    """A compiled function, or what stands in for it until numba is loaded."""
+    """A compiled function, or its stand-in until numba is loaded."""
 
     @property
     def py_func(self) -> Callable[P, R_co]:
-        """The same in Python."""
+        """The same function in Python."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -46,24 +46,25 @@ class Compiled(Protocol[P, R_co]):
 def njit(
     *, plain: bool = False, keeps_arrays: bool = True, **options: Any
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]:
-    """Compile a function with `numba.njit`, when one that is so decorated is called first.
+    """Compile a function with `numba.njit`, deferring the import of numba to the first call.
 
-    Until then a stand-in bears its name. At the first call of any of them numba is imported, and
-    every stand-in that is a global of a module of crawlprio is replaced by numba's own dispatcher:
-    so compiled functions find each other, and calls from Python go through nothing else. Each is
-    compiled, or loaded from numba's cache (`crawlprio.compiled.cache`), when it is called first.
+    Until then, a stand-in takes the place of the function. On the first call of any stand-in, numba
+    is imported, and every stand-in that is a global of a crawlprio module is replaced by numba's
+    own dispatcher, so that compiled functions find each other and calls from Python have no
+    overhead. Each function is compiled, or loaded from numba's cache (`crawlprio.compiled.cache`),
+    on its first call.
 
     Parameters
     ----------
     plain
-        run as Python until numba is loaded for another function; for short loops over arrays, in
+        Run as Python until numba is loaded for another function; for short loops over arrays, in
         which unsigned integers may wrap around.
     keeps_arrays
-        False of a function that neither makes nor returns arrays (it may take slices): references
-        to its arrays are then not counted, which is done atomically and dear. The option of numba
-        for that is not documented; a version without it does the same, slower.
+        Set to False for a function that neither creates nor returns arrays (it may take slices).
+        References to its arrays are then not counted, which saves expensive atomic operations. The
+        numba option for this is undocumented; versions without it run the function more slowly.
     options
-        of `numba.njit`; `cache=True` nearly always.
+        Options of `numba.njit`; nearly always `cache=True`.
     """
 
     if not keeps_arrays:
@@ -81,12 +82,12 @@ def njit(
 
 
 def plain_until() -> int:
-    """Return for how many pages plain Python should do: 0 where numba is loaded already."""
+    """Return the number of pages up to which to use plain Python: 0 if numba is already loaded."""
     return PLAIN_UNTIL if _numba is None else 0
 
 
 def load() -> None:
-    """Import numba and put compiled functions in the place of all stand-ins."""
+    """Import numba and replace all stand-ins by compiled functions."""
     global _numba
     with _lock:
         if _numba is not None:
@@ -94,7 +95,7 @@ def load() -> None:
         notices.quieten("numba")
         import numba
 
-        notices.tell_of_compiling()
+        notices.announce_compiling()
         _numba = numba
         replaced: dict[int, Any] = {}
         for stand_in in _waiting:
@@ -110,18 +111,18 @@ def load() -> None:
 
 
 def dispatcher(function: Callable[..., Any]) -> Any:
-    """Return numba's dispatcher of a function that `njit` decorated; numba is loaded."""
+    """Return numba's dispatcher for a function decorated with `njit`; loads numba."""
     load()
     return function.compiled if isinstance(function, _StandIn) else function
 
 
 def direct(function: Callable[P, R]) -> Callable[P, R]:
-    """Return what a function that `njit` decorated calls now, without a stand-in between."""
+    """Return the callable behind a function decorated with `njit`, bypassing its stand-in."""
     return function.compiled or function if isinstance(function, _StandIn) else function
 
 
 class _StandIn(Generic[P, R]):
-    """Bears the name of a compiled function until numba is loaded."""
+    """Takes the place of a compiled function until numba is loaded."""
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any], plain: bool) -> None:
         functools.update_wrapper(self, function)
@@ -141,26 +142,26 @@ class _StandIn(Generic[P, R]):
 
 
 def _dispatcher(numba: Any, function: Callable[P, R], options: dict[str, Any]) -> Compiled[P, R]:
-    """Numba's dispatcher of a function."""
+    """Return numba's dispatcher for a function."""
     if "_nrt" in options and not _knows_nrt():
         options = {name: value for name, value in options.items() if name != "_nrt"}
     compiled: Compiled[P, R]
     if options.get("cache"):
-        compiled = cache.kept(numba, function, options)
+        compiled = cache.cached_dispatcher(numba, function, options)
     else:
         compiled = numba.njit(**options)(function)
     return compiled
 
 
 def _knows_nrt() -> bool:
-    """Whether this version of numba has the option that `keeps_arrays` stands for."""
+    """Whether this version of numba has the option behind `keeps_arrays`."""
     from numba.core.cpu import CPUTargetOptions
 
     return hasattr(CPUTargetOptions, "_nrt")
 
 
 def uncounted(function: Callable[P, R]) -> Any:
-    """Return numba's dispatcher of a function that keeps no array, kept on disk; numba is loaded.
+    """Return numba's cached dispatcher for a function that retains no array; loads numba.
 
     References to its arrays are not counted, as with `keeps_arrays=False`.
     """

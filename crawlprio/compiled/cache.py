@@ -1,4 +1,4 @@
-"""Where numba keeps compiled functions between runs, also where it finds no place itself."""
+"""The location of numba's cache, with a fallback if numba finds no writable folder."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _folders: set[Path] = set()
 
 
 def folder() -> Path | None:
-    """Return where compiled functions are kept for later runs; None if they may not last."""
+    """Return the folder of compiled functions; None if it may not persist for later runs."""
     if not _folders or _temporary_folder.cache_info().currsize:
         return None
     return Path(os.path.commonpath(_folders))
 
 
-def kept(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Return numba's dispatcher of a function, which keeps on disk what it compiles.
+def cached_dispatcher(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return numba's dispatcher for a function, with a cache on disk.
 
-    Numba writes beside the source, into `__pycache__`, or else into the user's cache folder
-    (`NUMBA_CACHE_DIR` comes before both). Where it can write to none of them it gives up; here a
-    folder of the user's own below that for temporary files comes next, and without one, no cache.
+    Numba writes to `__pycache__` beside the source, or else to the user's cache folder;
+    `NUMBA_CACHE_DIR` overrides both. If it can write to none of them, it gives up. The fallback
+    here is a private folder in the folder for temporary files, or else no cache.
 
-    Numba reads only where it can write. So what is in a folder that it cannot write to (compiled
-    when an image was built, say) is copied to where it can.
+    Numba only reads from folders that it can write to. Functions in a read-only folder (compiled
+    when an image was built, for example) are therefore copied to a writable one.
     """
     try:
         dispatcher = numba.njit(**options)(function)
@@ -59,9 +59,9 @@ def kept(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
 
 @cache
 def _copy(from_folder: Path, to_folder: Path, module: str) -> None:
-    """Copy the compiled functions of a module that the second folder does not have.
+    """Copy the compiled functions of a module that are missing in the second folder.
 
-    The index of a function is copied last, so that whoever reads it finds what it names.
+    The index of a function is copied last, so that all files it refers to exist when it is read.
     """
     if from_folder == to_folder:
         return
@@ -78,9 +78,9 @@ def _copy(from_folder: Path, to_folder: Path, module: str) -> None:
 
 @cache
 def _temporary_folder() -> Path | None:
-    """Return a folder of the user's own for compiled functions, and say so; None without one.
+    """Return a private temporary folder for compiled functions, and announce it; None if none.
 
-    What is in it is run, so it must be one that nobody else can write to.
+    Its content is executed, so nobody else may be able to write to it.
     """
     try:
         folder = Path(tempfile.gettempdir(), f"crawlprio-{_user()}")
@@ -92,13 +92,13 @@ def _temporary_folder() -> Path | None:
             folder = Path(tempfile.mkdtemp(prefix="crawlprio-"))
     except OSError:
         notices.say(
-            "Compiled code can be kept nowhere, so that each run compiles what it needs; set "
-            "NUMBA_CACHE_DIR to a folder that can be written."
+            "Compiled code cannot be cached, so every run compiles it again; set NUMBA_CACHE_DIR "
+            "to a writable folder."
         )
         return None
     notices.say(
-        f"Neither the package's folder nor a cache folder of the user can be written: compiled "
-        f"code is kept in {folder}; set NUMBA_CACHE_DIR to keep it elsewhere."
+        f"Neither the package's folder nor the user's cache folder is writable, so compiled code "
+        f"is cached in {folder}; set NUMBA_CACHE_DIR to cache it elsewhere."
     )
     return folder
 

@@ -1,4 +1,4 @@
-"""What is said of compiling, and what libraries must not say."""
+"""Notices about compilation, and suppression of noisy library logs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from time import perf_counter
 from typing import Any
 
 PATIENCE_SECONDS = 1.0
-"""Seconds that compiling may take before it is announced."""
+"""Seconds of compilation after which it is announced."""
 
 logger = logging.getLogger("crawlprio")
 
 
 def quieten(*libraries: str) -> None:
-    """Keep what libraries log below WARNING out of a log at DEBUG, where nobody set their level."""
+    """Set the level of libraries to WARNING unless it is already set, to keep a DEBUG log clean."""
     for name in libraries:
         library = logging.getLogger(name)
         if library.level == logging.NOTSET:
@@ -22,19 +22,19 @@ def quieten(*libraries: str) -> None:
 
 
 def say(sentence: str) -> None:
-    """Tell a person at the terminal, or else the log; standard error where nothing is logged."""
+    """Print a sentence on a terminal, or else log it; use standard error if nothing is logged."""
     if logger.isEnabledFor(logging.INFO) and _is_logged() and not sys.stderr.isatty():
         logger.info("%s", sentence)
     else:
         print(f"crawlprio: {sentence}", file=sys.stderr, flush=True)
 
 
-def tell_of_compiling() -> None:
-    """Say once that functions are compiled, if that takes over a second."""
+def announce_compiling() -> None:
+    """Announce compilation once if it takes over a second."""
     from numba.core import event
 
     class Listener(event.Listener):
-        """Hears of every function that begins to be compiled, those inside others too."""
+        """Receives the start and end of every compilation, including nested ones."""
 
         def __init__(self) -> None:
             self._began_at = 0.0
@@ -48,7 +48,7 @@ def tell_of_compiling() -> None:
             self._under_way += 1
             if not self._is_told and self._seconds_so_far() > PATIENCE_SECONDS:
                 self._is_told = True
-                say("Compiling what runs often, which is done once and takes some ten seconds ...")
+                say("Compiling hot loops; this is done once and takes about ten seconds ...")
 
         def on_end(self, event: Any) -> None:
             if self._under_way == 1:
@@ -62,10 +62,10 @@ def tell_of_compiling() -> None:
 
 
 def _is_logged() -> bool:
-    """Whether anything takes what this logger is told at INFO."""
+    """Whether any handler receives INFO records of this logger."""
     at: logging.Logger | None = logger
     while at is not None:
-        # Scrapy lets its handler judge the level, and leaves that of the loggers open.
+        # Scrapy sets the level on its handler and leaves the loggers unset.
         takers = [one for one in at.handlers if not isinstance(one, logging.NullHandler)]
         if any(handler.level <= logging.INFO for handler in takers):
             return True

@@ -1,4 +1,4 @@
 """The demo web and recorded webs, served on loopback so that the real engine crawls known pages.
 
-Nothing here is needed to crawl the real web, and nothing here ever connects beyond loopback.
+The package is not needed to crawl the real web, and it never connects beyond loopback.
 """

@@ -58,16 +58,16 @@ def _serve(options: argparse.Namespace, parent: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m crawlprio.demo",
-        description="Serve a synthetic or recorded web as an HTTP proxy on 127.0.0.1. It answers "
-        "every request itself and connects nowhere. It ends on SIGTERM or SIGINT and when the "
-        "process that started it is gone.",
+        description="Serve a synthetic or recorded web as an HTTP proxy on 127.0.0.1. The server "
+        "answers every request itself and makes no connections. It stops on SIGTERM or SIGINT, or "
+        "when its parent process is gone.",
     )
-    parser.add_argument("--port", type=_port, default=0, help="port; 0, the default, takes any")
+    parser.add_argument("--port", type=_port, default=0, help="port; 0, the default: any free one")
     parser.add_argument(
-        "--pages", type=int, default=20_000, help="pages of the demo web (%(default)s)"
+        "--pages", type=int, default=20_000, help="number of pages of the demo web (%(default)s)"
     )
     parser.add_argument(
-        "--sites", type=int, default=200, help="sites of the demo web (%(default)s)"
+        "--sites", type=int, default=200, help="number of sites of the demo web (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the demo web (%(default)s)")
     recording = parser.add_mutually_exclusive_group()
@@ -78,18 +78,18 @@ def _parser() -> argparse.ArgumentParser:
         "--log",
         type=Path,
         metavar="FILE",
-        help="write each request as a line of JSON, times included",
+        help="log each request as a line of JSON, with its times",
     )
     parser.add_argument(
-        "--until-stdin-closes", action="store_true", help="end as well when standard input ends"
+        "--until-stdin-closes", action="store_true", help="also stop when standard input closes"
     )
     return parser
 
 
 def _port(text: str) -> int:
-    """A port number, as `argparse` wants it checked."""
+    """Return a port number; raise the error that `argparse` expects if it is invalid."""
     if not text.isdigit() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; give 1 to 65535, or 0 for any")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give 1 to 65535, or 0 for any")
     return int(text)
 
 

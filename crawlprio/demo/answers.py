@@ -1,7 +1,4 @@
-"""What every web that the loopback server serves has to offer: an answer to any URL.
-
-Nothing here knows where the pages of a web come from.
-"""
+"""The interface of a web that the loopback server can serve: an answer to any URL."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a web says to one request.
+    """The answer of a web to one request.
 
     Parameters
     ----------
     status
         HTTP status.
     headers
-        Header names and values, without those of the connection and without `Content-Length`.
+        Header names and values, without connection headers and `Content-Length`.
     body
         The page, neither compressed nor chunked.
     delay
@@ -33,11 +30,11 @@ class Answer:
 
 
 class Web(Protocol):
-    """Anything that the loopback server can serve.
+    """A web that the loopback server can serve.
 
-    `seeds` are URLs to start a crawl from, best first; `hosts` the host names it has pages on.
-    `len(web)` is its number of pages. `answer` is asked for any URL at all, and says 404 where it
-    has no page.
+    `seeds` are URLs to start a crawl from, best first; `hosts` are the host names of its pages;
+    `len(web)` is its number of pages. `answer` must accept any URL, and return a 404 if there is no
+    such page.
     """
 
     @property
@@ -52,10 +49,10 @@ class Web(Protocol):
 
 
 def html_answer(text: str, delay: float = 0.0, status: int = 200) -> Answer:
-    """Return an answer that is an HTML page in UTF-8."""
+    """Return an answer with an HTML page in UTF-8."""
     return Answer(status, {"Content-Type": "text/html; charset=utf-8"}, text.encode(), delay)
 
 
 def text_answer(status: int, text: str) -> Answer:
-    """Return an answer that is plain text in UTF-8."""
+    """Return an answer with plain text in UTF-8."""
     return Answer(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())

@@ -1,7 +1,4 @@
-"""What the loopback server was asked, and when: totals by site, and a line of JSON a request.
-
-Nothing here knows sockets or Twisted.
-"""
+"""The log of the loopback server: totals by site, and one line of JSON per request."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 CONTROL_HOST = "control.crawlprio.test"
-"""Host of the server's own pages: `/summary` (fetches so far) and `/web` (what is served)."""
+"""Host of the server's own pages: `/summary` (fetches so far) and `/web` (the web it serves)."""
 
 
 @dataclass(slots=True)
 class SiteFetches:
-    """What the server saw of the fetches of one site; times are seconds of `time.monotonic`."""
+    """Totals of the fetches on one site; times are seconds of `time.monotonic`."""
 
     n_requests: int = 0
     in_flight: int = 0
@@ -25,7 +22,7 @@ class SiteFetches:
     smallest_gap: float | None = None
 
     def start(self, now: float) -> None:
-        """Count a fetch that starts; its gap is 0 when another one is under way."""
+        """Count the start of a fetch; its gap is 0 if another is in flight."""
         self.n_requests += 1
         self.in_flight += 1
         self.most_at_once = max(self.most_at_once, self.in_flight)
@@ -37,17 +34,17 @@ class SiteFetches:
                 self.smallest_gap = gap
 
     def end(self, now: float) -> None:
-        """Count a fetch as done."""
+        """Count the end of a fetch."""
         self.in_flight -= 1
         self.last_end = now
 
 
 class FetchLog:
-    """What was asked of the server: totals by site in memory, each request as a line in a file.
+    """A log of requests: totals by site in memory, and each request as a line in a file.
 
-    A line is `{"host", "url", "start", "end", "status", "bytes"}` with the times of
-    `time.monotonic` at arrival and when the answer was written; status 0 means that the client
-    hung up before. Requests to the control host are not fetches and are not logged.
+    A line is `{"host", "url", "start", "end", "status", "bytes"}`, with the times by
+    `time.monotonic` at which the request arrived and the answer was written; status 0 means that
+    the client hung up first. Requests to the control host are not fetches and are not logged.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -66,7 +63,7 @@ class FetchLog:
         return now
 
     def end(self, host: str, url: str, start: float, status: int, n_bytes: int) -> None:
-        """Write down a request that was answered, or given up by the client."""
+        """Log a request that was answered, or aborted by the client."""
         now = time.monotonic()
         self._sites[host].end(now)
         if self._file is not None:
@@ -76,8 +73,8 @@ class FetchLog:
     def summary(self) -> dict[str, Any]:
         """Return the totals, as the control page `/summary` shows them.
 
-        `smallest_gap` is in seconds from the end of one fetch of the site to the start of the next,
-        0 when two overlapped, and None when there was only one fetch.
+        `smallest_gap` is in seconds from the end of a fetch on the site to the start of the next, 0
+        if two overlapped, and None if there was only one fetch.
         """
         return {
             "requests": self.n_requests,

@@ -1,4 +1,4 @@
-"""A download handler that sends every request to the loopback server, none to the network."""
+"""A download handler that sends every request to the loopback server instead of the network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ADDRESS = re.compile(r"(?:http://)?((?:127\.0\.0\.1|localhost):[0-9]{1,5})/?")
 
 
 class LoopbackHandler(HTTP11DownloadHandler):
-    """Every http and https request goes to `CRAWLPRIO_LOOPBACK`, as plain HTTP, and nowhere else.
+    """Sends every http and https request to `CRAWLPRIO_LOOPBACK` as plain HTTP, and nowhere else.
 
-    Scrapy's own handler does the work. An https request goes as one for the http URL with the
-    header `X-Forwarded-Proto: https`; each response is returned under the URL of its request. No
-    name is looked up, no connection made but to the server, and a proxy that a request names is
-    not used. Meant for `DOWNLOAD_HANDLERS`, under both `http` and `https`.
+    It wraps Scrapy's own handler. An https request is sent for the http URL with the header
+    `X-Forwarded-Proto: https`; each response is returned under the URL of its request. No name is
+    resolved, no other connection is made, and a proxy set on a request is ignored. Set it in
+    `DOWNLOAD_HANDLERS` for both `http` and `https`.
 
     Raises
     ------
@@ -44,15 +44,15 @@ class LoopbackHandler(HTTP11DownloadHandler):
                 "127.0.0.1:PORT, as `python -m crawlprio.demo` prints it."
             )
         self._proxy = f"http://{matched[1].replace('localhost', '127.0.0.1')}"
-        # To Scrapy's pool the server is one host, whatever the sites.
+        # Scrapy's connection pool sees the server as one host, whatever the sites.
         self._pool.maxPersistentPerHost = max(
             self._pool.maxPersistentPerHost, read_setting(crawler.settings, "CONCURRENT_REQUESTS")
         )
 
     async def download_request(self, request: Request) -> Response:
-        """Return what the loopback server answers for the request's URL."""
+        """Return the loopback server's response for the request's URL."""
         wanted = request.meta.get("proxy")
-        # On the request itself, where whoever judges its connection sees it.
+        # Set on the request itself, so that the guard of private addresses sees it.
         request.meta["proxy"] = self._proxy
         try:
             if request.url.startswith("https:"):
@@ -65,7 +65,7 @@ class LoopbackHandler(HTTP11DownloadHandler):
                 request.meta["proxy"] = wanted
 
     async def _download_secure(self, request: Request) -> Response:
-        """Fetch an https URL as an http one, and give the response its own URL back."""
+        """Fetch an https URL over http, and restore the URL of the response."""
         plain = request.replace(url=f"http:{request.url[6:]}")
         plain.headers["X-Forwarded-Proto"] = "https"
         response = await super().download_request(plain)

@@ -1,7 +1,4 @@
-"""The loopback server as a child process, started and stopped surely.
-
-Nothing here knows Scrapy, nor how the server answers.
-"""
+"""The loopback server as a child process that is reliably started and stopped."""
 
 from __future__ import annotations
 
@@ -20,10 +17,10 @@ from crawlprio.errors import CrawlprioError
 
 
 class LoopbackServer:
-    """A child process serves a web on 127.0.0.1 while the context lasts; it outlives no parent.
+    """A context manager that serves a web on 127.0.0.1 from a child process.
 
-    Outside of `with`, `start` and `stop` do the same. The child also ends when this process does,
-    however that ends.
+    Without `with`, use `start` and `stop`. The child also ends when this process ends, however that
+    happens.
 
     Parameters
     ----------
@@ -32,11 +29,11 @@ class LoopbackServer:
     recording
         A WARC file or a crawl store to serve instead.
     log
-        File for one line of JSON a request.
+        File for the log, with one line of JSON per request.
     port
-        0, the default, takes any free one.
+        Port number; 0, the default, takes any free one.
     startup_seconds
-        How long to wait for the server to be ready; large recordings take a while to index.
+        Timeout for the server to become ready; large recordings take a while to index.
 
     Attributes
     ----------
@@ -45,7 +42,7 @@ class LoopbackServer:
     seeds
         URLs to start a crawl from.
     n_pages, hosts
-        What it serves.
+        Number of pages and host names of the web it serves.
     """
 
     def __init__(
@@ -80,26 +77,26 @@ class LoopbackServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id while the server runs, or None."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> LoopbackServer:
-        """Start the server and return when it answers.
+        """Start the server and return once it answers.
 
         Raises
         ------
         CrawlprioError
-            With the server's own sentence, if it cannot start.
+            If it cannot start, with the server's own message.
         """
         if self._process is not None:
             return self
-        with tempfile.TemporaryFile() as complaints:
+        with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "crawlprio.demo", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=complaints,
-                # Ctrl-C is for the crawl, which still needs its pages to end in good order.
+                stderr=errors,
+                # Shield the server from Ctrl-C: the crawl needs it to shut down gracefully.
                 start_new_session=True,
             )
             self._process = process
@@ -107,8 +104,8 @@ class LoopbackServer:
                 line = self._ready_line(process)
                 if not line:
                     process.wait()
-                    complaints.seek(0)
-                    said = complaints.read().decode(errors="replace").strip().splitlines()
+                    errors.seek(0)
+                    said = errors.read().decode(errors="replace").strip().splitlines()
                     raise CrawlprioError(said[-1] if said else "The loopback server did not start.")
                 self.port = int(line.rpartition(":")[2])
                 served = self._control("/web")
@@ -119,7 +116,7 @@ class LoopbackServer:
         return self
 
     def stop(self) -> None:
-        """End the server and return when it is gone; a second call does nothing."""
+        """Stop the server and return once it is gone; a second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -150,7 +147,7 @@ class LoopbackServer:
         self.stop()
 
     def _ready_line(self, process: subprocess.Popen[bytes]) -> str:
-        """The line that says where it serves; empty when the process ended instead."""
+        """Return the line with the server's address; empty if the process ended instead."""
         assert process.stdout is not None
         overdue = threading.Timer(self._startup_seconds, process.kill)
         overdue.start()

@@ -1,6 +1,6 @@
-"""Recorded webs, served as they were: those of WARC files and those of crawl stores.
+"""Recorded webs from WARC files and crawl stores, served as recorded.
 
-Only an index is kept in memory. Nothing here knows HTTP servers or Scrapy.
+Only an index is kept in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from crawlprio.web.urls import host_of, normalise_url
 logger = logging.getLogger(__name__)
 
 _CANONICAL = re.compile(r"https?://[a-z0-9.:-]+/[A-Za-z0-9/._~-]*")
-"""URLs that `canonicalize_url`, which takes 13 µs, would leave as they are."""
+"""Matches URLs that `canonicalize_url`, which takes 13 µs, would not change."""
 
 _OF_THE_CONNECTION = {
     *("connection", "content-encoding", "content-length", "keep-alive", "proxy-authenticate"),
@@ -40,20 +40,20 @@ _OF_THE_CONNECTION = {
 
 
 MAX_BODY = 2**26
-"""Bytes of a recorded body, unpacked, that are served."""
+"""Maximum number of bytes served of a recorded body, unpacked."""
 
 MAX_LINE = 2**16
-"""Bytes of one line of the headers of a record."""
+"""Maximum size of a header line of a record in bytes."""
 
 MAX_HEADERS = 2**20
-"""Bytes of all lines of the headers of a record."""
+"""Maximum total size of the headers of a record in bytes."""
 
 
 def page_key(url: str) -> str | None:
-    """Return what identifies a page of a recording: its canonical URL without scheme or port.
+    """Return the key of a page in a recording: its canonical URL without scheme and default port.
 
-    Only a default port is left out. URLs that are one page to Scrapy, because `canonicalize_url`
-    makes them equal, are one here. None where the URL is none of http or https.
+    URLs that Scrapy treats as one page, because `canonicalize_url` makes them equal, have the same
+    key. None if it is not an http or https URL.
     """
     normal = normalise_url(url)
     if normal is None:
@@ -65,7 +65,7 @@ def page_key(url: str) -> str | None:
 
 
 class _Pages:
-    """The pages of a recording in the order recorded, found again by URL as `page_key` has it."""
+    """The pages of a recording in the order recorded, looked up by the `page_key` of a URL."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
@@ -76,7 +76,7 @@ class _Pages:
 
     @property
     def hosts(self) -> list[str]:
-        """Host names that have pages, in the order recorded."""
+        """Host names of the pages, in the order recorded."""
         return list(dict.fromkeys(map(host_of, self._urls)))
 
     def url(self, page: int) -> str:
@@ -88,12 +88,12 @@ class _Pages:
         return list(self._urls)
 
     def page(self, url: str) -> int | None:
-        """Return the page at `url`, be it over http or https, or None."""
+        """Return the page at `url`, over http or https, or None."""
         key = page_key(url)
         return None if key is None else self._ids.get(key)
 
     def _add(self, url: str) -> bool:
-        """Take in a page unless there is one with this URL."""
+        """Add a page unless one with this URL exists; return whether it was added."""
         normal, key = normalise_url(url), page_key(url)
         if normal is None or key is None or key in self._ids:
             return False
@@ -103,27 +103,27 @@ class _Pages:
 
 
 class WarcWeb(_Pages):
-    """The responses of a WARC file answer for their URLs, over http and https alike.
+    """A web that serves the responses of a WARC file for their URLs, over both http and https.
 
-    A page is the first response to its URL that does not redirect to the page itself (as
-    redirects from http to https do, which here are the same page). All else answers 404.
+    A page is the first response for its URL that does not redirect to itself (redirects from http
+    to https do, since both are the same page here). All other URLs get a 404.
 
     Parameters
     ----------
     path
-        A WARC file, plain or compressed record by record (`.warc.gz`). A file that is cut short or
-        damaged is served up to the record where that shows, with a warning in the log.
+        A WARC file, plain or compressed record by record (`.warc.gz`). A truncated or damaged file
+        is served up to the first bad record, with a warning in the log.
 
     Raises
     ------
     StoreError
-        If the file cannot be read, is not a WARC file, or holds no response over http or https.
+        If the file cannot be read, is not a WARC file, or has no response over http or https.
 
     Notes
     -----
-    Of a response the first `MAX_BODY` bytes are served, unpacked; a header line of more than
-    `MAX_LINE` bytes, or more of them than `MAX_HEADERS`, count as damage.
-    Indexing reads the file once: some 20,000 records a second. An answer reads one record.
+    The first `MAX_BODY` bytes of each unpacked body are served. A header line of more than
+    `MAX_LINE` bytes, or headers of more than `MAX_HEADERS`, count as damage.
+    Indexing reads the file once, about 20,000 records per second. An answer reads one record.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -137,30 +137,32 @@ class WarcWeb(_Pages):
         try:
             self._index()
             if not len(self):
-                raise StoreError(f"{path} has no record of a response over http or https.")
+                raise StoreError(
+                    f"{path} has no response over http or https; give a recording of web pages."
+                )
         except BaseException:
             self._file.close()
             raise
 
     def close(self) -> None:
-        """Close the file; no answers after that."""
+        """Close the file; `answer` must not be called afterwards."""
         self._file.close()
 
     @property
     def seeds(self) -> list[str]:
-        """The home page of the host with most pages, or its first page where that is missing."""
+        """The home page of the host with the most pages, or its first page if that is missing."""
         (host, _), *_ = Counter(map(host_of, self._urls)).most_common(1)
         home = self.page(f"http://{host}/")
         first = next(url for url in self._urls if host_of(url) == host)
         return [first if home is None else self._urls[home]]
 
     def answer(self, url: str) -> Answer:
-        """Return the recorded response, decoded, without headers of the connection."""
+        """Return the recorded response, decoded and without connection headers."""
         page = self.page(url)
         return _no_page(404) if page is None else self.response(page)
 
     def response(self, page: int) -> Answer:
-        """Return the recorded response of a page. Cost: some 0.2 ms."""
+        """Return the recorded response of a page. Cost: about 0.2 ms."""
         self._file.seek(self._offsets[page])
         record = next(iter(_records(self._file)))
         headers = {
@@ -171,7 +173,7 @@ class WarcWeb(_Pages):
         return Answer(_status(record), headers, _read(record.content_stream()))
 
     def _index(self) -> None:
-        """Note where each page's record starts, up to where the file breaks off."""
+        """Index the offset of each page's record, up to the first bad record."""
         n_records = end = 0
         records = _records(self._file)
         try:
@@ -181,21 +183,21 @@ class WarcWeb(_Pages):
                 end = offset + records.get_record_length()
                 length = record.rec_headers.get_header("Content-Length")
                 if length is None or getattr(record.raw_stream, "limit", 0) > 0:
-                    raise EOFError("the record is not whole")
+                    raise EOFError("the record is incomplete")
                 n_records += 1
                 if taken:
                     self._offsets.append(offset)
             if end < self.path.stat().st_size:
-                raise EOFError("no whole record follows")
-        except Exception as error:  # warcio raises whatever its parsers trip over
+                raise EOFError("no complete record follows")
+        except Exception as error:  # warcio passes on any exception of its parsers
             if n_records == 0:
                 raise StoreError(
-                    f"{self.path} is not a WARC file, or broken in its first record; "
+                    f"{self.path} is not a WARC file, or is damaged in its first record; "
                     "give a .warc or .warc.gz file."
                 ) from error
             self._drop_after(len(self._offsets))
             logger.warning(
-                "%s breaks off at record %d (%s); the %d pages before it are served.",
+                "%s is damaged at record %d (%s); the %d pages before it are served.",
                 self.path,
                 n_records + 1,
                 " ".join(str(error).split())[:80],
@@ -203,7 +205,7 @@ class WarcWeb(_Pages):
             )
 
     def _take(self, record: Any) -> bool:
-        """Take in a record as a page, if it is a response that is one."""
+        """Add a record as a page if it is a suitable response; return whether it was added."""
         if record.rec_type != "response" or record.http_headers is None:
             return False
         url = (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
@@ -216,7 +218,7 @@ class WarcWeb(_Pages):
         return self._add(url)
 
     def _drop_after(self, n_pages: int) -> None:
-        """Forget the page whose record turned out to be broken."""
+        """Drop the pages from `n_pages` on, whose record turned out to be damaged."""
         for url in self._urls[n_pages:]:
             key = page_key(url)
             assert key is not None
@@ -225,21 +227,21 @@ class WarcWeb(_Pages):
 
 
 class StoreWeb(_Pages):
-    """The pages that a crawl fetched answer again, as far as its store knows them.
+    """A web that serves the pages of a crawl as far as its store recorded them.
 
-    Their HTML is made from title, text, links and anchor texts; links that the crawl did not follow
-    are marked `nofollow`. A redirect answers 302, a page that failed its status or 404; so does
-    all else. Of a page fetched more than once the last visit counts.
+    HTML is generated from title, text, links and anchor texts; links that the crawl did not follow
+    are marked `nofollow`. A redirect becomes a 302, a failed page returns its status or 404, and
+    all other URLs get a 404. If a page was fetched more than once, its last visit counts.
 
     Parameters
     ----------
     path
-        A crawl store; it may be that of a running crawl, which is served as it was when opened.
+        A crawl store. The store of a running crawl is served in its state on opening.
 
     Raises
     ------
     StoreError
-        If the file is no crawl store, or holds no visit.
+        If the file is not a crawl store, or has no visit.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -257,19 +259,19 @@ class StoreWeb(_Pages):
                 self._visits.append(seq)
         if not len(self):
             self._db.close()
-            raise StoreError(f"{path} holds no visit of a page; there is nothing to serve.")
+            raise StoreError(f"{path} has no visit of a page; there is nothing to serve.")
 
     def close(self) -> None:
-        """Close the store; no answers after that."""
+        """Close the store; `answer` must not be called afterwards."""
         self._db.close()
 
     @property
     def seeds(self) -> list[str]:
-        """The seeds of the crawl, or the first page that it fetched."""
+        """The seeds of the crawl, or else the first page that it fetched."""
         return self._seeds or [self._urls[0]]
 
     def answer(self, url: str) -> Answer:
-        """Return the page as the store describes it. Cost: one row of the store."""
+        """Return the page as recorded in the store. Cost: one row of the store."""
         page = self.page(url)
         if page is None:
             return _no_page(404)
@@ -293,7 +295,7 @@ class StoreWeb(_Pages):
 
 
 def open_web(path: str | Path) -> WarcWeb | StoreWeb:
-    """Return the web recorded in a file, by what the file holds and not by its name.
+    """Return the web recorded in a file, whose type is recognised by its content, not its name.
 
     Raises
     ------
@@ -313,12 +315,12 @@ def open_web(path: str | Path) -> WarcWeb | StoreWeb:
 
 
 class _BoundedReader(DecompressingBufferedReader):
-    """Unpacks a WARC file, and no line further than a header may be long."""
+    """Unpacks a WARC file, with limits on header lines and on all headers of a record."""
 
     n_read = 0
 
     def readline(self, length: int | None = None) -> bytes:
-        """Return a line, as warcio asks for it when it reads headers."""
+        """Return a line; warcio calls this to read headers."""
         line: bytes = super().readline(length or MAX_LINE)
         if not line.strip():
             self.n_read = 0
@@ -329,7 +331,7 @@ class _BoundedReader(DecompressingBufferedReader):
 
 
 def _records(file: BinaryIO) -> ArchiveIterator:
-    """Return the records of a WARC file from where it stands."""
+    """Return the records of a WARC file from its current position."""
     records = ArchiveIterator(file)
     records.reader = _BoundedReader(file, block_size=BUFF_SIZE)
     return records
@@ -346,7 +348,7 @@ def _read(stream: Any) -> bytes:
 
 
 def _status(record: Any) -> int:
-    """The HTTP status of a record, 0 where it has none."""
+    """Return the HTTP status of a record, or 0 if it has none."""
     code = record.http_headers.get_statuscode()
     return int(code) if code.isascii() and code.isdigit() else 0
 
@@ -357,7 +359,7 @@ def _no_page(status: int) -> Answer:
 
 
 def _render(visit: Visit, links: Sequence[str]) -> str:
-    """The HTML of a visited page: title, text, links followed, links not followed."""
+    """Return the HTML of a visited page: title, text, links followed, links not followed."""
     anchors = visit.anchors or [""] * len(links)
     items = [_anchor(url, anchor) for url, anchor in zip(links, anchors, strict=True)]
     items += [_anchor(url, anchor, ' rel="nofollow"') for url, anchor in visit.outside]

@@ -1,6 +1,6 @@
-"""The loopback server: an HTTP proxy on 127.0.0.1 that answers every request itself, from a web.
+"""The loopback server: an HTTP proxy on 127.0.0.1 that answers every request from a web.
 
-It never connects anywhere, so that no crawl of the demo reaches a network.
+It never makes a connection itself, so no crawl of the demo can reach a network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawlprio.errors import ConfigError
 
 
 class _ProxyRequest(http.Request):
-    """One request to the proxy: answered from the web, after its delay."""
+    """A request to the proxy, answered from the web after the answer's delay."""
 
     channel_factory: LoopbackFactory
     _fetch: tuple[str, str, float]
@@ -33,14 +33,14 @@ class _ProxyRequest(http.Request):
         factory = self.channel_factory
         if self.method == b"CONNECT":
             self._reply(
-                text_answer(405, "This server opens no tunnels; send the request in plain HTTP.\n")
+                text_answer(405, "This server opens no tunnels; send the request as plain HTTP.\n")
             )
             return
         url = self._absolute_url()
         host = url.split("/", 3)[2].partition(":")[0].lower()
         if not self._is_proxied() and host not in factory.hosts:
-            # A page in somebody's browser may point a name of its own at this server.
-            self._reply(text_answer(421, f"This server has nothing of {host}.\n"))
+            # DNS rebinding: a page in a browser may resolve its own name to this server.
+            self._reply(text_answer(421, f"This server does not serve {host}.\n"))
             return
         if host == CONTROL_HOST:
             self._reply(factory.control(url))
@@ -55,11 +55,11 @@ class _ProxyRequest(http.Request):
             self._reply_to_fetch(answer)
 
     def _is_proxied(self) -> bool:
-        """Whether it was asked as a proxy is, which no browser does by itself."""
+        """Whether it is a proxy request, which no browser sends by itself."""
         return b"://" in self.uri.partition(b"?")[0]
 
     def _absolute_url(self) -> str:
-        """The URL asked for, with the scheme that the client says it stands for."""
+        """Return the requested URL, with the scheme of `X-Forwarded-Proto` if given."""
         url: str = self.uri.decode("latin-1")
         if not self._is_proxied():
             host = self.requestHeaders.getRawHeaders(b"host", [b"localhost"])[0]
@@ -89,14 +89,14 @@ class _ProxyRequest(http.Request):
 
 
 class LoopbackFactory(http.HTTPFactory):
-    """Serves one web to any number of connections, kept alive without limit.
+    """Serves one web on any number of connections, which are kept alive without limit.
 
     Parameters
     ----------
     web
-        What to serve.
+        The web to serve.
     fetches
-        Where requests are counted.
+        The log that counts requests.
     """
 
     protocol: Any = http.HTTPChannel
@@ -119,7 +119,7 @@ class LoopbackFactory(http.HTTPFactory):
         return request
 
     def log(self, request: object) -> None:
-        """Write no access log of Twisted's kind."""
+        """Disable Twisted's access log."""
 
     def answer(self, url: str) -> Answer:
         """Return the web's answer, or status 500 with the reason on stderr if it raises."""
@@ -141,22 +141,22 @@ class LoopbackFactory(http.HTTPFactory):
                 "seeds": list(self.web.seeds),
             }
         else:
-            return text_answer(404, "There are /summary and /web here.\n")
+            return text_answer(404, "The pages here are /summary and /web.\n")
         return Answer(200, {"Content-Type": "application/json"}, json.dumps(shown).encode())
 
 
 def listen(web: Web, port: int, fetches: FetchLog) -> int:
-    """Listen on 127.0.0.1 and return the port; `serve` then answers.
+    """Listen on 127.0.0.1 and return the port; requests are answered once `serve` runs.
 
     Parameters
     ----------
     port
-        0 takes a free one.
+        Port number; 0 for any free port.
 
     Raises
     ------
     ConfigError
-        If the port cannot be had.
+        If the port is not available.
     """
     reactor = _reactor()
     try:
@@ -165,7 +165,7 @@ def listen(web: Web, port: int, fetches: FetchLog) -> int:
         )
     except CannotListenError as error:
         raise ConfigError(
-            f"Port {port} of 127.0.0.1 cannot be listened on ({error.socketError.strerror}); "
+            f"Cannot listen on port {port} of 127.0.0.1 ({error.socketError.strerror}); "
             "choose another with --port, or 0 for any free one."
         ) from error
     listened: int = listening.getHost().port
@@ -175,16 +175,16 @@ def listen(web: Web, port: int, fetches: FetchLog) -> int:
 def serve(
     ready: Callable[[], None], *, parent: int | None = None, until_stdin_closes: bool = False
 ) -> None:
-    """Answer until SIGTERM or SIGINT, or until the parent process is gone.
+    """Serve until SIGTERM or SIGINT, or until the parent process is gone.
 
     Parameters
     ----------
     ready
-        Called once it answers and heeds signals.
+        Called once the server answers requests and handles signals.
     parent
-        Process id of the parent as it was at start; by default, the present one.
+        Process id of the parent at startup; by default, the current one.
     until_stdin_closes
-        Also end when standard input does: the surest sign that whoever started it is gone.
+        Also stop when standard input closes: the most reliable sign that the parent is gone.
     """
     reactor = _reactor()
     started_by = os.getppid() if parent is None else parent
@@ -209,13 +209,13 @@ def _wait_for_stdin(reactor: Any) -> None:
 
 
 def _stop(reactor: Any) -> None:
-    """Stop the reactor, which a signal may have stopped before."""
+    """Stop the reactor, unless a signal has already stopped it."""
     with suppress(ReactorNotRunning):
         reactor.stop()
 
 
 def _reactor() -> Any:
-    """Twisted's reactor: importing it installs it, which whoever only imports this must not do."""
+    """Return Twisted's reactor, imported here because importing it installs it."""
     from twisted.internet import reactor
 
     return reactor

@@ -1,7 +1,4 @@
-"""The link structure of the demo web: which pages there are, of what kind, and what links to what.
-
-Arrays only: nothing here knows URLs, words, HTML or HTTP.
-"""
+"""The structure of the demo web as arrays: pages, their kinds and their links."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PLAIN, DANGLING, DUPLICATE, MOVED, FOUND, MISSING, BROKEN = range(7)
-"""Kinds of page: with links, without, a copy of another page, 301, 302, 404, 500."""
+"""Kinds of page: with links, without links, a copy of another page, 301, 302, 404, 500."""
 
 _SHARES = {
     DANGLING: 0.08,
@@ -25,7 +22,7 @@ _SHARES = {
     BROKEN: 0.003,
 }
 _FAN_OUT = 15
-"""Pages that a section page lists itself; further ones hang below those."""
+"""Number of pages that a section page links to itself; further pages are children of those."""
 
 _MIX, _ROW_MIX = 0x9E3779B1, 0x85EBCA6B
 _UNMIX = pow(_MIX, -1, 1 << 32)
@@ -34,21 +31,21 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Structure:
-    """Pages grouped by site, page 0 being the portal's home page, and their links.
+    """Pages grouped by site, where page 0 is the portal's home page, and their links.
 
     Parameters
     ----------
     starts
         int64, shape (n_sites + 1,): the first page of each site, which is its home page.
     n_sections
-        int64, shape (n_sites,): section pages of each site; they follow the home page.
+        int64, shape (n_sites,): number of section pages of each site; they follow the home page.
     private
         bool, shape (n_sites,): whether robots.txt forbids the site's last section.
     site, section, kind
-        shape (n_pages,): site; page id of the section page (of itself on a section page, of the
-        home page where there are no sections); kind.
+        Shape (n_pages,): site; page id of the section page (the page itself if it is one, the home
+        page if there are no sections); kind.
     source
-        int64, shape (n_pages,): the page whose body a page has: itself, or a duplicate's original.
+        int64, shape (n_pages,): the page with the original body: itself, or a duplicate's original.
     indptr, indices
         int64, int32: the links as rows, in page order.
     """
@@ -69,16 +66,17 @@ def synthesise(
 ) -> Structure:
     """Return a web in which every page is reachable from page 0.
 
-    Sizes of sites follow a power law; so do in-degrees, since a link that is not local picks its
-    target by a rank drawn from a power law: a site among sites, a page within its site. Local
-    links go to pages near by in the same section. Cost: O(n_links log n_links) time.
+    Sizes of sites follow a power law. So do in-degrees, because a non-local link picks its target
+    by a rank drawn from a power law, first the site and then the page within it. Local links go to
+    nearby pages in the same section. Cost: O(n_links log n_links) time.
 
     Parameters
     ----------
     n_pages, n_sites
-        At least one page a site.
+        At least one page per site.
     site_topics
-        int64, shape (n_sites,): half of the links between sites stay within a topic.
+        int64, shape (n_sites,): topic of each site; half of the links between sites stay within a
+        topic.
     rng
         Generator; the same state gives the same web.
     """
@@ -131,7 +129,7 @@ def synthesise(
 
 
 def _site_sizes(n_pages: int, n_sites: int, rng: np.random.Generator) -> Ints:
-    """Sizes by a power law of exponent 0.9 in the rank; the portal is the largest."""
+    """Draw site sizes from a power law with exponent 0.9 in the rank; the portal is the largest."""
     score = 0.4 * np.log(np.arange(n_sites) + 1.0) - np.log(-np.log(rng.random(n_sites)))
     score[0] = -np.inf
     rank = np.empty(n_sites)
@@ -144,14 +142,14 @@ def _site_sizes(n_pages: int, n_sites: int, rng: np.random.Generator) -> Ints:
 
 
 def _section_of(index: Ints, size: Ints, k: Ints) -> Ints:
-    """Index of the section page that a page below the sections belongs to."""
+    """Return the index of the section page of each page below the sections."""
     rest = np.maximum(size - k - 1, 1)
     numbers: Ints = 1 + (index - k - 1) * k // rest
     return numbers
 
 
 def _blocks(index: Ints, rest: Ints, k: Ints) -> tuple[Ints, Ints]:
-    """First place of each page's section among the pages below sections, and how many it has."""
+    """Return the start of each page's section among the pages below sections, and its size."""
     k1, rest1 = np.maximum(k, 1), np.maximum(rest, 1)
     number = np.clip((index - k - 1) * k1 // rest1, 0, None)
     first = -(-number * rest1 // k1)
@@ -169,7 +167,7 @@ def _kinds(inner: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.uin
 
 
 def _unpopularity(index: Ints, rng: np.random.Generator) -> Floats:
-    """A rank score in [0, 1) per page; pages near the top of a site tend to score lower."""
+    """Draw a rank score in [0, 1) per page; pages near the top of a site tend to score lower."""
     score: Floats = rng.random(len(index)) * (index + 4.0) ** 0.35
     score /= score.max() + 1.0
     return score
@@ -182,11 +180,11 @@ def _between_sites(
     last_plain: Ints,
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints]:
-    """One link to each home page but the portal's, from a page of an earlier site."""
+    """Return one link to each home page except the portal's, from a page of an earlier site."""
     children = np.arange(1, len(starts) - 1)
     parents = (children * rng.random(len(children)) ** 3).astype(np.int64)
     size, k = starts[parents + 1] - starts[parents], n_sections[parents]
-    # The first quarter of the pages below the sections is never in the private one, the last.
+    # The first quarter of the pages below the sections is never in the last, private section.
     reach = np.minimum(1 + k - private[parents] + (size - 1 - k) // 4, 1 + 4 * k)
     reach = np.maximum(np.where(private[parents], np.minimum(reach, k), reach), 1)
     pages = starts[parents] + (reach * rng.random(len(parents))).astype(np.int64)
@@ -194,14 +192,14 @@ def _between_sites(
 
 
 def _heavy(n: int, mean_floor: float, exponent: float, rng: np.random.Generator) -> Ints:
-    """`n` numbers of links with a power-law tail, at most 60."""
+    """Draw `n` numbers of links with a power-law tail, at most 60."""
     return np.minimum(mean_floor * (1.0 - rng.random(n)) ** -exponent, 60).astype(np.int64)
 
 
 def _local_links(
     pages: Ints, block: Ints, block_size: Ints, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Links to pages some places away in the same section, which wraps around."""
+    """Draw links to pages at some distance in the same section, which wraps around."""
     sources = np.repeat(pages, _heavy(len(pages), 2.6, 0.4, rng))
     step = np.ceil(-6.0 * np.log(1.0 - rng.random(len(sources)))).astype(np.int64)
     step[rng.random(len(sources)) < 0.5] *= -1
@@ -212,7 +210,7 @@ def _local_links(
 def _site_links(
     pages: Ints, site: Ints, starts: Ints, by_popularity: Ints, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Links to popular pages of the same site."""
+    """Draw links to popular pages of the same site."""
     sources = np.repeat(pages, _heavy(len(pages), 1.3, 0.4, rng))
     return sources, _popular(site[sources], starts, by_popularity, rng)
 
@@ -225,7 +223,7 @@ def _cross_links(
     site_topics: Ints,
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints]:
-    """Links to other sites: home pages and popular pages of popular sites, half on the topic."""
+    """Draw links to home pages and popular pages of popular other sites, half of them on topic."""
     counts = _heavy(len(pages), 2.4, 0.5, rng)
     counts[rng.random(len(pages)) >= 0.4] = 0
     sources = np.repeat(pages, counts)
@@ -245,7 +243,7 @@ def _cross_links(
 
 
 def _popular(sites: Ints, starts: Ints, by_popularity: Ints, rng: np.random.Generator) -> Ints:
-    """One page of each site, the r-th most popular with a probability falling as r**-0.86."""
+    """Draw a page of each site, the r-th most popular with probability proportional to r**-0.86."""
     size = starts[sites + 1] - starts[sites]
     return by_popularity[starts[sites] + (size * rng.random(len(sites)) ** 7).astype(np.int64)]
 
@@ -253,9 +251,10 @@ def _popular(sites: Ints, starts: Ints, by_popularity: Ints, rng: np.random.Gene
 def _encode(
     pairs: list[tuple[Ints, Ints]], home: Ints, section: Ints, plain: Ints
 ) -> NDArray[np.uint64]:
-    """Sort and deduplicate the links as numbers (source, home or section or other, mixed target).
+    """Sort and deduplicate the links as codes of (source, kind of link, mixed target).
 
-    The target is mixed by a bijection, so that one sort both drops repeats and shuffles rows.
+    The kinds are home, section and other. Targets are mixed by a bijection, so that a single sort
+    both removes duplicates and shuffles rows.
     """
     sources = np.concatenate([s for s, _ in pairs])
     targets = np.concatenate([t for _, t in pairs])
@@ -276,7 +275,7 @@ def _encode(
 
 
 def _code(sources: Ints, targets: Ints, place: int) -> NDArray[np.uint64]:
-    """Source, place in the row and mixed target in one number."""
+    """Pack source, kind of link and mixed target into one number."""
     s, t = sources.astype(np.uint64), targets.astype(np.uint64)
     mixed = (t * np.uint64(_MIX) + s * np.uint64(_ROW_MIX)) & _LOW
     codes: NDArray[np.uint64] = (s << np.uint64(34)) | np.uint64(place << 32) | mixed
@@ -286,9 +285,10 @@ def _code(sources: Ints, targets: Ints, place: int) -> NDArray[np.uint64]:
 def _redirect_targets(
     kind: NDArray[np.uint8], site: Ints, starts: Ints, last_plain: Ints, rng: np.random.Generator
 ) -> Ints:
-    """Where each redirect leads, -1 for other pages: a page of its site, a home page, a redirect.
+    """Draw the target of each redirect; -1 for other pages.
 
-    A chain goes from a redirect to the one before it; the last two redirects form a loop.
+    A target is a page of the same site, a home page or another redirect. A chain leads from a
+    redirect to the one before it; the last two redirects form a loop.
     """
     target = np.full(len(kind), -1, dtype=np.int64)
     moved = np.flatnonzero((kind == MOVED) | (kind == FOUND))
@@ -309,7 +309,7 @@ def _redirect_targets(
 def _rows(
     codes: NDArray[np.uint64], n_pages: int, source: Ints, target: Ints
 ) -> tuple[Ints, NDArray[np.int32]]:
-    """The rows of all pages, those of duplicates and redirects put in."""
+    """Decode the rows of all pages, and insert those of duplicates and redirects."""
     origin = (codes >> np.uint64(34)).astype(np.int64)
     mixed = codes - origin.astype(np.uint64) * np.uint64(_ROW_MIX)
     decoded = ((mixed * np.uint64(_UNMIX)) & _LOW).astype(np.int32)

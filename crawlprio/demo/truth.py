@@ -1,7 +1,4 @@
-"""The whole link graph of a served web, which a crawl of it can be judged by.
-
-Nothing here knows orderings, importance or Scrapy.
-"""
+"""The whole link graph of a served web, by which a crawl of it can be judged."""
 
 from __future__ import annotations
 
@@ -37,23 +34,23 @@ logger = logging.getLogger(__name__)
 _HTML = ("text/html", "application/xhtml+xml")
 
 _SCHEME_ALONE = re.compile(rb"(?i)https?:(?![/\\]{2})")
-"""What makes `http:page` of a link: relative on a page fetched over http, a host over https."""
+"""Matches links such as `http:page`, which are relative on http pages but name a host on https."""
 
 WholeGraph: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], list[str]]
-"""`indptr`, `indices`, `site`, `urls`: the links in rows, and each page's site and URL."""
+"""`indptr`, `indices`, `site`, `urls`: the links as rows, and the site and URL of each page."""
 
 
 def whole_graph(web: DemoWeb | WarcWeb | StoreWeb) -> WholeGraph:
-    """Return the links between all pages of a web, as a crawl that fetches them all records them.
+    """Return the links between all pages of a web, as recorded by a crawl that fetches them all.
 
-    Links are distinct, in page order, without links to the page itself; those to pages that the web
-    does not have are left out, as are nofollow ones. A redirect has one link, its target. Pages of
-    a recording are the same over http and https. Sites are numbered in order of their first page.
+    Links are distinct, in page order, without self-links; nofollow links, and links to pages that
+    the web does not have, are left out. A redirect has one link, its target. Pages of a recording
+    are the same over http and https. Sites are numbered in order of their first page.
 
-    Cost: nothing for a demo web, one pass over the visits of a store. The pages of a WARC file are
-    parsed, some 7,000 a second; the result is kept in the user's cache folder (`crawlprio` in
-    `$XDG_CACHE_HOME`, else in `~/.cache`) for as long as the file does not change. A progress bar
-    shows on a terminal.
+    Cost: nothing for a demo web, one pass over the visits for a store. The pages of a WARC file are
+    parsed at about 7,000 per second, and the result is cached in the user's cache folder
+    (`crawlprio` in `$XDG_CACHE_HOME`, or else in `~/.cache`) until the file changes. A terminal
+    shows a progress bar.
     """
     if isinstance(web, DemoWeb):
         return web.indptr, web.indices, web.site, web.urls()
@@ -70,7 +67,7 @@ def whole_graph(web: DemoWeb | WarcWeb | StoreWeb) -> WholeGraph:
 
 
 def _warc_rows(web: WarcWeb) -> Iterator[list[int]]:
-    """The links of each page, by parsing it."""
+    """Yield the links of each page by parsing it."""
     for page in range(len(web)):
         answer = web.response(page)
         url = web.url(page)
@@ -95,7 +92,7 @@ def _warc_rows(web: WarcWeb) -> Iterator[list[int]]:
 
 
 def _store_rows(web: StoreWeb) -> Iterator[list[int]]:
-    """The links of each page, as its last visit recorded them."""
+    """Yield the links of each page as recorded by its last visit."""
     for page in range(len(web)):
         visit = web.visit(page)
         good = visit.status == 200 or 300 <= visit.status < 400
@@ -103,7 +100,7 @@ def _store_rows(web: StoreWeb) -> Iterator[list[int]]:
 
 
 def _known(web: WarcWeb | StoreWeb, page: int, urls: Iterable[str | None]) -> list[int]:
-    """The pages among URLs, distinct and without `page`, in order."""
+    """Return the distinct known pages among URLs, in order, without `page`."""
     found = dict.fromkeys(web.page(url) for url in urls if url is not None)
     found.pop(page, None)
     return [target for target in found if target is not None]
@@ -112,7 +109,7 @@ def _known(web: WarcWeb | StoreWeb, page: int, urls: Iterable[str | None]) -> li
 def _assemble(
     rows: Iterable[Sequence[int]], n_pages: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Put rows together, with a progress bar on a terminal."""
+    """Concatenate rows, with a progress bar on a terminal."""
     if sys.stderr.isatty():
         rows = track(
             rows,
@@ -130,14 +127,14 @@ def _assemble(
 
 
 def _sites(urls: Sequence[str]) -> NDArray[np.int32]:
-    """The site of each page, sites numbered as they appear."""
+    """Return the site of each page, with sites numbered in order of appearance."""
     numbers: dict[str, int] = {}
     sites = [numbers.setdefault(host_of(url), len(numbers)) for url in urls]
     return np.array(sites, dtype=np.int32)
 
 
 def _cache_file(path: Path) -> Path:
-    """Where the graph of a file is kept; the name changes with the file and with this code."""
+    """Return the path of a file's cached graph; the name depends on the file and on this code."""
     status = path.stat()
     mark = hashlib.sha256()
     for part in (path.resolve(), status.st_size, status.st_mtime_ns, version("selectolax")):
@@ -149,7 +146,7 @@ def _cache_file(path: Path) -> Path:
 
 
 def _read_cache(file: Path, n_pages: int) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-    """The links kept in a file, or None where there is no such file or it is damaged."""
+    """Return the links in a cache file, or None if it is missing or damaged."""
     try:
         with np.load(file) as kept:
             indptr, indices = kept["indptr"], kept["indices"]
@@ -159,7 +156,7 @@ def _read_cache(file: Path, n_pages: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _write_cache(file: Path, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
-    """Keep the links, whole or not at all; a folder that may not be written only costs time."""
+    """Cache the links atomically; if the folder is not writable, only time is lost."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(suffix=".npz", dir=file.parent)
@@ -172,4 +169,4 @@ def _write_cache(file: Path, indptr: NDArray[np.int64], indices: NDArray[np.int3
                 os.unlink(name)
             raise
     except OSError as error:
-        logger.info("The graph is not kept for next time: %s", error)
+        logger.info("The link graph cannot be cached, so the next run reads it again: %s", error)

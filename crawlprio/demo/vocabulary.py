@@ -1,7 +1,4 @@
-"""The words of the demo web: topics with their vocabularies, and sentences made from them.
-
-Nothing here knows pages, links or HTTP.
-"""
+"""The topics of the demo web, with their vocabularies and the sentences made from them."""
 
 from __future__ import annotations
 

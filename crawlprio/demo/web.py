@@ -1,7 +1,4 @@
-"""The demo web: a synthetic web of any size, made from a seed.
-
-Nothing here knows HTTP servers, Scrapy or crawls.
-"""
+"""The demo web: a synthetic web of any size, generated from a seed."""
 
 from __future__ import annotations
 
@@ -26,41 +23,42 @@ _N_SENTENCES = 64
 
 
 class DemoWeb:
-    """The same seed gives the same web, bit for bit, and its link graph is known exactly.
+    """A reproducible synthetic web: the same seed gives the same web, with a known link graph.
 
     Sites have power-law sizes and a depth structure (home page, sections, pages); in-degrees
-    follow a power law with an exponent near 2.2; some 82 % of the links stay within their site.
-    Every page is reachable from the portal's home page, `seeds[0]`; without the sections that
-    robots.txt forbids, every other page still is. 8 % of the pages have no links, 4 % are copies
-    of another page, 2 % redirects (some in chains, two in a loop), 1.8 % answer 404 or 500, and
-    0.5 % are slow. One page is the entrance of a calendar without end, whose further months are
-    not pages of the graph. One site asks for a crawl delay. A tenth of the sites are on https.
+    follow a power law with an exponent near 2.2; about 82 % of the links stay within their site.
+    Every page is reachable from the portal's home page, `seeds[0]`, and every page that robots.txt
+    allows is reachable through allowed pages. 8 % of the pages have no links, 4 % are copies of
+    another page, 2 % are redirects (some in chains, two in a loop), 1.8 % return 404 or 500, and
+    0.5 % are slow. One page is the entrance to an endless calendar, whose further months are not
+    pages of the graph. One site asks for a crawl delay. A tenth of the sites use https.
 
     Parameters
     ----------
     n_pages
-        Pages in all, 20,000 by default. One million take some 3 s and 0.8 GB, 70 MB once made.
+        Number of pages, 20,000 by default. One million take about 3 s and 0.8 GB to generate, and
+        70 MB afterwards.
     n_sites
-        Hosts in all, at most `n_pages`; 200 by default.
+        Number of hosts, at most `n_pages`; 200 by default.
     seed
-        Not negative; 0 by default.
+        Seed of the generator, 0 or more; 0 by default.
     slow_seconds
-        Seconds that a slow page takes, 1 by default.
+        Response time of a slow page in seconds, 1 by default.
 
     Attributes
     ----------
     indptr, indices
-        int64, int32: the links of each page as a crawler records them that follows everything:
-        distinct, none to the page itself, in the order of the HTML; a redirect has one link, its
-        target; an error page none; a duplicate those of its original.
+        int64, int32: the links of each page, as recorded by a crawler that follows everything:
+        distinct, without self-links, in the order of the HTML. A redirect has one link, its target;
+        an error page has none; a duplicate has those of its original.
     site
         int32, shape (n_pages,): the host of each page.
     allowed
-        bool, shape (n_pages,): whether robots.txt lets it be fetched.
+        bool, shape (n_pages,): whether robots.txt allows the page.
     slow
-        bool, shape (n_pages,).
+        bool, shape (n_pages,): whether the page is slow.
     crawl_delays
-        Host and seconds, where robots.txt asks for a delay.
+        Host -> seconds, for hosts whose robots.txt asks for a delay.
 
     Raises
     ------
@@ -74,12 +72,12 @@ class DemoWeb:
         if not 1 <= n_sites <= n_pages:
             raise ConfigError(
                 f"A demo web of {n_pages} pages on {n_sites} sites cannot be made; "
-                "it needs at least one site and one page a site."
+                "give at least one site, and at least one page per site."
             )
         if n_pages >= 1 << 29 or seed < 0:
             raise ConfigError(
-                f"A demo web of {n_pages} pages from seed {seed} cannot be made; pages are at "
-                "most 536,870,911 and the seed is 0 or more."
+                f"A demo web of {n_pages} pages from seed {seed} cannot be made; give at most "
+                "536,870,911 pages, and a seed of 0 or more."
             )
         rng = np.random.default_rng(seed)
         site_topics = rng.integers(len(TOPICS), size=n_sites)
@@ -125,15 +123,15 @@ class DemoWeb:
         return [self.url(0)]
 
     def url(self, page: int) -> str:
-        """Return the URL of a page; it is in canonical form."""
+        """Return the canonical URL of a page."""
         return self._origins[self._sites[page]] + self._path(page)
 
     def urls(self) -> list[str]:
-        """Return the URLs of all pages. Cost: some 1.5 µs a page."""
+        """Return the URLs of all pages. Cost: about 1.5 µs per page."""
         return [self.url(page) for page in range(len(self))]
 
     def page(self, url: str) -> int | None:
-        """Return the page with this URL, or None. Cost: O(1), and no table of URLs is kept."""
+        """Return the page with this URL, or None. Cost: O(1), without a table of URLs."""
         scheme, host, path = _split(url)
         site = self._site_ids.get(host)
         if site is None or scheme != self._schemes[site]:
@@ -145,11 +143,11 @@ class DemoWeb:
         return _STATUS.get(self._kinds[page], 200)
 
     def original(self, page: int) -> int:
-        """Return the page whose body this page has: the page itself unless it is a duplicate."""
+        """Return the page with the original body: the page itself unless it is a duplicate."""
         return self._sources[page]
 
     def topic(self, page: int) -> str:
-        """Return what a page is about, one of `vocabulary.TOPICS`."""
+        """Return the topic of a page, one of `vocabulary.TOPICS`."""
         return TOPICS[self._topics[page]]
 
     def title(self, page: int) -> str:
@@ -165,7 +163,7 @@ class DemoWeb:
         return f"{first.capitalize()} and {second}: {topic} note {index}"
 
     def answer(self, url: str) -> Answer:
-        """Return what the web says to a request for `url`. Cost: some 3 µs a link."""
+        """Return the answer to a request for `url`. Cost: about 3 µs per link."""
         scheme, host, path = _split(url)
         site = self._site_ids.get(host)
         if site is None:
@@ -205,7 +203,7 @@ class DemoWeb:
         return folder if page == section else f"{folder}{self._words(page)[0]}-{index}.html"
 
     def _find(self, site: int, path: str) -> int | None:
-        """The page at a path of a site: the number in the path says which it can only be."""
+        """Return the page at a path of a site, identified by the number in the path, or None."""
         if path == "/":
             return self._starts[site]
         if path == "/private/":
@@ -223,14 +221,14 @@ class DemoWeb:
         return page
 
     def _words(self, page: int) -> tuple[str, str]:
-        """Two words of the page's topic, the same ones at every call."""
+        """Return two words of the page's topic, the same ones on every call."""
         words = VOCABULARY[TOPICS[self._topics[page]]]
         mixed = (page + self._seed) * 2654435761 & 0xFFFFFFFF
         first = mixed >> 12 & 15
         return words[first], words[(first + 1 + (mixed >> 17) % 15) & 15]
 
     def _anchor(self, page: int) -> str:
-        """Anchor text of the links to a page."""
+        """Return the anchor text of links to a page."""
         page = self._sources[page]
         index = page - self._starts[self._sites[page]]
         if index == 0:
@@ -241,7 +239,7 @@ class DemoWeb:
         return f"{first} {second}" if page & 3 else f"{TOPICS[self._topics[page]]}: {first}"
 
     def _render(self, page: int) -> str:
-        """The HTML of a page: some sentences on its topic, then its links in order."""
+        """Return the HTML of a page: some sentences on its topic, then its links in order."""
         site = self._sites[page]
         mixed = (page + self._seed) * 2246822519 & 0xFFFFFFFF
         about = self._sentences[self._topics[page]]
@@ -266,7 +264,7 @@ class DemoWeb:
         )
 
     def _choose_entrance(self, plain: NDArray[np.bool_]) -> int:
-        """A page of the second site that has room for it, -1 in a web too small for one."""
+        """Return a page of the first site after the portal with enough pages, or -1 if none has."""
         for site in range(1, len(self.hosts)):
             first = self._starts[site] + self._n_sections[site] + 1
             room = np.flatnonzero(
@@ -277,14 +275,14 @@ class DemoWeb:
         return -1
 
     def _month(self, site: int, path: str) -> int:
-        """The month that a path of the calendar shows, 0 where it is not one."""
+        """Return the month of a calendar path, or 0 for any other path."""
         number = path.removeprefix("/calendar?month=")
         if self._entrance < 0 or site != self._sites[self._entrance] or number == path:
             return 0
         return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
     def _calendar(self, site: int, month: int) -> str:
-        """The HTML of a month, which leads to the months before and after it."""
+        """Return the HTML of a month, with links to the previous and next month."""
         near = (("previous", month - 1), ("next", month + 1))
         links = "\n".join(
             f'<p><a href="/calendar?month={number}">{word} month</a></p>' for word, number in near
@@ -294,21 +292,21 @@ class DemoWeb:
         )
 
     def _robots(self, site: int) -> str:
-        """The robots.txt of a site."""
+        """Return the robots.txt of a site."""
         lines = ["User-agent: *", "Disallow: /private/" if self._private[site] else "Disallow:"]
         if delay := self.crawl_delays.get(self.hosts[site]):
             lines.append(f"Crawl-delay: {delay:g}")
         return "\n".join(lines) + "\n"
 
     def _no_page(self, status: int) -> Answer:
-        """An error page, without links."""
+        """Return an error page without links."""
         return html_answer(
             _document("No page", "<p>There is nothing to read here.</p>"), status=status
         )
 
 
 def _names(n_sites: int, rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Host names and schemes: most domains have one host, some up to five."""
+    """Return host names and schemes: most domains have one host, some up to five."""
     joins = (rng.random(n_sites) < 0.2).tolist()
     secure = (rng.random(n_sites) < 0.1).tolist()
     secure[0] = joins[0] = False
@@ -322,7 +320,7 @@ def _names(n_sites: int, rng: np.random.Generator) -> tuple[list[str], list[str]
 
 
 def _split(url: str) -> tuple[str, str, str]:
-    """Scheme, host without default port, path with query."""
+    """Split a URL into scheme, host without default port, and path with query."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     host, slash, path = rest.partition("/")
     if not slash and "?" in host:

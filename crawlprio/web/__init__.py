@@ -1,1 +1,1 @@
-"""What a URL and a page are: URLs, HTML, scope, traps, budgets, addresses. No Scrapy."""
+"""URLs, HTML, scope, traps, budgets and addresses, independent of Scrapy."""

@@ -1,4 +1,4 @@
-"""Which hosts and addresses are private, and which of those a crawl may fetch from."""
+"""Private hosts and addresses, and which of them a crawl may fetch from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PRIVATE_ADDRESSES = ("allow", "refuse", "seeds")
-"""What CRAWLPRIO_PRIVATE_ADDRESSES may be."""
+"""Values of CRAWLPRIO_PRIVATE_ADDRESSES."""
 
 _LOCAL_ENDINGS = frozenset(
     ("corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private")
@@ -35,10 +35,10 @@ _NETWORKS = tuple(
 
 @lru_cache(maxsize=100_000)
 def normal_host(host: str) -> str:
-    """Return a host as the URL standard writes it: in lower case, in ASCII, an address as one.
+    """Return a host as the URL standard serialises it: lower-case ASCII, or a normalised address.
 
-    `0x7f.1`, `2130706433` and `017700000001` are `127.0.0.1`. An IPv6 address has no brackets. What
-    is no host is returned as it is, in lower case.
+    `0x7f.1`, `2130706433` and `017700000001` become `127.0.0.1`. IPv6 addresses have no brackets.
+    An invalid host is returned in lower case.
     """
     bare = host.strip("[]").partition("%")[0]
     try:
@@ -46,14 +46,14 @@ def normal_host(host: str) -> str:
     except (ValueError, TypeError):
         return host.lower()
     name = str(found).strip("[]")
-    # With two dots at its end it is no name, and nothing of it an address.
+    # With two trailing dots it is neither a valid name nor an address.
     return name if name.endswith("..") else name.removesuffix(".") or host.lower()
 
 
 def address_of(host: str) -> Address | None:
-    """Return the address that a host is, however it is written; None for a name."""
+    """Return the address of a host that is an address in any notation; None for a name."""
     host = normal_host(host)
-    # The URL standard lets no name end in a number.
+    # Under the URL standard, no name ends in a number.
     if ":" not in host and not host[-1:].isdigit():
         return None
     try:
@@ -63,12 +63,12 @@ def address_of(host: str) -> Address | None:
 
 
 def is_private(address: Address) -> bool:
-    """Return whether an address is one that no public web site has.
+    """Return whether an address is one that no public web site can have.
 
-    That is every address that is not globally reachable (loopback, private use, link-local with the
-    metadata services of clouds, shared, reserved, multicast), also where IPv6 carries it: mapped,
-    6to4 or NAT64. Of IPv6 only 2000::/3 is given to sites (RFC 4291, section 2.4, and IANA's
-    registry): site-local, IPv4-compatible and local NAT64 addresses lie outside.
+    These are all addresses that are not globally reachable (loopback, private use, link-local
+    including cloud metadata services, shared, reserved, multicast), also if embedded in IPv6:
+    mapped, 6to4 or NAT64. In IPv6 only 2000::/3 is assigned to sites (RFC 4291, section 2.4, and
+    IANA's registry), so site-local, IPv4-compatible and local NAT64 addresses are private.
     """
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -82,24 +82,24 @@ def is_private(address: Address) -> bool:
 
 
 class PrivateAddresses:
-    """Says which private hosts and addresses a crawl may fetch from.
+    """Decides which private hosts and addresses a crawl may fetch from.
 
     Parameters
     ----------
     mode
-        `"seeds"` (the default): those that the seeds are on. A seed that is written as an address
-        opens its network: one on loopback (`localhost` is) all loopback addresses, one on a private
-        network all private networks, any other private address itself. A seed that is a name opens
-        the addresses of its *first* resolution and no other, and no link-local one; with a local
-        name it opens the names of its ending. `"allow"`: all; `"refuse"`: none, not even those of
-        seeds.
+        `"seeds"` (the default): those of the seeds. A seed given as an address opens its network: a
+        loopback address (including `localhost`) opens all loopback addresses, one in a private
+        network all private networks, and any other private address only itself. A seed given as a
+        name opens the addresses of its *first* resolution, except link-local ones, and no others; a
+        local name also opens the names with the same ending. `"allow"`: all; `"refuse"`: none, not
+        even those of seeds.
     granted
-        networks, addresses and names that are open under any mode.
+        Networks, addresses and names that are open in any mode.
 
     Notes
     -----
-    A seed whose first resolution was public stays public: a name whose owner points it elsewhere
-    later opens nothing. Not thread-safe. Cost: 0.1 µs for a host that was asked for before.
+    A seed whose first resolution was public stays public: if its owner points the name elsewhere
+    later, that opens nothing. Not thread-safe. Cost: 0.1 µs for a host that was checked before.
     """
 
     def __init__(self, mode: str = "seeds", granted: Iterable[str] = ()) -> None:
@@ -120,11 +120,11 @@ class PrivateAddresses:
 
     @property
     def is_open(self) -> bool:
-        """Whether every address may be fetched from, whatever the seeds."""
+        """Whether every address may be fetched from, regardless of the seeds."""
         return self._mode == "allow"
 
     def add_seed(self, host: str) -> None:
-        """Take in the host of a seed, a name or an address."""
+        """Add the host of a seed, a name or an address."""
         host = normal_host(host)
         if host in self._seed_hosts:
             return
@@ -139,10 +139,10 @@ class PrivateAddresses:
             self._open_network(address)
 
     def allows_host(self, host: str) -> bool:
-        """Return whether a host may be asked for, before its name is resolved.
+        """Return whether a host may be requested, before its name is resolved.
 
         Names under `.localhost`, `.local`, `.internal` and the like are private whatever they
-        resolve to; other names are let pass here.
+        resolve to; other names are allowed here.
         """
         if self._mode == "allow":
             return True
@@ -154,7 +154,7 @@ class PrivateAddresses:
         return allowed
 
     def allowed_of(self, host: str, addresses: Sequence[str]) -> list[str]:
-        """Return those of the addresses of a host, as resolved, that may be connected to."""
+        """Return the resolved addresses of a host that may be connected to."""
         host = normal_host(host)
         if self._mode == "allow" or host in self._granted_names:
             return list(addresses)
@@ -181,7 +181,7 @@ class PrivateAddresses:
         return self._mode == "seeds" and _is_in(address, self._opened)
 
     def _open_network(self, address: Address) -> None:
-        """Open the networks that a private address of a seed is in."""
+        """Open the networks that contain a seed's private address."""
         for networks in _NETWORKS:
             if _is_in(address, networks):
                 self._opened.update(networks)
@@ -191,7 +191,7 @@ class PrivateAddresses:
         self._judged.clear()
 
     def _open_answer(self, host: str, addresses: Sequence[Address]) -> None:
-        """Open the private addresses that a seed's name stands for, and say so."""
+        """Open the private addresses to which a seed's name resolved, and log them."""
         for address in addresses:
             if self._allows(address) or _is_in(address, _LINK_LOCAL):
                 continue
@@ -199,14 +199,14 @@ class PrivateAddresses:
             self._judged.clear()
             logger.info(
                 "Seed %s has the private address %s, which this crawl may fetch from; to open its "
-                "network, name that in CRAWLPRIO_PRIVATE_NETWORKS.",
+                "network, add the network to CRAWLPRIO_PRIVATE_NETWORKS.",
                 host,
                 address,
             )
 
 
 def network_of(text: str) -> Network | None:
-    """Return the network that a text names, an address too; None for a name."""
+    """Return the network given by a text, which may also be an address; None for a name."""
     try:
         return ipaddress.ip_network(text.strip("[]"), strict=False)
     except ValueError:
@@ -214,12 +214,12 @@ def network_of(text: str) -> Network | None:
 
 
 def _ending(host: str) -> str:
-    """Return the last label of a name; `home` stands for `home.arpa` too."""
+    """Return the last label of a name, or `home` for `home.arpa`."""
     return "home" if host.endswith(".home.arpa") else host.rpartition(".")[2]
 
 
 def _parse(text: str) -> Address:
-    """Return an address without its zone, the inner one of an IPv4-mapped one."""
+    """Parse an address without its zone; unwrap an IPv4-mapped address."""
     address = ipaddress.ip_address(text.partition("%")[0])
     inner = getattr(address, "ipv4_mapped", None)
     return address if inner is None else inner

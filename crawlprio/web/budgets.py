@@ -1,6 +1,6 @@
-"""How many pages a crawl may know of one site, one domain and one pattern of URLs.
+"""Budgets on the number of known pages per site, per domain and per URL pattern.
 
-It counts pages, whichever links lead to them and in whatever order they are fetched.
+They count pages, whichever links lead to them and in whatever order they are fetched.
 """
 
 from __future__ import annotations
@@ -14,52 +14,54 @@ _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
 _SLOT_BITS = 20
 _SLOTS = 1 << _SLOT_BITS
-_FURTHER_BITS = 32 - _SLOT_BITS  # by which two domains of a slot are told apart
+_FURTHER_BITS = 32 - _SLOT_BITS  # bits that tell apart domains in the same slot
 _WORD = (1 << 64) - 1
 
 CLAIMED_SHARE = 4
-"""One part in so many of each budget is what links from other domains may take by themselves."""
+"""Links from other domains may use at most one part in this many of each budget."""
 
 MAX_NEW_SITES = 1_000
-"""Sites that one page may make known."""
+"""Maximum number of sites that one page may introduce."""
 
 NO_SITE = -1
-"""Where a page comes from that no page led to."""
+"""Source site of a page that no page links to."""
 
 NO_SLOT = -1
-"""Where the pages of a URL without a pattern are counted: nowhere."""
+"""Slot of a URL without a pattern, which is not counted."""
 
 
 class Budgets:
-    """Says whether one more page may be known, by site, registered domain and pattern.
+    """Decides whether another page may be known, by site, registered domain and URL pattern.
 
-    A site of endless pages, a domain of endless sites, and a calendar or shop that uses up what its
-    site may have before its other pages are found, are all bounded so.
+    The budgets bound a site with endless pages, a domain with endless sites, and a calendar or shop
+    that would use up its site's budget before the other pages are found.
 
-    What pages of other domains claim of a site counts apart: until it has been fetched with
-    success, a page that was first linked from another domain is a *claim*. Claims take a quarter
-    (`CLAIMED_SHARE`) of each budget at most, so that no page of one owner can use up what the pages
-    of another may have.
+    Pages claimed by other domains are counted separately: a page that was first linked from another
+    domain is a *claim* until it has been fetched successfully. Claims take at most a quarter
+    (`CLAIMED_SHARE`) of each budget, so that pages of one owner cannot use up the budget of
+    another.
 
     Parameters
     ----------
     domain_of
-        registered domain of a host.
+        Returns the registered domain of a host.
     pages_of
-        pages known of a site; it counts each page once `take` or `add` has.
+        Returns the number of known pages of a site; it must include each page after `take` or
+        `add`.
     max_sites
-        sites that links may make known, those of one domain a quarter; None: no limit.
+        Maximum number of sites that links may introduce, of which links of one domain may introduce
+        a quarter; None: no limit.
     per_site, per_domain, per_pattern
-        pages; None: no limit. The pattern of a URL is what stays of it without digits and without
-        the values of its parameters; URLs with neither have no pattern.
+        Maximum number of pages; None: no limit. The pattern of a URL is the URL without digits and
+        without parameter values; a URL with neither has no pattern.
 
     Notes
     -----
-    Patterns and domains are counted in 8 MB each whatever their number, by a hash that is keyed at
-    random in each process: two may count as one, so that the limit can come early (for one pattern
-    in a million for each that is at its limit), never late, and nobody can choose which. Two
-    domains are the same if 31 bits of their hashes are.
-    Cost: 1 µs a page, 2 µs with parameters; 8 bytes a site.
+    Patterns and domains are counted in 8 MB each, whatever their number, by a hash with a random
+    key per process. Two of them may share a counter, so a limit can apply early (for one pattern in
+    a million per pattern at its limit) but never late, and nobody can choose which. Two domains are
+    the same if 31 bits of their hashes are equal.
+    Cost: 1 µs per page, 2 µs with parameters; 8 bytes per site.
     """
 
     def __init__(
@@ -79,13 +81,13 @@ class Budgets:
         self._per_pattern = per_pattern
         self._max_sites = max_sites
         self._bounds = not per_site is per_domain is per_pattern is None
-        # By site the hash of its domain, 0 where nobody asked; others by slot.
+        # Hash of the domain by site, 0 until needed; the other counts are by slot.
         self._domains = array("I")
         self._domain_pages = _counts(per_domain)
         self._led_to = _counts(max_sites)
         self._n_replayed_sites = 0
         self._pattern_pages = _counts(per_pattern)
-        # Claims, by the same three; of each page that is one its slot and 2, of others 0.
+        # Claims by site, domain and pattern; `_claimed` by page is 2 + its slot, or 0 if no claim.
         self._site_claims = array("I")
         self._domain_claims = _counts(per_domain)
         self._pattern_claims = _counts(per_pattern)
@@ -96,15 +98,15 @@ class Budgets:
         self._key = secrets.randbits(64) | 1
 
     def refuses(self, site: int, host: str, url: str, source: int = NO_SITE) -> str:
-        """Return which budget has no room for a page: a reason of one word, or nothing.
+        """Return which budget has no room for a page, or an empty string.
 
-        The reasons are `site-budget`, `domain-budget`, `pattern-budget`, and `claim-budget` where
+        The reasons are `site-budget`, `domain-budget` and `pattern-budget`, and `claim-budget` if
         only claims have no room.
 
         Parameters
         ----------
         source
-            the site of the page that links there; `NO_SITE`: none does.
+            The site of the page that links to it; `NO_SITE` if none does.
         """
         if not self._bounds:
             return ""
@@ -113,14 +115,14 @@ class Budgets:
         return self._refusal(site, domain, self._slot(url), is_claim)
 
     def take(self, site: int, host: str, url: str, page: int, source: int = NO_SITE) -> str:
-        """Count a page with its number to be if there is room; else return which budget has none.
+        """Count a page under its future number if there is room; else return which budget is full.
 
-        Pages are numbered from 0 on, and `source` is as in `refuses`.
+        Pages are numbered from 0; `source` is as in `refuses`.
         """
         if not self._bounds:
             return ""
         slot = self._slot(url)
-        # Most calls of a crawl are this one: no further calls where they can be spared.
+        # The most frequent call of a crawl, so function calls are avoided where possible.
         domains = self._domains
         domain = (domains[site] if site < len(domains) else 0) or self._domain(site, host)
         is_claim = source != site and source >= 0 and not self._is_of(source, domain)
@@ -135,17 +137,17 @@ class Budgets:
         return refusal
 
     def take_site(self, n_new: int, n_sites: int, source: int, host: str) -> bool:
-        """Return whether a page may make one more site known, and count it.
+        """Return whether a page may introduce one more site, and count the site.
 
-        Pages of one domain lead to a quarter (`CLAIMED_SHARE`) of all sites at most, so that none
-        can use up what all have.
+        Pages of one domain may introduce at most a quarter (`CLAIMED_SHARE`) of all sites, so that
+        no domain can use up the limit.
 
         Parameters
         ----------
         n_new, n_sites
-            sites that this page alone has tried to make known, with this one, and all known.
+            Sites that this page has tried to introduce, including this one, and all known sites.
         source, host
-            the site of the page, and its name.
+            The site of the page, and its host name.
         """
         if self._max_sites is None:
             return True
@@ -160,13 +162,13 @@ class Budgets:
         return True
 
     def add(self, site: int, host: str, url: str) -> None:
-        """Count a page, whether there is room or not."""
+        """Count a page even if there is no room."""
         self._count(site, host, self._slot(url))
 
     def add_all(self, pages: Iterable[tuple[int, str, str]]) -> None:
-        """Count many pages, in the order of their numbers from 0 on: site, host and URL of each.
+        """Count many pages, given site, host and URL of each in the order of page numbers from 0.
 
-        Those that `replay` has shown to be claims are.
+        Pages that `replay` has marked as claims are counted as claims.
         """
         n_judged = len(self._claimed)
         for page, (site, host, url) in enumerate(pages):
@@ -176,11 +178,11 @@ class Budgets:
                 self._claim(site, self._domain(site, host), slot, page)
 
     def is_claim(self, page: int) -> bool:
-        """Whether a page is a claim still."""
+        """Return whether a page is still a claim."""
         return 0 <= page < len(self._claimed) and self._claimed[page] > 0
 
     def fetched(self, page: int, site: int, host: str) -> None:
-        """Note that a page has answered with success: it is no claim any more."""
+        """Note that a page was fetched successfully, so that it is no longer a claim."""
         if not self.is_claim(page):
             return
         slot = self._claimed[page] - 2
@@ -193,10 +195,10 @@ class Budgets:
             self._pattern_claims[slot] -= 1
 
     def replay(self, source: int, host: str, new: Iterable[tuple[int, int, str]]) -> None:
-        """Note the pages that a visit of an earlier run has shown first: page, site and host.
+        """Replay the new pages (page, site and host) of a visit of an earlier run.
 
-        `source` and `host` are the site of the visit. To be called for all visits, with
-        `replay_fetched` for those that succeeded, before `add_all`.
+        `source` and `host` are the site of the visit. Call it for all visits, and `replay_fetched`
+        for those that succeeded, before `add_all`.
         """
         domain = self._domain(source, host)
         for page, site, its_host in new:
@@ -210,7 +212,7 @@ class Budgets:
                 self._mark(page, NO_SLOT)
 
     def replay_fetched(self, page: int) -> None:
-        """Note that a page answered with success in an earlier run, or that no page led there."""
+        """Note that an earlier run fetched a page successfully, or that no page links to it."""
         if page < len(self._claimed):
             self._claimed[page] = 0
 
@@ -255,7 +257,7 @@ class Budgets:
         self._claimed[page] = slot + 2
 
     def _domain(self, site: int, host: str) -> int:
-        """Return the hash of the domain of a site, from which there are counts of the site."""
+        """Return the hash of the domain of a site; make room for the counts of the site."""
         known = len(self._domains)
         domain = self._domains[site] if site < known else 0
         if not domain:
@@ -267,11 +269,11 @@ class Budgets:
         return domain
 
     def _is_of(self, site: int, domain: int) -> bool:
-        """Whether a site is of a domain; not if nobody asked for its domain yet."""
+        """Whether a site belongs to a domain; False if its domain is not known yet."""
         return site < len(self._domains) and self._domains[site] == domain
 
     def _slot(self, url: str) -> int:
-        """Return where the pages of a URL's pattern are counted, or `NO_SLOT`."""
+        """Return the slot in which pages of a URL's pattern are counted, or `NO_SLOT`."""
         if not self._per_pattern:
             return NO_SLOT
         pattern = pattern_of(url)
@@ -280,30 +282,30 @@ class Budgets:
         return self._hash(pattern) >> (64 - _SLOT_BITS)
 
     def _hash(self, text: bytes) -> int:
-        """Return 64 bits, the first of which are even and keyed.
+        """Return a keyed 64-bit hash whose high bits are uniform.
 
-        Python's own hash of bytes is keyed in most processes; times an odd number that nobody
-        knows, two texts share a slot by chance alone (Dietzfelbinger, Hagerup, Katajainen &
-        Penttonen, A reliable randomized algorithm for the closest-pair problem, Journal of
-        Algorithms 25, 1997, section 2: multiply-shift).
+        Python's own hash of bytes is keyed in most processes. Multiplied by a secret odd number,
+        two texts share a slot only by chance (Dietzfelbinger, Hagerup, Katajainen & Penttonen, A
+        reliable randomized algorithm for the closest-pair problem, Journal of Algorithms 25, 1997,
+        section 2: multiply-shift).
         """
         return hash(text) * self._key & _WORD
 
 
 def _counts(budget: int | None) -> array[int]:
-    """Return a count of 0 for each slot, if anything is to be counted."""
+    """Return a zero count for each slot, or an empty array without a budget."""
     return array("I", bytes(4 * _SLOTS if budget else 0))
 
 
 def _claimable(budget: int | None) -> int:
-    """Return how many pages of a budget may be claims."""
+    """Return the number of pages of a budget that may be claims."""
     return 0 if budget is None else max(1, budget // CLAIMED_SHARE)
 
 
 def pattern_of(url: str) -> bytes:
-    """Return what a URL has in common with those that differ in digits and values alone.
+    """Return the part of a URL shared by URLs that differ only in digits and parameter values.
 
-    Empty for a URL without digits after its host, and without parameters.
+    Empty for a URL without parameters and without digits after its host.
     """
     whole = url.encode("utf-8", "surrogatepass")
     at = whole.find(b"/", 8)

@@ -1,4 +1,4 @@
-"""What the ending of a URL's path says of the page: a file without links, or a page of a script."""
+"""File extensions in URLs: files that cannot have links, and dynamically generated pages."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ SKIP_EXTENSIONS = tuple(
     )
 )
 """Extensions, without dot and in lower case, of archives, programs, media, documents and binary
-records: files that a crawl for links has no use for. Text is not among them (`.txt`, `.js`, `.py`,
-`.json`), nor what is a word or part of a name as often (`.au`, `.ai`, `.war`): such a page may be
-anything, and its content type decides."""
+data: files that are of no use to a crawl for links. Text files (`.txt`, `.js`, `.py`, `.json`) are
+not included, nor are extensions that are just as often a word or part of a name (`.au`, `.ai`,
+`.war`): such a page may be anything, so its content type decides."""
 
 _MADE_ON_DEMAND = """
     asp aspx cfm cfml cgi do fcgi jhtml jsp jspx mvc nsf php php3 php4 php5 php7 phtml pl
 """
 DYNAMIC = frozenset(_MADE_ON_DEMAND.split())
-"""Extensions of pages that are made on demand; so is every URL with a question mark."""
+"""Extensions of dynamic pages; a URL with a question mark is dynamic too."""
 
 
 def extension_of(name: str) -> str:
-    """Return the extension of the last segment of a path, in lower case; nothing without one.
+    """Return the extension of the last segment of a path in lower case, or an empty string.
 
-    The title of a wiki page in a namespace, such as `File:Sunset.jpg`, has none: it is known by its
-    colon.
+    The title of a wiki page in a namespace, such as `File:Sunset.jpg`, is recognised by its colon
+    and has no extension.
     """
     name = name.partition(";")[0]
     if "." not in name or ":" in name or "%3a" in name.lower():

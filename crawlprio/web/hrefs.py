@@ -1,4 +1,4 @@
-"""Where the links of a page lead: `href` values resolved as browsers do."""
+"""Resolution of `href` values to URLs, as in browsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlprio.web.urls import MAX_URL_LENGTH, is_origin, normal_form
 _SCHEME = re.compile(r"[\x00-\x20]*([a-z][a-z0-9+.\-]*):", re.IGNORECASE)
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _PLAIN = re.compile(
-    # What the parser of URLs leaves as it is, but for the host: no dot stands before a slash, a
+    # Values that the URL parser leaves unchanged, except for the host: no dot precedes a slash, a
     # dot or the end of the path, so that no segment is "." or "..", and no query is empty.
     r"(?:(https?://[a-z0-9.-]++(?::[0-9]++)?)(?=/)|(?!//))(?=[^?])"
     r"[A-Za-z0-9/_~-]*+(?:\.[A-Za-z0-9_~-][A-Za-z0-9/_~-]*+)*+"
@@ -24,7 +24,7 @@ _SAFE_AFTER_ENCODING = "!$%&()*+,/:;=?@[\\]^`{|}~"
 
 
 def _write_reference(error: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding cannot write by a percent-encoded character reference."""
+    """Replace characters that an encoding lacks by percent-encoded character references."""
     assert isinstance(error, UnicodeEncodeError)
     unwritable = error.object[error.start : error.end]
     return "".join(f"%26%23{ord(char)}%3B" for char in unwritable), error.end
@@ -39,17 +39,17 @@ class Resolver:
     Parameters
     ----------
     base
-        URL that relative links are resolved against; None if there is none.
+        URL against which relative links are resolved; None if there is none.
     encoding
-        of the page, in which queries are percent-encoded; empty: ask `find_encoding` when a query
-        needs it.
+        Encoding of the page, in which queries are percent-encoded; empty: call `find_encoding` when
+        a query needs it.
     find_encoding
-        returns the encoding that the page declares, or None.
+        Returns the encoding that the page declares, or None.
 
     Attributes
     ----------
     n_dropped
-        values so far whose URL exceeds `MAX_URL_LENGTH`.
+        Number of values so far whose URL exceeds `MAX_URL_LENGTH`.
     """
 
     __slots__ = ("_base", "_directory", "_encoding", "_find_encoding", "_origin", "n_dropped")
@@ -65,7 +65,7 @@ class Resolver:
         self.n_dropped = 0
 
     def resolve(self, href: str) -> str | None:
-        """Return the URL that `href`, which has no fragment, leads to, or None."""
+        """Return the URL of an `href` without fragment, or None."""
         plain = _PLAIN(href)
         if plain is not None:
             origin = plain[1]
@@ -78,7 +78,7 @@ class Resolver:
         return self._parse(href)
 
     def _parse(self, href: str) -> str | None:
-        """Return what `resolve` returns, at three times the cost, whatever is in `href`."""
+        """Resolve an arbitrary `href`, at three times the cost of the fast path."""
         if len(href) > MAX_URL_LENGTH:
             scheme = _SCHEME.match(href)
             self.n_dropped += scheme is None or scheme[1].lower() in ("http", "https")
@@ -107,18 +107,18 @@ class Resolver:
 
 
 def _percent_encode(text: str, encoding: str) -> str:
-    """Write non-ASCII text in an encoding as the URL standard writes it into a query."""
+    """Percent-encode non-ASCII text in an encoding, as the URL standard does in a query."""
     return quote_from_bytes(text.encode(encoding, "crawlprio.reference"), safe=_SAFE_AFTER_ENCODING)
 
 
 def _directory(base: can_ada.URL | None) -> str:
-    """Return what stands before a plain relative `href` in its URL; nothing if it has none."""
+    """Return the prefix that resolves a plain relative `href`; empty without a base."""
     url = None if base is None else normal_form(base.href.partition("#")[0].partition("?")[0])
     return "" if url is None else url[: url.rindex("/") + 1]
 
 
 def rebase(base: can_ada.URL | None, href: str) -> can_ada.URL | None:
-    """Return the base that a `base` element asks for, or the one before where it is no URL."""
+    """Return the base URL set by a `base` element, or the previous base if it is invalid."""
     try:
         rebased = can_ada.parse(href) if base is None else base + href
     except (ValueError, TypeError):

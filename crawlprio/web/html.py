@@ -1,7 +1,4 @@
-"""Links, title and text of one HTML page.
-
-Nothing here knows Scrapy, page ids or which links a crawl follows.
-"""
+"""Extraction of the links, title and text of an HTML page."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ from crawlprio.web.texts import MAX_ANCHOR_LENGTH, printable, squeeze
 from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url, parse_url
 
 MAX_LINKS = 10_000
-"""Links of one page that count; those after it are dropped."""
+"""Maximum number of links per page; further links are dropped."""
 
 MAX_LINK_CHARACTERS = 1_000_000
-"""Characters of the URLs of one page's links together; the links after it are dropped."""
+"""Maximum total length of the URLs of a page's links in characters; further links are dropped."""
 
 MAX_ANCHOR_CHARACTERS = 500_000
-"""Characters of the anchor texts of one page together; those after it are empty."""
+"""Maximum total length of a page's anchor texts in characters; further texts are left empty."""
 
 _MAX_ANCHOR_NODES = 200
 _FEW_LINKS = 64
@@ -63,9 +60,9 @@ _WEB_ENCODINGS = frozenset(
 
 
 class Link(NamedTuple):
-    """A link of a page: absolute URL as `normalise_url` writes it, anchor text, rel=nofollow.
+    """A link of a page: normalised absolute URL, anchor text, rel=nofollow.
 
-    `nofollow` is true where every link of the page to this URL has the token `nofollow` in `rel`;
+    `nofollow` is true if every link of the page to this URL has the token `nofollow` in `rel`;
     `ugc` and `sponsored` alone do not count.
     """
 
@@ -76,26 +73,25 @@ class Link(NamedTuple):
 
 @dataclass(slots=True)
 class ParsedPage:
-    """What the HTML of one page says about links, and how it describes itself.
+    """The links, title, text and robots directives of an HTML page.
 
     Parameters
     ----------
     urls
-        Of the links: distinct, in page order, without the page itself.
+        URLs of the links: distinct, in page order, without the page itself.
     anchors, nofollows
-        Anchor text and rel=nofollow of each link, as in `Link`; as long as `urls`.
+        Anchor text and rel=nofollow of each link, as in `Link`; same length as `urls`.
     title
-        First `title`, white space normalised, cut at `MAX_ANCHOR_LENGTH`.
+        Text of the first `title`, normalised and truncated at `MAX_ANCHOR_LENGTH`.
     text
-        Visible text, white space normalised; empty unless it was asked for.
+        Visible text with normalised white space; empty unless requested.
     nofollow, noindex
-        Whether a `meta name=robots` says `nofollow` or `noindex` (`none` says both).
+        Whether a `meta name=robots` has `nofollow` or `noindex` (`none` means both).
     n_dropped
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
     cut
         Why part of the page was not read: `attributes` or `tags` (see `crawlprio.web.pieces`), or
-        `links` where it has more than `MAX_LINKS`, or longer ones than `MAX_LINK_CHARACTERS`;
-        empty if all was.
+        `links` if it exceeds `MAX_LINKS` or `MAX_LINK_CHARACTERS`; empty if all of it was.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -110,12 +106,12 @@ class ParsedPage:
 
     @property
     def links(self) -> list[Link]:
-        """The links one by one, in page order; a new list each time. Cost: 0.2 µs a link."""
+        """The links as a new list, in page order. Cost: 0.2 µs per link."""
         return list(map(Link, self.urls, self.anchors, self.nofollows))
 
 
 class _Selector(threading.local):
-    """One CSS selector engine per thread: one for each search would add half to its cost."""
+    """One CSS selector engine per thread; a new one for each search would cost 50 % more."""
 
     def __init__(self) -> None:
         self.find: Callable[[str, LexborNode], list[LexborNode]]
@@ -128,12 +124,13 @@ _SELECTOR = _Selector()
 def parse_page(
     body: bytes, url: str, *, content_type: str = "", want_text: bool = False
 ) -> ParsedPage:
-    """Return the links of an HTML page, for any bytes whatever; never raises.
+    """Parse an HTML page and return its links, for arbitrary bytes; never raises.
 
-    Links are `href` of `a` and `area`, resolved as browsers do: against the first `base`, the query
-    percent-encoded in the encoding of the page, the path in UTF-8. Only http and https are kept.
-    Of several links to one URL the first anchor text that is not empty counts. An anchor text is
-    the text inside, else the `alt` of the first image inside that has one, else `title`.
+    Links are the `href` of `a` and `area`, resolved as in browsers: against the first `base`, with
+    the query percent-encoded in the encoding of the page and the path in UTF-8. Only http and https
+    are kept. If several links lead to the same URL, the first non-empty anchor text counts. An
+    anchor text is the text inside the link, or else the `alt` of the first image in it that has
+    one, or else its own `alt` or `title`.
 
     Parameters
     ----------
@@ -144,9 +141,9 @@ def parse_page(
     content_type
         The Content-Type header, for its `charset`. The encoding is that of a byte-order mark, else
         of the header, else of a `meta` in the first 4,096 bytes, else UTF-8 if the body is valid
-        UTF-8, else windows-1252. Encodings that the web does not use are passed over.
+        UTF-8, else windows-1252. Encodings that the web does not use are ignored.
     want_text
-        Whether to fill `text`: all text of the page but scripts, styles, `noscript` and templates.
+        Whether to fill `text` with all text except scripts, styles, `noscript` and templates.
 
     Returns
     -------
@@ -155,10 +152,10 @@ def parse_page(
 
     Notes
     -----
-    Cost: 55 µs for a page of 4 kB with 9 links, of which the parser takes 35; 60 µs more for the
-    text. Linear in the number of links, for which on pages of more than 64 links only the first 200
-    nodes inside a link are read. Pages on which the parser would need quadratic time or memory are
-    parsed piece by piece (`crawlprio.web.pieces`).
+    Cost: 55 µs for a page of 4 kB with 9 links, 35 of them in the parser; 60 µs more for the text.
+    Linear in the number of links, because on pages with more than 64 links only the first 200 nodes
+    inside a link are read. Pages on which the parser would need quadratic time or memory are parsed
+    in pieces (`crawlprio.web.pieces`).
     """
     page = ParsedPage()
     html, encoding = _decode(body, content_type)
@@ -200,7 +197,7 @@ def parse_page(
 
 
 class _Links:
-    """The links of a page so far, each `href` resolved once and each URL kept once."""
+    """The links of a page so far; each `href` is resolved once and each URL kept once."""
 
     __slots__ = (*("_nofollows", "_position_of_url", "_positions", "_resolver", "_texts", "_urls"),)
 
@@ -213,7 +210,7 @@ class _Links:
         self._nofollows: list[bool] = []
 
     def add(self, n_anchors: int, anchors: Iterable[_Anchor]) -> bool:
-        """Take in the links of these elements; return whether there was room for all."""
+        """Add the links of these elements; return whether there was room for all."""
         positions, position_of_url = self._positions, self._position_of_url
         urls, texts, nofollows = self._urls, self._texts, self._nofollows
         resolve = self._resolver.resolve
@@ -248,11 +245,11 @@ class _Links:
         return True
 
     def fill_in(self, page: ParsedPage) -> None:
-        """Give a page its links."""
+        """Set the links of a page."""
         urls, texts = self._urls, self._texts
         n_kept = len(urls)
         if n_kept > MAX_LINK_CHARACTERS // MAX_URL_LENGTH:
-            # A long base makes 26 kB of short links 20 MB of URLs.
+            # A long base turns 26 kB of short links into 20 MB of URLs.
             n_kept = bisect_right(list(accumulate(map(len, urls))), MAX_LINK_CHARACTERS)
             if n_kept < len(urls):
                 page.cut = "links"
@@ -268,9 +265,9 @@ class _Links:
 def _anchors(
     tree: LexborHTMLParser, root: LexborNode, is_small: bool
 ) -> tuple[int, Iterable[_Anchor]]:
-    """Return how many elements link, and these in page order."""
+    """Return the number of link elements, and the elements in page order."""
     if is_small:
-        # Not in others: all attributes at once may be many copies of one that is long.
+        # Only on small pages: all attributes at once may be many copies of a long one.
         nodes = tree.tags("a")
         attributes = [node.attributes for node in nodes]
         hrefs = [its.get("href") or "" for its in attributes]
@@ -283,14 +280,14 @@ def _anchors(
 
 
 def _anchor(node: LexborNode) -> _Anchor:
-    """Return the `href` of a link, without fragment, its element and the attributes of that."""
+    """Return the `href` of a link without fragment, its element and its attributes."""
     attributes = node.attributes
     href = attributes.get("href") or attributes.get("xlink:href") or ""
     return href.partition("#")[0], node, attributes
 
 
 def _text_instead(node: LexborNode, attributes: _Attributes) -> str:
-    """Return the anchor text of a link that has no text inside."""
+    """Return the anchor text of a link without text: the `alt` of an image, or an attribute."""
     for inner in islice(node.traverse(), _MAX_ANCHOR_NODES):
         if inner.tag_id == _IMG and (alt := squeeze(inner.attributes.get("alt") or "")):
             return alt
@@ -298,7 +295,7 @@ def _text_instead(node: LexborNode, attributes: _Attributes) -> str:
 
 
 def _text_near(node: LexborNode) -> str:
-    """Return the text of the first nodes in a link."""
+    """Return the text of the first nodes inside a link."""
     child = node.first_child
     if child is None:
         return ""
@@ -310,8 +307,8 @@ def _text_near(node: LexborNode) -> str:
 
 
 def _tidy_all(texts: list[str]) -> list[str]:
-    """Normalise white space of each, and drop what is not printable; cheap where both are done."""
-    # What is printable has no white space but spaces.
+    """Normalise each text and remove unprintable characters; cheap if there is nothing to do."""
+    # Printable text has no white space other than spaces.
     joined = f"¦{'¦'.join(texts)}¦"
     if joined.isprintable() and not ("  " in joined or "¦ " in joined or " ¦" in joined):
         return texts
@@ -319,7 +316,7 @@ def _tidy_all(texts: list[str]) -> list[str]:
 
 
 def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
-    """Take in a `meta name=robots`."""
+    """Apply a `meta name=robots` to a page."""
     if (attributes.get("name") or "").strip().lower() == "robots":
         words = _SEPARATORS.split((attributes.get("content") or "").lower())
         page.nofollow |= "nofollow" in words or "none" in words
@@ -327,7 +324,7 @@ def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
 
 
 def _visible_text(tree: LexborHTMLParser) -> str:
-    """Return the text of the body; takes the tree apart."""
+    """Return the visible text of the body; destroys the tree."""
     body = tree.body
     if body is None:
         return ""
@@ -346,20 +343,20 @@ def _declared_encoding(body: bytes, content_type: str) -> str | None:
     if encoding is None:
         encoding = _on_the_web(html_body_declared_encoding(body))
         if encoding is not None and encoding.startswith(("utf-16", "utf-32")):
-            # A declaration that could be read as ASCII cannot be right about that (HTML standard).
+            # A declaration that is readable as ASCII cannot be UTF-16 or UTF-32 (HTML standard).
             encoding = "utf-8"
     return encoding
 
 
 def _on_the_web(encoding: str | None) -> str | None:
-    """Return the encoding, its byte order said, if the web uses it."""
+    """Return the encoding, with an explicit byte order, if the web uses it, or None."""
     if encoding in ("utf-16", "utf-32"):
         encoding += "-be"
     return encoding if encoding in _WEB_ENCODINGS else None
 
 
 def _decode(body: bytes, content_type: str) -> tuple[bytes | str, str]:
-    """Return the page as UTF-8 or as text, and its encoding, empty while it does not matter."""
+    """Return the page as UTF-8 or text, and its encoding, or an empty one if it is plain ASCII."""
     if body.isascii() and b"\x1b" not in body and b"\0" not in body:
         return body, ""
     encoding = _declared_encoding(body, content_type)

@@ -1,4 +1,4 @@
-"""Cuts an HTML page on which a parser would need quadratic time or memory into pieces."""
+"""Splits HTML pages on which the parser would need quadratic time or memory into pieces."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from crawlprio.compiled import njit
 
 MAX_TAGS = 100_000
-"""Tags of one page that are read, where its tags are so many that it is read in pieces."""
+"""Maximum number of tags read of a page that is read in pieces."""
 
 MAX_ATTRIBUTES = 1_000
-"""Attributes of one tag, or of all `html` and `body` tags of one piece, that a parser is given."""
+"""Maximum number of attributes of a tag, or of all `html` and `body` tags of a piece."""
 
 SMALL = 4_096
-"""Bytes up to which a page is read whole: the parser needs 0.15 s and 90 MB for it at most."""
+"""Size in bytes up to which a page is read whole: at most 0.15 s and 90 MB in the parser."""
 
 _LONG = 12_288
 _MANY_TAGS = 10_000
@@ -29,13 +29,13 @@ _PATIENCE = 16
 
 _SPACE = rb"\t\n\x0c\r "
 _SENTINEL = b"><\"'>"
-# The only references that are shorter than their text in UTF-8: many of them make lexbor write
-# behind its buffer of 16 kB.
+# The only character references that are shorter than their text in UTF-8: many of them make lexbor
+# write past the end of its 16 kB buffer.
 _GROWING = re.compile(b"&n([GL])t;")
 
 
 def _opening(names: str) -> bytes:
-    """Return a pattern of these start tags, in any case; twice as fast as with re.IGNORECASE."""
+    """Return a case-insensitive pattern of these start tags; twice as fast as re.IGNORECASE."""
     words = (
         "".join(f"[{char}{char.upper()}]" if char.isalpha() else char for char in name)
         for name in names.split()
@@ -45,7 +45,7 @@ def _opening(names: str) -> bytes:
 
 _FORMATTING_NAMES = "b big code em font i nobr s small strike strong tt u"
 _FORMATTING = re.compile(_opening(_FORMATTING_NAMES))
-# Where a piece begins with one of these, the parser sees no tag before its end for certain.
+# If a piece begins with one of these, the parser cannot see a tag before its end.
 _HIDDEN = b"|".join(
     (
         rb"<!--(?s:-?>|.*?(?:--!?>|\Z))",
@@ -59,7 +59,7 @@ _BOUNDARY = re.compile(b"(%s)|%s" % (_BLOCK, _HIDDEN))
 
 
 def _key(name: str) -> np.uint64:
-    """Return a name of at most 8 letters as `_scan` reads it."""
+    """Return a name of at most 8 letters packed into an integer, as `_scan` reads it."""
     return np.uint64(int.from_bytes(name.encode(), "big"))
 
 
@@ -78,35 +78,35 @@ _BEGINS_KEY[list(b"abcefhinstuABCEFHINSTU")] = True
 
 
 def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
-    """Return a page in parts that a parser gets through fast, and why it was cut short, if it was.
+    """Return a page in parts that can be parsed fast, and why it was truncated, if it was.
 
-    The parser repeats every formatting element (`a`, `b`, `font` and the like) that is not closed,
-    with all its attributes, in each block that follows, as the HTML standard has it: 12 kB of such
-    a page became a tree of 750 MB. It walks up all open elements at many a tag, and compares
-    each attribute with all others of its tag, and of `html` and `body` with those of all such tags.
+    As the HTML standard requires, the parser repeats every unclosed formatting element (`a`, `b`,
+    `font` and the like), with all its attributes, in each block that follows: a page of 12 kB
+    became a tree of 750 MB. At many tags it also walks up all open elements, and it compares each
+    attribute with all others of its tag, or, for `html` and `body`, of all such tags.
 
-    What it repeats is at most, for every `<`, all formatting elements so far: of several `a` one,
-    of several that are written alike three (HTML standard, "list of active formatting elements").
-    So a page is read whole if the number of its `<` times the memory that these elements take is
-    below 48 MB, and it has at most 10,000 `<`, 200,000 attributes, and 1,000 of one tag. Others are
-    read in pieces of 500 tags, and fewer where that product reaches 1 MB, to `MAX_TAGS` (`tags`).
-    Of a tag with more than `MAX_ATTRIBUTES` the rest is read as text (`attributes`). Whatever could
-    be a tag counts as one, so that no bound relies on a guess of what the parser makes of the page;
-    a page whose tags would lie inside each other many times over ends there (`attributes`).
-    References to characters that lexbor has no room for are replaced by the characters.
+    For every `<`, the parser repeats at most all formatting elements so far, but only one `a` and
+    at most three identical elements (HTML standard, "list of active formatting elements"). A page
+    is therefore read whole if its number of `<` times the memory of these elements is below 48 MB,
+    and it has at most 10,000 `<`, 200,000 attributes, and 1,000 attributes per tag. Other pages are
+    read in pieces of 500 tags, or fewer if that product reaches 1 MB, up to `MAX_TAGS` (`tags`).
+    The rest of a tag with more than `MAX_ATTRIBUTES` is read as text (`attributes`). Anything that
+    could be a tag counts as one, so that no limit relies on how the parser interprets the page. A
+    page whose tags could overlap many times over is truncated at that point (`attributes`).
+    Character references that overflow a buffer of lexbor are replaced by their characters.
 
     Returns
     -------
     parts : list
-        The page itself, uncut, in nearly every case; else pieces that begin with a tag, outside
-        scripts, styles and comments. An element that two pieces share ends with the first.
+        The page itself, unchanged, in nearly all cases; otherwise pieces that begin with a tag
+        outside scripts, styles and comments. An element across two pieces ends with the first.
     cut : str
         `attributes`, `tags` or empty.
 
     Notes
     -----
-    Cost: nothing up to 4 kB, then 1 ns a byte, and from 12 kB on 1.4 ns: a twelfth of what the
-    parser takes.
+    Cost: nothing up to 4 kB, then 1 ns per byte, and 1.4 ns from 12 kB on: a twelfth of the cost of
+    the parser.
     """
     if len(html) <= SMALL:
         return [html], ""
@@ -147,12 +147,12 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
 
 
 def _write_out(reference: re.Match[bytes]) -> bytes:
-    """Return the characters that a reference stands for."""
+    """Return the characters of a character reference."""
     return ("\u226b\u20d2" if reference[1] == b"G" else "\u226a\u20d2").encode()
 
 
 def _weight_of_distinct(html: bytes) -> int:
-    """Return what the formatting elements but `a` weigh, three of those that are written alike."""
+    """Return the weight of the formatting elements except `a`, at three of each distinct one."""
     page = np.frombuffer(html + _SENTINEL, np.uint8)
     tags = set()
     for found in _FORMATTING.finditer(html):
@@ -163,7 +163,7 @@ def _weight_of_distinct(html: bytes) -> int:
 
 
 def _boundary(html: bytes, start: int, end: int) -> int:
-    """Return where a piece that may end at `end` does: before a block, outside what is hidden."""
+    """Return where to end a piece, at `end` at most: before a block, outside hidden parts."""
     best = end
     for found in _BOUNDARY.finditer(html, start, end):
         if found[1] is None:
@@ -176,7 +176,7 @@ def _boundary(html: bytes, start: int, end: int) -> int:
 
 @njit(cache=True)
 def _tag_end(page: NDArray[np.uint8], at: int, size: int, most: int) -> tuple[int, int]:
-    """Return the end of a tag whose name ends at `at`, or of its first attributes; their number."""
+    """Return the end of a tag whose name ends at `at`, or of its first `most` attributes; count."""
     n_attributes = 0
     while True:
         while _CLASS[page[at]] & (_IS_SPACE | _IS_SLASH):
@@ -218,12 +218,12 @@ def _scan(
     patience: int,
     every: bool,
 ) -> tuple[int, int, int, int, int, bool]:
-    """Return how far a piece may reach, and what is in it.
+    """Return how far a piece may extend, and statistics of its content.
 
-    Returned are the end; the number of `<` before it; what the formatting elements but `a` weigh,
-    and the heaviest `a`; what is left of the patience, in bytes of tags; and whether the end is
+    Returns the end; the number of `<` before it; the weight of the formatting elements except `a`,
+    and of the heaviest `a`; the rest of the patience, in bytes of tags; and whether the end is
     inside the first tag. Before `shown` only the first tag counts. The page ends with the sentinel,
-    at which each loop stops. Unless `every`, only formatting tags are looked into.
+    which stops every loop. Unless `every` is set, only formatting tags are examined.
     """
     size = len(page) - len(_SENTINEL)
     n_tags = n_attributes = n_of_root = weight = link_weight = 0
@@ -238,7 +238,7 @@ def _scan(
             return tag, n_tags, weight, link_weight, patience, False
         at += 1
         new_weight, new_link_weight = weight, link_weight
-        # The attributes of an end tag are compared, too; "/" is no letter, and so no key begins so.
+        # The attributes of end tags are compared as well; "/" keeps their keys from matching names.
         name = at + 1 if every and page[at] == _SLASH else at
         if _BEGINS_KEY[page[at]] or (every and _FIRST_LETTER <= (page[name] | 32) <= _LAST_LETTER):
             key = np.uint64(page[at]) if name > at else np.uint64(0)
@@ -253,7 +253,7 @@ def _scan(
             if every or is_link or is_formatting:
                 end, n_here = _tag_end(page, at, size, MAX_ATTRIBUTES)
                 patience -= end - tag
-                # What the parser allocates for an element and each attribute, in bytes.
+                # Bytes that the parser allocates for an element and for each attribute.
                 here = 265 + 150 * n_here + (end - tag)
                 if is_link:
                     new_link_weight = max(link_weight, here)

@@ -1,4 +1,4 @@
-"""The part of a robots.txt that concerns one robot, within bounds."""
+"""Extraction of the rules for one robot from a robots.txt, within limits."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 MAX_LINES = 50_000
-"""Lines of a robots.txt that are read."""
+"""Maximum number of lines read from a robots.txt."""
 
 MAX_RULES = 10_000
-"""Rules for one robot that are obeyed: Allow, Disallow and the like, the first of the file."""
+"""Maximum number of rules (Allow, Disallow and the like) obeyed for one robot: the first ones."""
 
 MAX_STARS = 4_000
-"""Asterisks in the rules for one robot; rules beyond are not obeyed."""
+"""Maximum number of asterisks in the rules for one robot; rules that exceed it are ignored."""
 
 MAX_SITEMAPS = 1_000
-"""Sitemaps that are kept."""
+"""Maximum number of sitemaps kept."""
 
 _ROBOT, _RULE, _SITE, _OTHER = range(4)
 _KINDS = {
@@ -34,16 +34,16 @@ _KINDS = {
 
 
 class RobotRules(NamedTuple):
-    """A robots.txt that holds the rules for one robot, under `User-agent: *`.
+    """A robots.txt reduced to the rules for one robot, under `User-agent: *`.
 
     Attributes
     ----------
     text
-        the file.
+        The reduced file.
     n_rules
-        rules in it.
+        Number of rules in it.
     is_cut
-        whether there were more lines, rules or asterisks than the bounds allow.
+        Whether lines or rules were dropped because of the limits.
     """
 
     text: str
@@ -52,23 +52,23 @@ class RobotRules(NamedTuple):
 
 
 def rules_for(text: str, agent: str) -> RobotRules:
-    """Return the rules of a robots.txt that hold for one robot.
+    """Return the rules of a robots.txt that apply to one robot.
 
-    The group is chosen as Protego 0.7 does: the longest name that stands in `agent` at the
-    beginning of a word, of several such the first; else `*`. Groups of that name are merged. A
-    parser that is given the whole file copies each rule to each name of its group: 9 kB of gzip
-    became 1.3 GB.
+    The group is chosen as in Protego 0.7: by the longest name that occurs in `agent` at the start
+    of a word, the first of them on a tie; otherwise `*`. Groups with that name are merged. Passing
+    the whole file to a parser is dangerous, because it copies each rule to each name of its group:
+    9 kB of gzip became 1.3 GB.
 
     Parameters
     ----------
     text
-        of the file, decoded.
+        The decoded file.
     agent
-        name of the robot, or its whole User-Agent header.
+        Name of the robot, or its whole User-Agent header.
 
     Notes
     -----
-    Cost: 1 µs a line, at most 0.1 s.
+    Cost: 1 µs per line, at most 0.1 s.
     """
     lines, every, is_cut = _read(text)
     winner = _best_name(every, agent.strip().lower())
@@ -89,7 +89,7 @@ def rules_for(text: str, agent: str) -> RobotRules:
 
 
 class _Line(NamedTuple):
-    """A directive with a value, and the names of the robots that its group is for."""
+    """A directive with its value and the robot names of its group."""
 
     kind: int
     name: str
@@ -98,7 +98,7 @@ class _Line(NamedTuple):
 
 
 def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
-    """Return the directives of a file but for its robots; all robots, in order; whether cut."""
+    """Return the directives other than User-agent, all robot names in order, and whether cut."""
     every: dict[str, None] = {}
     robots: dict[str, None] = {}
     lines: list[_Line] = []
@@ -126,7 +126,7 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
             if value and n_sitemaps <= MAX_SITEMAPS:
                 lines.append(_Line(kind, name, value, robots))
         else:
-            # A line of an unknown name ends the list of robots, too.
+            # A line with an unknown name also ends the list of robots.
             is_ended = True
             if value and kind == _RULE:
                 lines.append(_Line(kind, name, value, robots))
@@ -134,7 +134,7 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
 
 
 def _directive(line: str) -> tuple[int, str, str] | None:
-    """Return kind, name and value of a line, read as generously as Protego does; None if none."""
+    """Return kind, name and value of a line, parsed as leniently as in Protego; None if empty."""
     if "#" in line:
         line = line[: line.index("#")]
     line = line.strip()
@@ -156,7 +156,7 @@ def _directive(line: str) -> tuple[int, str, str] | None:
 
 
 def _best_name(names: Iterable[str], agent: str) -> str | None:
-    """Return the name that fits a robot best: the longest, of several the first."""
+    """Return the best match for a robot: the longest name, the first of them on a tie."""
     best, best_score = None, 0
     for name in names:
         score = 1 if name == "*" else len(name)
@@ -166,7 +166,7 @@ def _best_name(names: Iterable[str], agent: str) -> str | None:
 
 
 def _stands_in(name: str, agent: str) -> bool:
-    """Whether a name stands in a User-Agent at the beginning of a word."""
+    """Whether a name occurs in a User-Agent at the start of a word."""
     at = agent.find(name)
     while at > 0 and (agent[at - 1].isalnum() or agent[at - 1] in "-_"):
         at = agent.find(name, at + 1)

@@ -1,7 +1,4 @@
-"""Where a crawl starts, and which links it follows.
-
-Nothing here knows Scrapy, pages that were fetched or the order in which they are.
-"""
+"""The seeds of a crawl, and the scope of the links it follows."""
 
 from __future__ import annotations
 
@@ -21,56 +18,55 @@ if TYPE_CHECKING:
     from tldextract import TLDExtract
 
 FOLLOW = ("domain", "site", "web")
-"""What `follow` may be."""
+"""Values of `follow`."""
 
 _CGI_BIN = "/cgi-bin/"
 _MAX_HOSTS_CACHED = 100_000
 
 
 class Scope:
-    """Which links a crawl follows: by host, by expression, by kind of file and by depth.
+    """Decides which links a crawl follows: by host, expression, file type and depth.
 
     Parameters
     ----------
     seeds
         URLs at which the crawl starts.
     follow
-        `"site"` (the default): pages on the hosts of the seeds, with or without `www.` in front;
-        `"domain"`: pages of the registered domains of the seeds, by the public suffix list as it
-        comes with tldextract, private suffixes (`github.io`) included; under a top-level domain
-        that the list does not name, the last two labels; an IP address is a domain of its own;
-        `"web"`: pages anywhere.
+        `"site"` (the default): pages on the hosts of the seeds, with or without a leading `www.`.
+        `"domain"`: pages of the registered domains of the seeds, by the public suffix list bundled
+        with tldextract, including private suffixes (`github.io`); if the list does not have the
+        top-level domain, the last two labels; an IP address is its own domain. `"web"`: all pages.
     allow, deny
-        Regular expressions: a URL is followed only if `allow` is found in it, and not if `deny`
-        is. Empty or None: no condition.
+        Regular expressions: a URL is followed only if it matches `allow` anywhere and does not
+        match `deny`. Empty or None: no condition.
     hosts
         If given, only pages on these hosts are followed, under any `follow`.
     heuristics
-        Whether to leave out what is generated without end, by the rules below; default True.
+        Whether to skip endlessly generated pages by the rules below; default True.
     skip_cgi_bin
-        Leave out URLs with `/cgi-bin/` (Cho, Garcia-Molina & Page, Efficient crawling through URL
+        Skip URLs with `/cgi-bin/` (Cho, Garcia-Molina & Page, Efficient crawling through URL
         ordering, WWW7, 1998, section 4); default True.
     max_static_depth, max_dynamic_depth
-        Greatest depth, in links from a seed, of static and of dynamic pages; default 15 and 5
-        (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 3). Dynamic
-        is a URL with a question mark or an extension in `DYNAMIC`: the paper's list of extensions
-        is not printed, this one is ours. None: no bound.
+        Maximum depth, in links from a seed, of static and dynamic pages; default 15 and 5
+        (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 3). A URL
+        is dynamic if it has a question mark or an extension in `DYNAMIC`; that list is ours, since
+        the paper does not print one. None: no limit.
     traps
-        Bounds on the form of URLs; default those of `Traps()`.
+        Limits on the form of URLs; default `Traps()`.
     skip_extensions
-        Extensions, without dot and in lower case, of files that are not followed, whatever
-        `heuristics` says; default `SKIP_EXTENSIONS`.
+        Extensions, without dot and in lower case, of files that are not followed, regardless of
+        `heuristics`; default `SKIP_EXTENSIONS`.
     private
-        Says which private hosts may be followed; None (the default): all.
+        Decides which private hosts may be followed; None (the default): all.
 
     Raises
     ------
     ConfigError
-        for an unknown `follow`, a bad regular expression, depth or seed.
+        If `follow`, a regular expression, a depth or a seed is invalid.
 
     Notes
     -----
-    Seeds themselves are fetched whatever the scope says.
+    The seeds themselves are fetched regardless of the scope.
     """
 
     def __init__(
@@ -101,7 +97,7 @@ class Scope:
         self._max_dynamic = max_dynamic_depth if heuristics else None
         self._traps = (traps or Traps()) if heuristics else Traps(None, None, None)
         self._skipped = frozenset(skip_extensions)
-        self._telling = self._skipped | DYNAMIC
+        self._checked_extensions = self._skipped | DYNAMIC
         self._private = private
         self._homes: set[str] = set()
         self._judged: dict[str, str] = {}
@@ -109,12 +105,12 @@ class Scope:
             self.add_seed(seed)
 
     def add_seed(self, url: str) -> bool:
-        """Take the site or domain of one more seed into the scope; return whether it is new.
+        """Add the site or domain of another seed to the scope; return whether it is new.
 
         Raises
         ------
         ConfigError
-            if `url` is not an absolute http(s) URL.
+            If `url` is not an absolute http(s) URL.
         """
         home = self._home(host_of(_check_seed(url, "seeds: ")))
         if home in self._homes:
@@ -124,15 +120,15 @@ class Scope:
         return True
 
     def allows(self, url: str, depth: int) -> bool:
-        """Return whether a page is followed, as `refuses` says why not."""
+        """Return whether a page is followed; `refuses` gives the reason if not."""
         return not self.refuses(url, depth)
 
     def refuses(self, url: str, depth: int) -> str:
-        """Return why a page is not followed, in a word, or nothing if it is; see `refuse_all`."""
+        """Return the reason why a page is not followed, or an empty string; see `refuse_all`."""
         return self.refuse_all((url,), depth)[0]
 
     def refuse_all(self, urls: Sequence[str], depth: int) -> list[str]:
-        """Return for each page why it is not followed, in a word, or nothing if it is.
+        """Return for each page the reason why it is not followed, or an empty string if it is.
 
         The reasons are `out-of-scope` (host, `allow` or `deny`), `private-address`, `extension`,
         `too-deep`, `cgi-bin`, and those of `Traps.refuses`.
@@ -140,13 +136,13 @@ class Scope:
         Parameters
         ----------
         urls
-            Their URLs, as `normalise_url` writes them.
+            Normalised URLs of the pages.
         depth
-            Links followed from a seed to these pages: 1 for the links of a seed.
+            Number of links from a seed to these pages: 1 for the links of a seed.
 
         Notes
         -----
-        Cost: 0.3 to 1 µs a page, and 2.5 µs once for each host under `follow="domain"`.
+        Cost: 0.3 to 1 µs per page, plus 2.5 µs once per host under `follow="domain"`.
         """
         judged = self._judged
         is_strict = (
@@ -155,7 +151,7 @@ class Scope:
             or (self._max_static is not None and depth > self._max_static)
         )
         n_few = 2 + self._traps.n_free_segments
-        telling = self._telling
+        checked_extensions = self._checked_extensions
         joined = "".join(urls)
         has_odd = "?" in joined or ";" in joined or _CGI_BIN in joined
         refusals = []
@@ -165,10 +161,10 @@ class Scope:
             if refusal is None:
                 refusal = self._judge(site)
             if not refusal:
-                # Most pages show nothing that any rule asks about, and are let pass here.
+                # Most pages have nothing that any rule checks, and pass here.
                 if (
                     is_strict
-                    or url.rpartition(".")[2].lower() in telling
+                    or url.rpartition(".")[2].lower() in checked_extensions
                     or (has_odd and ("?" in url or ";" in url or _CGI_BIN in url))
                 ):
                     refusal = self._refuses_page(url, depth)
@@ -178,7 +174,7 @@ class Scope:
         return refusals
 
     def _refuses_page(self, url: str, depth: int) -> str:
-        """Say why a page of a host that is followed is not, if it is not."""
+        """Return why a page on an allowed host is not followed, or an empty string."""
         path, question, _ = url.partition("?")
         name = path[path.rindex("/") + 1 :]
         dynamic = bool(question)
@@ -198,14 +194,14 @@ class Scope:
         return self._traps.refuses(url)
 
     def _judge(self, site: str) -> str:
-        """Say why pages of a host, with its port, are not followed, if so, and remember it."""
+        """Return why pages of a host (with port) are not followed, or an empty string; cache it."""
         host = host_of(f"//{site}")
         refusal = ""
         is_given = self._hosts is None or host in self._hosts
         if not is_given or not (self.follow == "web" or self._home(host) in self._homes):
             refusal = "out-of-scope"
         if self._private is not None and not self._private.allows_host(host):
-            # Not remembered: the resolution of a seed may open its network.
+            # Not cached: the resolution of a seed may open its network.
             return "private-address"
         if len(self._judged) >= _MAX_HOSTS_CACHED:
             self._judged.clear()
@@ -213,36 +209,36 @@ class Scope:
         return refusal
 
     def _home(self, host: str) -> str:
-        """Return what a host is part of: its site or its domain."""
+        """Return the site or domain of a host, depending on `follow`."""
         return registered_domain(host) if self.follow == "domain" else host.removeprefix("www.")
 
 
 def registered_domain(host: str) -> str:
-    """Return the registered domain of a host, or the host itself where it is an address.
+    """Return the registered domain of a host, or the host itself if it is an address.
 
-    By the public suffix list as it comes with tldextract, private suffixes included. Cost: 2.5 µs.
+    Uses the public suffix list bundled with tldextract, including private suffixes. Cost: 2.5 µs.
     """
     found = _suffixes()(host)
     if found.suffix or found.ipv4 or found.ipv6:
         return found.top_domain_under_public_suffix or host
-    return ".".join(host.rsplit(".", 2)[-2:])  # the list's rule for what it does not name
+    return ".".join(host.rsplit(".", 2)[-2:])  # the list's default rule for unlisted suffixes
 
 
 def read_seeds(spec: str | list[str]) -> list[str]:
-    """Return the seeds that a spider argument names: `URL[,URL...]`, `@FILE` or a list of URLs.
+    """Return the seeds of a spider argument: `URL[,URL...]`, `@FILE` or a list of URLs.
 
-    A file, in UTF-8, holds one URL a line; empty lines and lines that begin with `#` do not count.
-    A comma inside a URL of a list is written `%2C`.
+    A file is in UTF-8 with one URL per line; empty lines and lines that begin with `#` are ignored.
+    Write a comma inside a URL of a comma-separated list as `%2C`.
 
     Returns
     -------
     list of str
-        Distinct, in the order given, each as `normalise_url` writes it.
+        Distinct normalised URLs, in the order given.
 
     Raises
     ------
     ConfigError
-        for a URL that is no absolute http(s) URL, a file that cannot be read, or no seed at all.
+        If a URL is not an absolute http(s) URL, a file cannot be read, or there is no seed.
     """
     parts = spec if isinstance(spec, list) else spec.strip().split(",")
     if isinstance(spec, str) and parts[0].startswith("@"):
@@ -265,16 +261,16 @@ def _read_seed_file(path: Path) -> list[str]:
         try:
             text = line.decode("utf-8-sig").strip()
         except UnicodeDecodeError:
-            raise ConfigError(f"{path}:{number}: not UTF-8; give one URL a line.") from None
+            raise ConfigError(f"{path}:{number}: not valid UTF-8; save it as UTF-8.") from None
         if text and not text.startswith("#"):
             seeds.append(_check_seed(text, f"{path}:{number}: "))
     if not seeds:
-        raise ConfigError(f"{path}:{len(lines) or 1}: no URL in the file; give one a line.")
+        raise ConfigError(f"{path}:{len(lines) or 1}: no URL in the file; give one per line.")
     return list(dict.fromkeys(seeds))
 
 
 def _check_seed(url: str, where: str) -> str:
-    """Return a seed in normal form, or say what to write."""
+    """Return a seed in normal form; raise ConfigError if it is invalid."""
     url = url.strip()
     normal = normalise_url(url)
     if normal is not None:
@@ -306,16 +302,16 @@ def _expression(name: str, source: str | None) -> re.Pattern[str] | None:
 
 
 def _check_depth(name: str, depth: int | None) -> None:
-    """Refuse a depth that is not a whole number of 0 or more."""
+    """Raise ConfigError for a depth that is not a whole number of 0 or more."""
     if depth is not None and (not isinstance(depth, int) or depth < 0):
         raise ConfigError(
-            f"{name} is {depth!r}; give a whole number of 0 or more, or None for no bound."
+            f"{name} is {depth!r}; give a whole number of 0 or more, or None for no limit."
         )
 
 
 @cache
 def _suffixes() -> TLDExtract:
-    """Return the public suffix list that comes with tldextract; never fetches or caches one."""
+    """Return the public suffix list bundled with tldextract; never fetches or caches one."""
     from tldextract import TLDExtract
 
     return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

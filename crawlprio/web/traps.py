@@ -1,6 +1,6 @@
-"""Marks in a URL of pages that are made without end, and of sessions.
+"""Detection of crawler traps and session ids by the form of a URL.
 
-It judges one URL at a time, without memory of the pages that a crawl has seen.
+Each URL is judged by itself, without regard to the pages that a crawl has seen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-# Not behind dots, which would be the folder itself, or the one above, without it.
+# Not after dots: without the session id, they would be a "." or ".." segment.
 _PATH_SESSION = re.compile(
     r"(?<!/\.)(?<!\.\.)(?<!%2e);jsessionid=[^/?;]*|/\([A-Z]\([a-z0-9]{24}\)\)(?=/)", re.IGNORECASE
 )
@@ -24,20 +24,22 @@ _QUERY_SESSION = re.compile(
 
 @dataclass(frozen=True)
 class Traps:
-    """Bounds that URLs of pages rarely pass and URLs of traps soon do.
+    """Limits that URLs of real pages rarely exceed and URLs of traps soon do.
 
-    Each is a heuristic; None turns it off. Of the 85,738 distinct links of a crawl of a university
-    the defaults refuse one, and of the 53,731 URLs known to it none.
+    Each is a heuristic; None disables it. In a crawl of a university, the defaults refuse one of
+    the 85,738 distinct links, and none of the 53,731 known URLs.
 
     Parameters
     ----------
     max_repeats
-        how often one segment may stand in a path, the empty one included; default 3. Paths that
-        grow by a relative link that leads to the page itself repeat theirs without end.
+        Maximum number of occurrences of a segment in a path, including the empty segment; default
+        3. Paths that grow through a relative link from a page to itself repeat their segments
+        endlessly.
     max_segments
-        segments of a path; default 20 (the greatest number in those 53,731 URLs is 13).
+        Maximum number of segments in a path; default 20 (the longest of those 53,731 has 13).
     max_parameters
-        parameters of a query; default 16 (of 85,738 links one has more, and 24 more than 8).
+        Maximum number of query parameters; default 16 (one of the 85,738 links has more, and 24
+        have more than 8).
     """
 
     max_repeats: int | None = 3
@@ -46,11 +48,11 @@ class Traps:
 
     @cached_property
     def n_free_segments(self) -> float:
-        """Greatest number of segments of a path that without a query is never refused."""
+        """Number of segments up to which a path without a query is never refused."""
         return min(inf if most is None else most for most in (self.max_repeats, self.max_segments))
 
     def refuses(self, url: str) -> str:
-        """Return why a URL looks like a trap: a reason of one word, or nothing.
+        """Return why a URL looks like a trap, or an empty string.
 
         The reasons are `repeated-segments`, `long-path` and `parameters`. Cost: 0.4 µs.
         """
@@ -61,7 +63,7 @@ class Traps:
         if self.max_segments is not None and n_segments > self.max_segments:
             return "long-path"
         if self.max_repeats is not None and n_segments > self.max_repeats:
-            # Three of the pieces are the scheme, nothing and the host.
+            # The first three pieces are the scheme, an empty string and the host.
             pieces = path.split("/")
             if (
                 len(pieces) - len(set(pieces)) >= self.max_repeats
@@ -76,15 +78,15 @@ class Traps:
 
 
 def without_session(url: str) -> str:
-    """Return a URL without the session in it, if it has one by a name that is well known.
+    """Return a URL without session ids of well-known forms.
 
-    These are `;jsessionid=` and ASP.NET's `/(S(...))/` in the path, and of the parameters CFID,
-    CFTOKEN, JSESSIONID, PHPSESSID, ASPSESSIONID..., osCsid and zenid, whatever their value, and
-    sid, sess, session, sessionid and session_id with 20 or more letters and digits. Cost: 0.1 µs
-    without parameters, 0.3 µs with them, and 1.5 µs where one may be a session.
+    In the path these are `;jsessionid=` and ASP.NET's `/(S(...))/`. In the query they are the
+    parameters CFID, CFTOKEN, JSESSIONID, PHPSESSID, ASPSESSIONID..., osCsid and zenid with any
+    value, and sid, sess, session, sessionid and session_id with a value of 20 or more letters and
+    digits. Cost: 0.1 µs without parameters, 0.3 µs with them, and 1.5 µs if one may be a session.
     """
     if ";" in url or "(" in url:
-        # A host may have such letters too, and a query has rules of its own.
+        # The host may match as well, and the query has its own rules.
         begins = url.find("/", len("https://"))
         path, mark, query = url[begins:].partition("?")
         url = f"{url[:begins]}{_PATH_SESSION.sub('', path)}{mark}{query}"
@@ -93,7 +95,7 @@ def without_session(url: str) -> str:
     begins = url.index("?")
     query = url[begins:]
     lower = query.lower()
-    # What every name of a session has in it; the expression below takes 1 µs to find none.
+    # Substrings of all session names; the expression below takes 1 µs even without a match.
     may_have = "sess" in lower or "sid" in lower or "zenid" in lower or "cf" in lower
     if not may_have and query.isascii():
         return url
