@@ -99,7 +99,7 @@ class CompiledFrontier:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
         self._observed = self._pages["observed"]
-        self._take_sites(self._new_sites(64))
+        self._set_site_records(self._new_sites(64))
         self._heap = site_heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
@@ -170,15 +170,15 @@ class CompiledFrontier:
         changed_ids = NO_PAGES if is_all else np.asarray(changed, dtype=np.int32)
         self._queue.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
         if is_all:
-            self._take(changed)
+            self._apply_keys(changed)
         elif self._by_call:
             new = np.arange(first, n_pages, dtype=np.int32)
             own = [visit.page] if visit.page >= 0 else []
-            self._ask_site_keys(
+            self._update_site_keys(
                 np.concatenate([visit.targets, changed_ids, new, own]).astype(np.int64)
             )
         if self._buffer is not None:
-            self._keep_within(self._buffer, visit, first, n_pages)
+            self._apply_buffer(self._buffer, visit, first, n_pages)
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
@@ -199,7 +199,7 @@ class CompiledFrontier:
             tier = max(tier, before - hot)
             self._queue.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
             if self._by_call:
-                self._ask_site_keys(np.array([page], dtype=np.int32))
+                self._update_site_keys(np.array([page], dtype=np.int32))
         else:
             self._push(page, tier + hot)
 
@@ -248,7 +248,7 @@ class CompiledFrontier:
         if self.state(page) == WAITING:
             self._queue.remove(*self._arrays, page, DONE)
             if self._by_call:
-                self._ask_site_keys(np.array([page], dtype=np.int32))
+                self._update_site_keys(np.array([page], dtype=np.int32))
 
     def n_leases(self, page: int) -> int:
         """Return the number of active leases of a page."""
@@ -260,9 +260,9 @@ class CompiledFrontier:
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
         self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
-            self._ask_site_keys(np.array([page], dtype=np.int32))
+            self._update_site_keys(np.array([page], dtype=np.int32))
 
-    def _keep_within(self, buffer: LimitedBuffer, visit: Visit, first: int, n_pages: int) -> None:
+    def _apply_buffer(self, buffer: LimitedBuffer, visit: Visit, first: int, n_pages: int) -> None:
         """Requeue dropped pages that a visit links to, then drop the surplus."""
         buffer.make_room(n_pages)
         page, keys = visit.page, self.ordering.keys
@@ -280,7 +280,7 @@ class CompiledFrontier:
         if dropped is not None:
             self.n_taken_out += int(self._queue.take_out(*self._arrays, dropped))
             if self._by_call:
-                self._ask_site_keys(dropped)
+                self._update_site_keys(dropped)
 
     def next_page(self, now: float) -> int:
         """Lease the next page to fetch, or return `NO_PAGE` if no site is ready. O(log n).
@@ -292,7 +292,7 @@ class CompiledFrontier:
         """
         page = self._queue.pop(*self._arrays, now)
         if self._by_call and page >= 0:
-            self._ask_site_keys(np.array([page], dtype=np.int32))
+            self._update_site_keys(np.array([page], dtype=np.int32))
         return int(page)
 
     def release(self, page: int) -> None:
@@ -356,7 +356,7 @@ class CompiledFrontier:
 
     def accept(self, result: Keys) -> None:
         """Adopt the result of a recomputation that ran elsewhere."""
-        self._take(guard.accept(self.ordering, result))
+        self._apply_keys(guard.accept(self.ordering, result))
         self._recompute_if_due()
 
     def _recompute_if_due(self) -> None:
@@ -367,17 +367,17 @@ class CompiledFrontier:
     def _recompute_now(self, work: Callable[[], Keys]) -> None:
         self.accept(work())
 
-    def _take(self, changed: Changed) -> None:
+    def _apply_keys(self, changed: Changed) -> None:
         """Update the keys of waiting pages from those of the ordering."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
             self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
             if self._by_call:
-                self._ask_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
+                self._update_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):
             self._queue.rekey_pages(*self._arrays, changed, self.ordering.keys)
 
-    def _ask_site_keys(self, changed: NDArray[np.integer]) -> None:
+    def _update_site_keys(self, changed: NDArray[np.integer]) -> None:
         """Ask the ordering for the keys of the sites of these pages."""
         for site in np.unique(self.pages.sites[changed]).tolist():
             head = int(self._sites["head"][site])
@@ -399,7 +399,7 @@ class CompiledFrontier:
         sites["ready_at"] = -math.inf
         return sites
 
-    def _take_sites(self, sites: records.Records) -> None:
+    def _set_site_records(self, sites: records.Records) -> None:
         """Keep the sites in these records."""
         self._sites = sites
         self._limits, self._ready_times = sites["limit"], sites["ready_at"]
@@ -422,7 +422,7 @@ class CompiledFrontier:
         if n_sites > len(self._sites):
             sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
             sites[: len(self._sites)] = self._sites
-            self._take_sites(sites)
+            self._set_site_records(sites)
             n_delayed = int(self._totals["n_delayed"][0])
             self._heap = site_heaps.grown(self._heap, len(sites), n_delayed)
         self._n_pages = n_pages

@@ -16,7 +16,7 @@ NO_DELAY = float("nan")
 """Marks a delay that is not set."""
 
 
-ASKED_FOR = ("max_crawl_delay", "max_back_off")
+CAPS = ("max_crawl_delay", "max_back_off")
 """Fields of `Politeness` that cap what sites ask for; the others determine every site's pause."""
 
 
@@ -220,7 +220,7 @@ class Politeness:
         return max(min(paused_until - now, pause, self.max_back_off), 0.0)
 
 
-_OF_ALL_SITES = [field.name for field in fields(Politeness) if field.name not in ASKED_FOR]
+_OF_ALL_SITES = [field.name for field in fields(Politeness) if field.name not in CAPS]
 
 PauseRules = namedtuple("PauseRules", _OF_ALL_SITES)  # type: ignore[misc]
 """The fields of a `Politeness` that determine every site's pause, as floats for compiled code."""

@@ -152,12 +152,12 @@ class Ordering:
         A page that is fetched `again` is not observed twice, but its new targets get their first
         keys.
         """
-        first = self._take_in(n_pages)
+        first = self._extend_keys(n_pages)
         if n_pages > first:
             self.discover(first, n_pages, visit)
         return visit.targets[:0] if again else self.observe(visit)
 
-    def _take_in(self, n_pages: int) -> int:
+    def _extend_keys(self, n_pages: int) -> int:
         """Make room for the keys of all pages up to `n_pages`; return the first new page."""
         first = self.n_pages
         if n_pages > first:
@@ -285,7 +285,7 @@ class CompiledOrdering(Ordering):
         """Do the same as `Ordering.learn`, in one call of the rule if the class only has a rule."""
         if not self._is_rule_all:
             return super().learn(visit, n_pages, again=again)
-        first = self._take_in(n_pages)
+        first = self._extend_keys(n_pages)
         is_told = not again and visit.page >= 0
         n_more = self._apply(visit.page, visit.targets, first, n_pages, not is_told)
         return visit.targets[:0] if again else self._named(visit, n_more)

@@ -84,7 +84,7 @@ class EventByEvent:
         order = np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)
         visits: list[int] = []
-        flight = transfers.no_fetches(self._robots, self._bandwidth, ended)
+        flight = transfers.empty_flight(self._robots, self._bandwidth, ended)
         now, n_started = 0.0, 0
         while True:
             while (fetch := transfers.end_due(*flight, now)) >= 0:
@@ -180,7 +180,7 @@ class EventLoop(CompiledCrawl):
         ordering, progress = self._ordering, self._progress
         order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)
-        flight = transfers.no_fetches(self._robots, self._network.bandwidth, ended)
+        flight = transfers.empty_flight(self._robots, self._network.bandwidth, ended)
         pages = self._pages
         n_visits, is_over = 0, False
         while not is_over:

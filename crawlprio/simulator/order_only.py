@@ -171,7 +171,7 @@ def _page_by_page(
     return order[:n_fetched].copy()
 
 
-def takes_sites(ordering: Ordering) -> bool:
+def depends_on_sites(ordering: Ordering) -> bool:
     """Return whether the order depends on how the queue ranks sites even if time does not count."""
     by_waiting = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
     return by_waiting or ordering.site_share > 0
@@ -302,7 +302,7 @@ class _OrderLoop(CompiledCrawl):
         truth: Floats | None,
     ) -> None:
         # With no delay, the best page of the best site is the best page: one site is enough.
-        self._by_site = takes_sites(ordering)
+        self._by_site = depends_on_sites(ordering)
         super().__init__(pages, seeds, ordering, truth, by_site=self._by_site)
 
     def order(self, until: int, report: OnProgress) -> PageIds:

@@ -73,7 +73,7 @@ def _run_events(
     rule, state, graph, ordering, queue, progress
         As for `fetch_pages`; `progress` counts a page as fetched when its fetch has ended.
     flight
-        As made by `transfers.no_fetches`, with room for all robots; its `times` are the times at
+        As made by `transfers.empty_flight`, with room for all robots; its `times` are the times at
         which fetches ended, by number of the fetch.
     polite
         (`PauseRules`, own delay of each site or NaN, Crawl-delay of each site or 0).

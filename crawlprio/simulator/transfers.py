@@ -51,7 +51,7 @@ the number that end at that time; `bandwidth`: bytes/s, inf for no limit; `chang
 transfers began or ended since the shares were set."""
 
 
-def no_fetches(robots: int, bandwidth: float | None, times: Floats) -> Flight:
+def empty_flight(robots: int, bandwidth: float | None, times: Floats) -> Flight:
     """Return empty arrays: flight, ends, latent, moving, moving_fetch, speeds, times.
 
     They take 48 bytes per robot; `times` is the caller's array.
