@@ -251,13 +251,13 @@ def test_bad_questions_are_refused_in_a_sentence() -> None:
         crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 6.0)
     with pytest.raises(GraphError, match="the order has page 0 more than once"):
         crawl_and_stop([0, 0], IMPORTANCE)
-    with pytest.raises(GraphError, match="the importance of page 1 is no number"):
+    with pytest.raises(GraphError, match="the importance of page 1 is NaN"):
         crawl_and_stop([0], np.array([1.0, np.nan]))
     with pytest.raises(ConfigError, match=r"a buffer is 1\.5 of all pages"):
         limited_buffer(ORDER, IMPORTANCE, [0.5, 1.5], IMPORTANCE)
     with pytest.raises(GraphError, match="the estimates are for 4 pages, the importance for 5"):
         limited_buffer(ORDER, IMPORTANCE, [0.5], IMPORTANCE[:4])
-    with pytest.raises(GraphError, match="the estimate of page 0 is no number"):
+    with pytest.raises(GraphError, match="the estimate of page 0 is NaN"):
         limited_buffer(ORDER, IMPORTANCE, [0.5], np.full(5, np.nan))
     with pytest.raises(ConfigError, match="every is 0"):
         limited_buffer(ORDER, IMPORTANCE, [0.5], RenewedEstimate(lambda _: IMPORTANCE, 0))

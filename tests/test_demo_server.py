@@ -216,7 +216,7 @@ def test_a_port_in_use_is_said_in_one_sentence(server: LoopbackServer) -> None:
     assert (ran.returncode, ran.stdout) == (2, "")
     (line,) = ran.stderr.splitlines()
     assert line.startswith(f"Cannot listen on port {server.port} of 127.0.0.1")
-    with pytest.raises(CrawlprioError, match=f"Port {server.port} of 127"):
+    with pytest.raises(CrawlprioError, match=f"on port {server.port} of 127"):
         LoopbackServer(pages=10, sites=1, port=server.port).start()
 
 

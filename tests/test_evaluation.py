@@ -137,7 +137,7 @@ def test_seeds_must_be_pages() -> None:
         reachable(graph, [])
     with pytest.raises(GraphError, match="seed 2 is not a page; page ids are 0 to 1"):
         reachable(graph, [0, 2])
-    with pytest.raises(GraphError, match="seed -1 is no page"):
+    with pytest.raises(GraphError, match="seed -1 is not a page"):
         reachable(graph, [-1])
 
 
@@ -160,7 +160,7 @@ def test_a_curve_has_points_at_even_distances() -> None:
         ([0, -1], None, "the order has page -1"),
         ([0, 2, 3, 2], None, "the order has page 2 more than once"),
         ([0, 1], NOT_PAGE_1, "the order has page 1, which is not reachable"),
-        ([0], np.array([True]), "there are 4 ranks and 1 marks"),
+        ([0], np.array([True]), "ranks has 4 elements and reachable has 1"),
     ],
 )
 def test_an_order_that_no_crawl_can_have_is_refused(

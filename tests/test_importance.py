@@ -319,7 +319,7 @@ BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
     ("remote-pagerank", {}, None, "bare.npz has no links between sites"),
     ("weighted-pagerank", {"times": 0}, None, "times is 0; give a number above 0."),
     ("weighted-pagerank", {"share": 1}, None, "share is 1; give a number of 0 or more, below 1."),
-    ("similarity", {}, None, "Importance similarity needs a topic; give words"),
+    ("similarity", {}, None, "Importance similarity needs a topic; give comma"),
     ("similarity", {}, "web", "bare.npz has no texts, which the importance similarity needs"),
     ("similarity", {"idf": "tf"}, "web", "idf is 'tf'; give one of log, inverse, none."),
     ("similarity", {"topic": "x"}, "web", "Importance similarity has no option 'topic'"),

@@ -284,7 +284,7 @@ def test_a_damaged_stream_never_gives_a_page_out_of_range(tmp_path: Path) -> Non
         ("endianness=little", "endianness is little; only big is supported"),
         ("compressionflags=RESIDUALS_GOLOMB", "compressionflags has RESIDUALS_GOLOMB"),
         ("arcs=3", "are invalid"),
-        ("arcs=7", "holds 5 links; g.properties says 7"),
+        ("arcs=7", "has 5 links, but g.properties states 7"),
     ],
 )
 def test_properties_that_cannot_be_right_are_named(
