@@ -47,12 +47,12 @@ def add(report: Report, web: Web) -> None:
     _table(
         report, "metrics", curves,
         f"{web.name}: mean P_ST over all fetches, means over seeds, where the {HOT_SHARE:.0%} of "
-        "the pages with the highest importance is hot (equals in). Importance by row: IB, IR, "
-        "IF, IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
-        "divided by its mean. 'combined' orders by the sum of the location's points and the "
-        "backlinks seen. Backlinks are spread so much wider than points for location that "
-        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the hot pages by "
-        "the sum are hot by backlinks alone.",
+        "the pages with the highest importance is hot (ties included). Importance by row: IB, "
+        "IR, IF and IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
+        "divided by its mean. 'combined' orders by the sum of the location score and the "
+        "backlinks seen. Backlink counts vary so much more than location scores that "
+        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the pages that "
+        "are hot by the sum are hot by backlinks alone.",
     )  # fmt: skip
     for importance, own, words in (
         ("location", "location", "IL(p) can be used directly for ordering"),
@@ -109,10 +109,10 @@ def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> Non
     _table(
         report, "text-metrics", curves,
         f"Mean P_ST of crawls for {word!r} without a hot queue, where the {HOT_SHARE:.0%} of the "
-        "pages with the highest importance is hot, of all pages or of those of at most 16 kB, "
-        "which are in the recording whatever their rank. IS counts the word, ten times in the "
-        "title; IC is the sum of IS and IB, each divided by its mean. 'combined' orders by ten "
-        "times the anchor similarity and the backlinks seen.",
+        "pages with the highest importance is hot, among all pages or among those of at most 16 "
+        "kB, which are in the recording whatever their rank. IS counts the word, with a weight "
+        "of ten in the title. IC is the sum of IS and IB, each divided by its mean. 'combined' "
+        "orders by ten times the anchor similarity plus the backlinks seen.",
     )  # fmt: skip
     for importance, own, words in (
         ("IS", "anchor-similarity", "O(u) = IS(anchor text) predicts the text of the page"),

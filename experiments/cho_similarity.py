@@ -180,15 +180,15 @@ def add(report: Report, web: Web, path: Path, words: Sequence[str], short: Mask)
             )
             for name in made
         ],
-        f"Crawls for the query {', '.join(words)} without a hot queue; IS is the inner product of "
-        "page and query with idf factors of 1 / occurrences in all pages, IS' the same with those "
-        f"of the pages crawled, computed {RENEWALS} times a crawl, for the ordering every "
-        f"{RENEWED_EVERY} fetches. P_ST: the {HOT_SHARE:.0%} of "
-        "the pages with the highest IS is hot. P_BC: what a buffer that drops the page of lowest "
-        f"IS' holds in the end. Right: of the {HOT_SHARE:.0%} of all pages with the highest IS "
-        f"those that IS' would name, given their texts, after {EARLY_SHARE:.0%} of the crawl. "
-        f"'{EXACT}' counts words of the query in anchor texts, '{ESTIMATED}' weighs them by the "
-        "idf of the pages crawled. Means over seeds.",
+        f"Crawls for the query {', '.join(words)} without a hot queue. IS is the inner product of "
+        "page and query with idf factors of 1 / occurrences in all pages. IS' uses the idf "
+        f"factors of the pages crawled so far, computed {RENEWALS} times per crawl, and for the "
+        f"ordering every {RENEWED_EVERY} fetches. P_ST: the {HOT_SHARE:.0%} of the pages with the "
+        "highest IS is hot. P_BC: what a buffer that drops the page with the lowest IS' holds in "
+        f"the end. Right: of the {HOT_SHARE:.0%} of all pages with the highest IS, the share that "
+        f"IS' would name after {EARLY_SHARE:.0%} of the crawl, given their texts. '{EXACT}' "
+        f"counts the query's words in anchor texts; '{ESTIMATED}' weights them by the idf of the "
+        "pages crawled. Means over seeds.",
     )  # fmt: skip
     _judge(report, crawls, p_st, kept, early)
 
@@ -213,7 +213,7 @@ def _judge(
     report.finding(
         "(not in the paper) IS' with the idf factors of a tenth of the crawl names the pages of "
         "highest IS",
-        f"least share of the hot pages that it names: {min(agreements):.0%} to "
+        f"smallest share of the hot pages that it names: {min(agreements):.0%} to "
         f"{max(agreements):.0%}",
         above(crawls.cases([x - 0.9 for x in agreements])),
         "at least 90 % of them, under every ordering",
@@ -224,7 +224,7 @@ def _judge(
     ]
     report.finding(
         "(not in the paper) A limited buffer kept by IS' holds the pages of highest IS",
-        f"least P_BC: {min(held):.0%} to {max(held):.0%}",
+        f"smallest P_BC: {min(held):.0%} to {max(held):.0%}",
         above(crawls.cases([float(x) - 0.9 for x in held])),
         "at least 90 % at every size and under every ordering",
         why="a page's own text is known when it is fetched; only idf factors are estimated",
@@ -238,7 +238,7 @@ def _judge(
         lead = np.subtract(areas(curves[ESTIMATED]), areas(curves[EXACT]))
         leads += above({f"{kind}, seed {k + 1}": float(lead[k]) for k in sorted(telling)})
     report.finding(
-        "(not in the paper) Anchor texts weighed by IS' lead to hot pages sooner than counts of "
+        "(not in the paper) Anchor texts weighted by IS' lead to hot pages sooner than counts of "
         "the query's words",
         "mean P_ST: "
         + "; ".join(
@@ -247,7 +247,9 @@ def _judge(
         )
         + f"; of {len(orders[0][0]):,} places in the crawls {min(moved)} to {max(moved)} differ",
         leads,
-        "the larger mean P_ST; crawls that are the same do not count",
-        why="" if telling else "so few anchor texts hold a word of the query that both fetch alike",
+        "the larger mean P_ST; identical crawls do not count",
+        why=""
+        if telling
+        else "so few anchor texts contain a word of the query that both orders are nearly the same",
         name="is-estimated-ordering",
     )

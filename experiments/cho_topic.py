@@ -69,13 +69,13 @@ def add(report: Report, shared: Path) -> None:
             for topic in topics
         )
         report.text(
-            f"Of the {int(first.reached.sum()):,} pages of uci-ics with text that are reached from "
-            f"{HOME}, so many are hot, having the word in the title or 10 times in the text: "
-            f"{counts}. **The recording was chosen by PageRank**: it holds the pages of 16 kB or "
-            "less that can be reached, and of the longer ones those of highest PageRank. Hot "
-            "pages are often long, so most of them are well linked here as they are not on the "
-            "Web. Each claim is therefore judged by all hot pages and by the short ones alone, of "
-            "which none is there because of its rank."
+            f"{int(first.reached.sum()):,} pages of uci-ics with text are reached from {HOME}. A "
+            "page is hot if it has the word in its title or 10 times in its text. Hot pages: "
+            f"{counts}. **The recording was chosen by PageRank**: it holds the reachable pages of "
+            "16 kB or less, and of the longer pages those with the highest PageRank. Hot pages "
+            "are often long, so most of them are better linked here than on the Web. Each claim "
+            "is therefore judged twice: by all hot pages, and by the short ones alone, none of "
+            "which is there because of its rank."
         )
         _draw(report, first, second)
         _judge_hot_pages(report, first)
@@ -207,12 +207,12 @@ def _draw(report: Report, first: _Topic, second: _Topic) -> None:
     report.figure(
         "topic",
         [share_panel(name, bands(curves), diagonal) for name, curves in figures.items()],
-        "Graphs 6 and 7, long version figures 12, 14 and 15: share of the hot pages fetched, hot "
-        "being pages with the word in the title or at least 10 times in the text. The basic hot "
-        "queue holds pages with the word in URL or anchor text, the modified one also pages fewer "
-        "than 3 links from a hot page. In the paper the basic one helps breadth-first alone, the "
-        "modified one all, and with 5 backlinks breadth-first and PageRank have 80 % of the hot "
-        "pages after 40 % of the crawl.",
+        "Graphs 6 and 7, extended version figures 12, 14 and 15: share of the hot pages fetched. "
+        "A page is hot if it has the word in its title or at least 10 times in its text. The "
+        "basic hot queue holds pages with the word in the URL or anchor text; the modified one "
+        "also holds pages fewer than 3 links from a hot page. In the paper, the basic queue "
+        "helps only breadth-first, and the modified one helps all orderings. Of the hot pages "
+        "with 5 backlinks, breadth-first and PageRank have fetched 80 % after 40 % of the crawl.",
         title="Crawls on a topic",
     )  # fmt: skip
     rows = [
@@ -242,7 +242,7 @@ def _draw(report: Report, first: _Topic, second: _Topic) -> None:
             f"{t.word} {int(t.of_kind(short=False, linked=True)[t.reached].sum()):,}"
             for t in (first, second)
         )
-        + ". Without a hot queue the crawl knows nothing of the topic.",
+        + ". Without a hot queue, the crawl knows nothing about the topic.",
     )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
         child &= topic.reached
         of_children[kind], base[kind] = float(hot[child].mean()), float(hot[topic.reached].mean())
     report.finding(
-        "Section 7: more than a third of the hot pages have one backlink only",
+        "Section 7: more than a third of the hot pages have only one backlink",
         ", ".join(f"{x:.0%} ({topic.word}, {kind})" for kind, x in alone.items()),
         above(alone, 1 / 3),
         "more than a third",
@@ -272,7 +272,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
             for kind in KINDS
         ),
         above({kind: of_children[kind] / base[kind] for kind in KINDS}, 2.0),
-        "more than twice as many as of all pages",
+        "more than twice the share among all pages",
         name="hot-children",
     )
 
@@ -294,11 +294,12 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
         f"mean P_ST {_line(basic)}",
         first.cases("basic", poor),
         "at most 0.55 under both",
-        why=f"without the hot queue they have {_line(plain)}: they find hot pages early as it is",
+        why=f"without the hot queue they have {_line(plain)}: they find hot pages early even "
+        "without it",
         picture="topic",
     )
     report.finding(
-        "Graph 6: with it breadth-first alone does reasonably, and best",
+        "Graph 6: with it, only breadth-first performs reasonably, and it performs best",
         f"mean P_ST {_line(basic)}; short pages {_line(first.curves('basic', short=True))}",
         first.cases("basic", lambda short: _lead_of_breadth_first(first, "basic", short)),
         "the largest mean P_ST of the three",
@@ -315,8 +316,8 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
     spans = {q: np.mean(_spans(first.curves(q))) for q in ("basic", "modified")}
     report.finding(
         "Fig. 14: the difference between the orderings shrinks",
-        f"between best and worst of the three: {spans['basic']:.3f} with the basic, "
-        f"{spans['modified']:.3f} with the modified queue",
+        f"between best and worst of the three: {spans['basic']:.3f} with the basic queue, "
+        f"{spans['modified']:.3f} with the modified one",
         first.cases(
             "modified",
             lambda short: np.subtract(
@@ -324,7 +325,7 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
                 _spans(first.curves("modified", short=short)),
             ).tolist(),
         ),
-        "best and worst are nearer to each other",
+        "best and worst are closer together",
         picture="topic",
         name="hot-queue-levels",
     )
@@ -345,7 +346,7 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
     report.finding(
         "Graph 7: PageRank and breadth-first have over 80 % of the hot pages with 5 backlinks "
         "after 40 % of the crawl",
-        "least of the two: "
+        "lower of the two: "
         + ", ".join(f"{0.8 + min(early(short)):.0%} ({kind})" for kind, short in KINDS.items()),
         first.cases("modified", early),
         "both have more than 80 %",
@@ -356,8 +357,8 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
         "Fig. 15: for another topic, admission, the modified queue is effective too",
         f"{second.word}: mean P_ST {_line(modified)}, without a hot queue {_line(plain)}",
         second.cases("modified", lambda short: _gains(second, "modified", "no hot queue", short)),
-        "the larger mean P_ST than without a hot queue under each of the three",
-        why=f"{second.word} stands in for admission, which has next to no hot pages here"
+        "a larger mean P_ST than without a hot queue under each of the three",
+        why=f"{second.word} replaces admission, which has almost no hot pages here"
         if second.word == STAND_IN else "",
         picture="topic",
         name="hot-queue-other-topic",

@@ -139,7 +139,7 @@ class Change:
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
-    report = Report(output, "choices", "What decides besides the ordering")
+    report = Report(output, "choices", "What matters besides the ordering")
     ics, college, italian = uci(shared), hollins(shared), cnr(shared)
     n_pages = country_pages // COUNTRY_SHARE
     countries = [small_country(shared, n_pages, seed) for seed in range(COUNTRIES)]
@@ -150,14 +150,15 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         Kind("countries", countries, [Start(web, [web.start]) for web in countries]),
     ]
     report.text(
-        "The papers leave some choices open; where their pseudo-code decides (ties: a stable sort "
-        "of a queue to which new pages are appended), it is our default. Each choice is made here "
-        "in the ways that they allow, all else being equal, and what it changes in the average "
-        "cumulative PageRank is set beside the differences between orderings. Unless said "
-        "otherwise crawls are from one page, by order alone, with keys brought up to date after "
-        "every page and ties by order of discovery: from three pages of each recorded web, and "
-        f"from the home page of the largest site of {COUNTRIES} made-up countries of {n_pages:,} "
-        f"pages. Changes are means over the crawls. {RULE} A case is one kind of web."
+        "The papers leave some choices open. Where their pseudo-code decides (ties: a stable "
+        "sort of a queue to which new pages are appended), we follow it by default. This section "
+        "makes each choice in every way the papers allow, with everything else equal. It "
+        "compares the change in average cumulative PageRank with the differences between "
+        "orderings. Unless stated otherwise, crawls start from one page and run by order alone, "
+        "keys are updated after every page, and ties go by order of discovery. They start from "
+        "three pages of each recorded web, and from the home page of the largest site of "
+        f"{COUNTRIES} synthetic countries of {n_pages:,} pages. Changes are means over the "
+        f"crawls. {RULE} A case is one kind of web."
     )
     plain = {
         kind.name: {
@@ -175,10 +176,10 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     report.figure(
         "curves",
         list(panels.values()),
-        "What choices do to one ordering: how often OPIC's keys are brought up to date; r robots "
-        "and w under larger sites first; order of discovery or a random order of pages with equal "
-        "counts of backlinks; the seeds of OPIC and their cash. Means over crawls; bands from the "
-        "least to the greatest.",
+        "The effect of choices on one ordering: how often OPIC's keys are updated; r robots and "
+        "w under larger sites first; ties in backlink count by order of discovery or at random; "
+        "the seeds of OPIC and their cash. Curves are means over crawls; bands show the range "
+        "from least to greatest.",
         title="The same ordering under different choices",
         own_legends=True,
     )
@@ -359,9 +360,9 @@ def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Ch
                 for change in changes
             ),
         ],
-        "Change of the average cumulative PageRank by another ordering (first rows) and by other "
-        "choices. Crawls from home pages reach pages that those from one page do not: there, and "
-        "only there, the whole is another.",
+        "Change in average cumulative PageRank with another ordering (first rows) and with other "
+        "choices. Crawls from home pages reach pages that crawls from one page do not, so their "
+        "totals differ; all other totals are equal.",
     )  # fmt: skip
 
 
@@ -386,8 +387,8 @@ def _findings(
             if any(name in by_kind for by_kind in chosen)
         }
         report.finding(
-            f"(not in the papers) The choice of {choice} matters more than that of the ordering",
-            "largest change of an average, and difference of OPIC and breadth-first: "
+            f"(not in the papers) The choice of {choice} matters more than the choice of ordering",
+            "largest change of an average, and difference between OPIC and breadth-first: "
             + ", ".join(f"{most:.3f}, {between[n]:.3f} ({n})" for n, most in largest.items()),
             [Case(n, most - between[n], error[n]) for n, most in largest.items()],
             "the change exceeds the difference",

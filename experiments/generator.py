@@ -29,7 +29,7 @@ TWINS = 3
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
-    report = Report(output, "generator", "The generator: made-up webs beside real ones")
+    report = Report(output, "generator", "The generator: synthetic webs compared with real ones")
     real = uci(shared)
     generator_errors.add(report, [real, hollins(shared), cnr(shared)])
     _calibration(report, real)
@@ -60,8 +60,8 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
         ]  # fmt: skip
     report.figure(
         "distributions", panels,
-        "Baeza-Yates et al. and Castillo et al. say of their webs that these quantities follow "
-        "power laws. Exponents: maximum likelihood, from the count on that fits best.",
+        "Baeza-Yates et al. and Castillo et al. report that these quantities follow power laws "
+        "in their webs. Exponents are maximum-likelihood estimates for the tail that fits best.",
     )  # fmt: skip
     report.table(
         "distributions",
@@ -116,9 +116,9 @@ def _calibration(report: Report, real: Web) -> None:
     ]  # fmt: skip
     report.figure(
         "twin", panels,
-        f"Order-only crawls of {real.name} and of made-up twins (as many pages, links and links "
-        "between sites on each site) from all home pages; bands from the least to the greatest of "
-        "the twins.",
+        f"Crawls of {real.name} and of synthetic twins by order alone, from all home pages. Each "
+        f"site of a twin has as many pages, links and links between sites as in {real.name}. "
+        "Bands show the range over the twins.",
     )  # fmt: skip
 
 

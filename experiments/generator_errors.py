@@ -56,14 +56,15 @@ def add(report: Report, webs: Sequence[Web]) -> None:
                 mean = float(np.mean([t[measure] for t in of_twins]))
                 by_day.setdefault(measure, []).append(abs(mean - value))
     report.text(
-        "Twins are made by the model of the made-up countries from the sites of a recorded web "
-        "alone: as many pages, links and links between sites on each. What is measured on them "
-        f"and on the web itself differs by the generator's error: that which {QUANTILE:.0%} of the "
-        f"comparisons do not exceed, over {', '.join(web.name for web in webs)}, one page and all "
-        f"home pages, {len(STRATEGIES)} orderings by order alone, means of {TWINS} twins. Of what "
-        "is measured of a breadth-first crawl day by day there is one value a web, and the error "
-        "is the largest. **A result on a made-up web that is smaller than the error counts for "
-        "nothing in the other sections.**"
+        "The model of the synthetic countries makes twins of a recorded web. It uses only the "
+        "web's sites: each gets as many pages, links and links between sites as in the "
+        "recording. Every measure is taken on the web and on its twins. The generator's error is "
+        f"the difference that {QUANTILE:.0%} of these comparisons do not exceed. They cover "
+        f"{', '.join(web.name for web in webs)}, starts at one page and at all home pages, and "
+        f"{len(STRATEGIES)} orderings by order alone; values are means of {TWINS} twins. For "
+        "breadth-first crawls day by day there is one value per web, and the error is the "
+        "largest difference. **In the other sections, a result on a synthetic web counts for "
+        "nothing if it is smaller than the error.**"
     )
     report.table(
         "errors",
@@ -84,7 +85,7 @@ def add(report: Report, webs: Sequence[Web]) -> None:
         "twins",
         ("web", "ordering", "average on the recorded web", "on its twins"),
         rows,
-        "Average cumulative PageRank on recorded webs and their twins, by order alone.",
+        "Average cumulative PageRank on recorded webs and on their twins, by order alone.",
     )
 
 

@@ -23,7 +23,7 @@ SECTIONS = {
     "najork": "Najork & Wiener 2001",
     "castillo": "Castillo et al. 2004",
     "baeza_yates": "Baeza-Yates et al. 2005",
-    "choices": "What decides besides the ordering",
+    "choices": "What matters besides the ordering",
     "generator": "The generator",
 }
 PAGERANK = ("batch-pagerank", "partial-pagerank")

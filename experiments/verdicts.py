@@ -46,12 +46,12 @@ MOST_NAMED = 2
 
 RULE = (
     "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
-    "reproduced* from two thirds on, *reproduced in part* from one third, *mostly not reproduced* "
-    "from 10 %, and else *not reproduced*. Seeds from which the crawls are the same (pages "
-    "displaced by less than 1 % of the crawl on average, under all orderings compared) are one "
-    "case. Crawls in which the orderings compared cannot differ are left out. A made-up web "
-    "decides only where the margin exceeds the generator's error; if no case decides, the claim "
-    "is *undecided*."
+    "reproduced* from two thirds, *reproduced in part* from one third, *mostly not reproduced* "
+    "from 10 %, and otherwise *not reproduced*. Seeds that lead to the same crawl count as one "
+    "case (the same: under every ordering compared, pages are displaced by less than 1 % of the "
+    "crawl on average). Crawls in which the orderings compared cannot differ are left out. A "
+    "synthetic web decides only if the margin exceeds the generator's error. If no case decides, "
+    "the claim is *undecided*."
 )
 
 
