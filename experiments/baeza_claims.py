@@ -78,12 +78,12 @@ def _on_limits(claims: _Claims) -> None:
     """Random below, omniscient above."""
     claims.claim(
         "A random crawl gathers PageRank approximately linearly (section 5.2)",
-        "average of random less 0.5, that of a line",
+        "average of random minus 0.5, the average of a straight line",
         lambda g: g.average("random") - 0.5,
         "within 0.03 of 0.5",
         margin=lambda x: 0.03 - abs(x),
         of="average",
-        why="a crawler that draws from the pages it knows meets well-linked ones sooner",
+        why="a crawler that draws from the pages it knows finds well-linked ones sooner",
         name="random-linear",
     )
     claims.claim(
@@ -108,14 +108,14 @@ def _on_poor_strategies(claims: _Claims) -> None:
     for name in ("backlink-count", "partial-pagerank"):
         claims.claim(
             f"{name} performs worse than a random crawl (figure 4)",
-            "random less it, by the average",
+            "average of random minus its own",
             lambda g, n=name: g.average("random") - g.average(n),
             "the lower average",
             name=f"{name}-below-random",
         )
     claims.claim(
         "Backlink count and partial PageRank are the two worst strategies (table 2)",
-        "the worst of the others less the better of the two, by the average",
+        "average of the worst of the others minus that of the better of the two",
         lambda g: min(map(g.average, (*GOOD, POOR[0]))) - max(map(g.average, POOR[1:])),
         "both averages are below those of breadth-first, batch PageRank, OPIC and larger sites "
         "first",
@@ -123,7 +123,8 @@ def _on_poor_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "Breadth-first is close to the best for the first 20 to 30 % of pages (figure 4)",
-        "its lag behind the best, omniscient apart, the larger of 20 and 30 % of the pages",
+        "its lag behind the best except omniscient, at 20 or 30 % of the pages, whichever is "
+        "larger",
         lambda g: max(
             max(g.at(n, x) for n in KNOWN) - g.at("breadth-first", x) for x in (0.2, 0.3)
         ),
@@ -134,7 +135,7 @@ def _on_poor_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "After that breadth-first becomes less efficient (figure 4)",
-        "its lag behind the best at 50 % of the pages less that at 20 %",
+        "its lag behind the best at 50 % of the pages minus that at 20 %",
         lambda g: _lag(g, 0.5) - _lag(g, 0.2),
         "it lags more at 50 % than at 20 %",
         of="lead at a share",
@@ -152,7 +153,7 @@ def _on_good_strategies(claims: _Claims) -> None:
         for poor in POOR:
             claims.claim(
                 f"{good} is better than {poor} (table 2)",
-                "its average less that of the other",
+                "its average minus that of the other",
                 lambda g, a=good, b=poor: g.average(a) - g.average(b),
                 "the higher average",
                 length=good == LENGTH,
@@ -160,7 +161,7 @@ def _on_good_strategies(claims: _Claims) -> None:
             )
     claims.claim(
         "Batch PageRank is not better than OPIC and larger sites first (conclusions)",
-        "the better of these less it, by the average",
+        "average of the better of these minus its own",
         lambda g: max(map(g.average, GOOD[1:])) - g.average("batch-pagerank"),
         "no higher average than the better of the two",
         margin=lambda x: x + 1e-12,
@@ -168,7 +169,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "OPIC and larger sites first perform alike (table 2)",
-        "OPIC less larger sites first, by the average",
+        "average of OPIC minus that of larger sites first",
         lambda g: g.average("opic") - g.average(LENGTH),
         "averages within 0.02",
         margin=lambda x: 0.02 - abs(x),
@@ -176,7 +177,7 @@ def _on_good_strategies(claims: _Claims) -> None:
         name="opic-like-larger-sites-first",
     )
     claims.claim(
-        "Larger sites first has the advantage when the coverage wanted is high (section 5.2)",
+        "Larger sites first has the advantage when high coverage is wanted (section 5.2)",
         "its lead over OPIC and batch PageRank at 80 % of the pages",
         lambda g: g.at(LENGTH, 0.8) - max(g.at(n, 0.8) for n in GOOD[:2]),
         "ahead of both at 80 % of the pages",
@@ -186,7 +187,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     claims.claim(
         "OPIC, larger sites first and batch PageRank have half of the PageRank after 20 to 30 % "
         "of the pages (section 5.2)",
-        "PageRank of the least of the three at 30 %",
+        "PageRank of the lowest of the three at 30 %",
         lambda g: min(g.at(n, 0.3) for n in GOOD),
         "all three have half at 30 %",
         margin=lambda x: x - 0.5,
@@ -195,7 +196,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "By Kendall's tau larger sites first is the best strategy without history (table 2)",
-        "its tau less the best other",
+        "its tau minus that of the next best",
         lambda g: g.tau(LENGTH) - max(g.tau(n) for n in KNOWN if n != LENGTH),
         "the highest tau",
         of="tau lead",

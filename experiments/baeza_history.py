@@ -60,13 +60,13 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
     report.figure(
         "figure-5",
         [curves_panel(group.name, mean_curves(group.crawls), group.starts) for group in groups],
-        "Figure 5: strategies that know the PageRank of an earlier crawl, with OPIC and "
+        "Figure 5: strategies that know the PageRank of an earlier crawl, compared with OPIC and "
         "omniscient. The paper has two crawls of Greece, four months apart; 45 % of the pages "
-        "were new. Here the earlier crawl is made from the web: pages are taken out at random, "
-        "such that what is left to reach has 55 % of the pages and, as near as can be, 72 % of "
-        "the PageRank; its PageRank is that of the pages left. In the upper panels no link "
-        "between pages left is changed; in the lower ones half of these links, drawn at random, "
-        "were not there.",
+        "were new. Here the earlier crawl is derived from the web. Pages are removed at random "
+        "so that what remains reachable has 55 % of the pages and, as nearly as possible, 72 % "
+        "of the PageRank. The earlier PageRank is computed on the remaining pages. In the upper "
+        "panels all links between remaining pages are kept; in the lower ones a random half of "
+        "these links is removed.",
         title="Baeza-Yates et al. 2005, figure 5",
         columns=3,
     )
@@ -74,8 +74,9 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
         "figure-5-history",
         ["web", "pages known", "their PageRank now", "mean relative error of the earlier PageRank"],
         [["paper", "55 %", "72 %", "78 % (Cho & Adams)"], *states],
-        "The earlier crawls. The paper quotes an average relative error of 78 % after four months "
-        "from Cho & Adams 2004; where ours is smaller, our history is better than real ones.",
+        "The earlier crawls. The paper quotes an average relative error of 78 % after four "
+        "months from Cho & Adams 2004. Where ours is smaller, our history is better than a real "
+        "one.",
     )
     strategies = [*PRINTED_HISTORICAL, *WITHOUT]
     printed = PRINTED_HISTORICAL | PRINTED
@@ -93,7 +94,8 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
             ],
             "Table 2, strategies with history: "
             f"{'average cumulative PageRank' if k == 0 else 'tau'}. The paper's historical rows "
-            "are of one pair of crawls of Greece, its other rows means over four collections.",
+            "are from one pair of crawls of Greece; its other rows are means over four "
+            "collections.",
         )
     _compare_historical(report, by_model, errors)
 
@@ -158,7 +160,8 @@ def _compare_historical(
         )
         report.finding(
             text, f"{words}, by both models of change: {values}", cases, rule,
-            why="the earlier crawl is made by models of change; a case decides where both agree",
+            why="two models of change generate the earlier crawl; a case decides only if both "
+                "agree",
             picture="figure-5", name=name,
         )  # fmt: skip
 
@@ -168,7 +171,7 @@ def _compare_historical(
             lambda g, n=rule_name: g.average(n) - g.average("opic"),
             lambda gain: gain,
             "the higher average",
-            "average less that of OPIC",
+            "average minus that of OPIC",
             name=f"{rule_name.replace(', ', '-')}-over-opic",
         )
         claim(
@@ -176,10 +179,10 @@ def _compare_historical(
             lambda g, n=rule_name: g.average(n) - g.average("opic"),
             lambda gain: 0.035 - gain,
             "an average higher by less than 0.035",
-            "average less that of OPIC",
+            "average minus that of OPIC",
         )
     claim(
-        "OPIC is bad at the beginning, history helps there (figure 5)",
+        "OPIC is bad at the beginning, and history helps there (figure 5)",
         lambda g: g.at(at_random, 0.05) - g.at("opic", 0.05),
         lambda lead: lead,
         "more PageRank at 5 % of the pages",
@@ -188,11 +191,11 @@ def _compare_historical(
         name="history-early",
     )
     claim(
-        "By tau, random values for new pages are best of zero, random and parent (table 2)",
+        "By tau, random values for new pages are the best of zero, random and parent (table 2)",
         lambda g: g.tau(at_random) - max(g.tau(zero), g.tau(parent)),
         lambda lead: lead,
         "the highest tau",
-        "tau of random less the better of the others",
+        "tau of random minus the better of the others",
         of="tau lead",
     )
     claim(
@@ -200,5 +203,5 @@ def _compare_historical(
         lambda g: abs(g.average("omniscient") - g.average(knowing)),
         lambda gap: 0.03 - gap,
         "averages within 0.03",
-        "distance of the averages",
+        "difference between the averages",
     )

@@ -95,11 +95,11 @@ def _figures_3_and_7(
                   "share of pages", x_percent=True, y_percent=True,
                   references={"random: alike": [(0.0, 0.0), (1.0, 1.0)]}),
         ],
-        "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical "
-        "batch. The paper's shows that few sites hold most pages of either. The country's sizes "
-        "are made so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive fetches "
-        "from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of Batch "
-        "with one.",
+        "Figures 3 and 7: distribution of pages over sites, for the whole Web and for a typical "
+        "batch. In the paper, few sites hold most pages of either. The country's sizes were "
+        "generated that way; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
+        "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
+        "Batch with one.",
         title="Castillo et al. 2004, figures 3 and 7",
         columns=3,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def _figures_3_and_7(
         if "batch" in name
     }
     report.finding(
-        "Most pages of a typical batch are on a reduced number of sites (section VI)",
+        "Most pages of a typical batch are on a small number of sites (section VI)",
         "half of the pages are on "
         + ", ".join(f"{x:.1%} of the web's sites ({name})" for name, x in few.items()),
         below(few, 0.1),
@@ -134,9 +134,9 @@ def _figures_3_and_7(
         "half of the pages are on "
         + ", ".join(f"{x:.1%} of the batch's sites ({name})" for name, x in skewed.items()),
         below(skewed, 0.1),
-        f"half are on less than a tenth of the batch's sites; batches on {LEAST_SITES} sites or "
+        f"half are on less than a tenth of the batch's sites; batches with {LEAST_SITES} sites or "
         "more",
-        why="Length takes turns at the largest sites, as many pages from each",
+        why="Length rotates over the largest sites and takes the same number of pages from each",
         picture="figures-3-7",
     )
 
@@ -175,13 +175,13 @@ def _figures_8_and_9(
             for kind in batches
             for k, figure in ((1, 8), (100, 9))
         ],
-        f"Figures 8 and 9: robots at work while a batch is fetched by {BATCH_ROBOTS} robots with "
-        "w = 15 s, at one page a connection and at up to 100; above the nearly flat batch of "
-        f"Length, on {n_sites['Length']:,} sites, below the skewed one of Batch, on "
-        f"{n_sites['Batch']:,}. The paper's curves are for 'small (2K) and large "
-        "(20K) bandwidth', without unit or r, and most robots are idle most of the time; with k "
-        "= 100 more are at work. A robot waiting for its share of a saturated link is at work "
-        "here.",
+        f"Figures 8 and 9: robots at work while {BATCH_ROBOTS} robots fetch a batch with w = 15 "
+        "s, at one page per connection and at up to 100. Top: the nearly flat batch of Length, "
+        f"on {n_sites['Length']:,} sites. Bottom: the skewed batch of Batch, on "
+        f"{n_sites['Batch']:,}. The paper's curves are for 'small (2K) and large (20K) "
+        "bandwidth', without a unit or r. In them, most robots are idle most of the time; with k "
+        "= 100, more are at work. A robot waiting for its share of a saturated link counts as at "
+        "work here.",
         title="Castillo et al. 2004, figures 8 and 9",
     )
     report.table(
@@ -199,8 +199,8 @@ def _figures_8_and_9(
             for kind in batches
             for name, bandwidth in BATCH_BANDWIDTHS.items()
         ],
-        "The same in numbers. T* is equation 2: all bytes at the full bandwidth; what of it is not "
-        "used is wasted (section III). Most robots idle: fewer than half of them at work.",
+        "The same in numbers. T* is equation 2: the time for all bytes at full bandwidth. Unused "
+        "bandwidth is wasted (section III). Most robots idle: fewer than half of them at work.",
     )  # fmt: skip
     kinds = [(kind, name) for kind in batches for name in BATCH_BANDWIDTHS]
     idle = {f"{kind}, {name}": _idle_time(crawls[kind, 1, name]) for kind, name in kinds}
@@ -210,7 +210,7 @@ def _figures_8_and_9(
         + ", ".join(f"{x:.0%} ({name})" for name, x in idle.items()),
         above(idle, 0.5),
         "more than half of the time",
-        why="where the link is saturated all robots wait for it",
+        why="on a saturated link, all robots wait for it",
         picture="figures-8-9",
     )
     faster = {
@@ -218,7 +218,7 @@ def _figures_8_and_9(
         for kind, name in kinds
     }
     report.finding(
-        "Up to 100 pages a connection (k = 100) amortise w and use the robots better (figure 9)",
+        "Up to 100 pages per connection (k = 100) amortise w and use the robots better (figure 9)",
         "times faster than k = 1: " + ", ".join(f"{x:.1f} ({n})" for n, x in faster.items()),
         above(faster, 1.5),
         "the batch takes less than two thirds of the time",
