@@ -1,4 +1,4 @@
-"""The claims of Baeza-Yates et al. 2005 on strategies without history."""
+"""The claims of Baeza-Yates et al. 2005 about strategies without history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Measure = Callable[[Group], float]
 
 
 def add(report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> None:
-    """Hold each claim against the groups of crawls."""
+    """Judge each claim by the groups of crawls."""
     claims = _Claims(report, groups, errors)
     _on_limits(claims)
     _on_poor_strategies(claims)
@@ -27,7 +27,7 @@ def add(report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> Non
 
 
 class _Claims:
-    """Writes findings, each with a case for each group that can tell."""
+    """Writes findings, each with a case for every group that can decide."""
 
     def __init__(self, report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> None:
         self._report, self._groups, self._errors = report, groups, errors
@@ -45,18 +45,18 @@ class _Claims:
         why: str = "",
         name: str = "",
     ) -> None:
-        """Judge a claim by one number of each group.
+        """Judge a claim by one number per group.
 
         Parameters
         ----------
         words, measure
-            what is measured, in words, and its value.
+            the measure in words, and a function that returns its value.
         margin
-            from the value, how far it is beyond the bound.
+            how far a value is beyond the bound.
         of
-            which of the generator's errors it has.
+            which of the generator's errors applies.
         length
-            whether the claim is on larger sites first, of which webs without sites tell nothing.
+            whether the claim is about larger sites first; webs without sites cannot decide it.
         """
         groups = [g for g in self._groups if g.tells_length() or not length]
         values = {g.name: measure(g) for g in groups}
@@ -75,7 +75,7 @@ class _Claims:
 
 
 def _on_limits(claims: _Claims) -> None:
-    """Random below, omniscient above."""
+    """Judge the claims about the extremes, random and omniscient."""
     claims.claim(
         "A random crawl gathers PageRank approximately linearly (section 5.2)",
         "average of random minus 0.5, the average of a straight line",
@@ -104,7 +104,7 @@ def _on_limits(claims: _Claims) -> None:
 
 
 def _on_poor_strategies(claims: _Claims) -> None:
-    """Backlink count, partial PageRank, breadth-first."""
+    """Judge the claims about backlink count, partial PageRank and breadth-first."""
     for name in ("backlink-count", "partial-pagerank"):
         claims.claim(
             f"{name} performs worse than a random crawl (figure 4)",
@@ -143,12 +143,12 @@ def _on_poor_strategies(claims: _Claims) -> None:
 
 
 def _lag(group: Group, share: float) -> float:
-    """How far breadth-first is behind the best at this share of the pages."""
+    """Return how far breadth-first is behind the best at this share of the pages."""
     return max(group.at(n, share) for n in KNOWN) - group.at("breadth-first", share)
 
 
 def _on_good_strategies(claims: _Claims) -> None:
-    """Batch PageRank, OPIC, larger sites first."""
+    """Judge the claims about batch PageRank, OPIC and larger sites first."""
     for good in GOOD:
         for poor in POOR:
             claims.claim(

@@ -1,4 +1,4 @@
-"""Strategies with the PageRank of an earlier crawl, after Baeza-Yates et al. 2005, figure 5."""
+"""Strategies with the PageRank of an earlier crawl (Baeza-Yates et al. 2005, figure 5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Network
 
 MODELS = {"pages change": 1.0, "pages and links change": 0.5}
-"""Models of change by the share of the links between old pages that were there before."""
+"""Models of change, by the share of links between old pages that existed before."""
 
 WITHOUT = ("opic", "larger-sites-first", "omniscient")
 """Strategies without history."""
@@ -103,7 +103,7 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
 def _state(
     start: Start, known: NDArray[np.bool_], earlier: NDArray[np.float64]
 ) -> tuple[float, float, float]:
-    """Shares of pages and PageRank that an earlier crawl knew, and how wrong its PageRank is."""
+    """Return the shares of pages and PageRank an earlier crawl knew, and its PageRank's error."""
     ranks = start.web.ranks
     now, then = ranks[known] / ranks[known].sum(), earlier[known] / earlier[known].sum()
     return (
@@ -119,7 +119,7 @@ def _historical_crawls(
     earlier: NDArray[np.float64],
     network: Network | None,
 ) -> dict[str, Crawled]:
-    """Crawl with the four rules for new pages."""
+    """Crawl with each of the four rules for new pages."""
     named, scores = with_history(start, known, earlier)
     return {
         name: named.crawl(
@@ -133,7 +133,7 @@ def _historical_crawls(
 def _compare_historical(
     report: Report, by_model: Mapping[str, Sequence[Group]], errors: GeneratorErrors
 ) -> None:
-    """Hold the claims on strategies with history against the crawls."""
+    """Judge the claims about strategies with history by the crawls."""
     zero, at_random, parent, knowing = PRINTED_HISTORICAL
     rows = list(zip(*by_model.values(), strict=True))
 
@@ -146,7 +146,7 @@ def _compare_historical(
         of: str = "lead",
         name: str = "",
     ) -> None:
-        """Judge by a number of each group, over both models of change."""
+        """Judge by one number per group, over both models of change."""
         cases = []
         for models in rows:
             margins = [margin(measure(group)) for group in models]

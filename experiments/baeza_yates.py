@@ -1,7 +1,6 @@
 """Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005.
 
-Figures 3, 4 and 6 and table 2; the claims on them are in `baeza_claims`, history is in
-`baeza_history`.
+Figures 3, 4 and 6 and table 2. Their claims are in `baeza_claims`, history is in `baeza_history`.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from crawlprio.simulator import Network, timed_crawl
 
 COUNTRIES = 4
 COUNTRY_SHARE, CRAWLED_SHARE = 35, 5
-"""Parts of the large country that the small ones, and that of figure 6, are."""
+"""Divisors of the large country's size: for the small countries, and for the one of figure 6."""
 
 DAY = 86_400.0
 CRAWL_DAYS, CRAWL_ROBOTS, SITES_A_ROBOT = 4, 1000, 10
 PAGES_A_BATCH = 200_000
-"""Of a crawl of 3.5 million pages."""
+"""Batch size, for a crawl of 3.5 million pages."""
 
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
@@ -84,7 +83,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _groups(countries: list[Web], recorded: list[Web]) -> list[Group]:
-    """All crawls but those with history."""
+    """Return all crawls except those with history."""
     by_homes = [Start(web, web.homes) for web in countries]
     by_page = [Start(web, [web.start]) for web in countries]
     ics, college, italian = recorded
@@ -107,7 +106,7 @@ def _groups(countries: list[Web], recorded: list[Web]) -> list[Group]:
 
 
 def _figure_3(report: Report, countries: list[Start], recorded: list[Web]) -> None:
-    """The distribution of PageRank, which bounds all curves."""
+    """Write the distribution of PageRank, which bounds all curves."""
     starts = [*countries, *(Start(web, [web.start]) for web in recorded)]
     bounds = {start.web.name: start.best for start in starts}
     report.figure(
@@ -146,7 +145,7 @@ def _figure_3(report: Report, countries: list[Start], recorded: list[Web]) -> No
 
 
 def _figure_4(report: Report, groups: Sequence[Group]) -> None:
-    """Cumulative PageRank of all strategies."""
+    """Write cumulative PageRank of all strategies."""
     report.figure(
         "figure-4",
         [curves_panel(g.name, mean_curves(g.crawls, STRATEGIES), g.starts) for g in groups],
@@ -160,7 +159,7 @@ def _figure_4(report: Report, groups: Sequence[Group]) -> None:
 
 
 def _table_2(report: Report, groups: Sequence[Group]) -> None:
-    """Average cumulative PageRank and Kendall's tau of all strategies."""
+    """Write average cumulative PageRank and Kendall's tau of all strategies."""
     names = [f"{group.name} ({len(group.crawls)})" for group in groups]
     report.table(
         "table-2-average",
@@ -193,7 +192,7 @@ def _table_2(report: Report, groups: Sequence[Group]) -> None:
 
 
 def _figure_6(report: Report, webs: Sequence[Web]) -> None:
-    """Crawls with many robots, against the clock."""
+    """Write timed crawls with many robots."""
     panels: list[Panel] = []
     rows: list[list[str | float]] = []
     faster: dict[str, float] = {}
@@ -271,7 +270,7 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
 def _crawl(
     start: Start, strategy: str, network: Network, size: int | None
 ) -> tuple[PageIds, NDArray[np.float64]]:
-    """The order of a crawl, in batches of a size if one is given, and when its fetches ended."""
+    """Return the order of a crawl (in batches, if a size is given), and when its fetches ended."""
     graph, seeds = start.web.graph, start.seeds
     if size is not None:
         return crawl_in_batches(graph, seeds, lambda: make_ordering(strategy), network, size)
@@ -280,7 +279,7 @@ def _crawl(
 
 
 def _faster(name: str, days: Mapping[tuple[str, str], Sequence[float]]) -> dict[str, float]:
-    """Time of larger sites first against breadth-first, for PageRank and documents."""
+    """Return larger sites first's time relative to breadth-first, for PageRank and documents."""
     return {
         f"{what}, {name}": float(
             np.mean(np.divide(days["larger-sites-first", what], days["breadth-first", what]))

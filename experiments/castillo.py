@@ -1,6 +1,6 @@
 """Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB 2004.
 
-Figures 5 and 6, m and k; batches are in `castillo_batches`, what takes time in `castillo_time`.
+Figures 5 and 6, m and k. Batches are in `castillo_batches`, crawl times in `castillo_time`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FEW_ROBOTS = (1, 16, 64)
 """For webs of fewer than 100 sites."""
 LEAST_LEAD = 0.001
 COUNTRY_SHARE, SMALL_SHARE = 5, 70
-"""Parts of the large country: that which is crawled, whose PageRank is computed 210 times, and that
-on which m and k are varied."""
+"""Divisors of the large country's size: for most crawls (210 PageRank computations), and for
+varying m and k."""
 BATCHES_OF = {"N/350": 350, "N/70": 70, "N/35": 35}
 """m = 10,000, 50,000 and 100,000 of 3.5 million pages."""
 PAGES_A_CONNECTION = (1, 10, 100)
@@ -54,7 +54,7 @@ class Setting:
         return max(one.gathered_at(x) - other.gathered_at(x) for x in shares)
 
     def tells_length(self) -> bool:
-        """Whether larger sites first is not breadth-first here, as where few sites are left."""
+        """Whether larger sites first differs from breadth-first here; it needs many sites."""
         return displaced(self.crawls[LENGTH].order, self.crawls["breadth-first"].order) >= SAME
 
 
@@ -109,7 +109,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _settings(starts: list[Start]) -> list[Setting]:
-    """Crawl each web with drawn times of fetches, with fetches that take none, without delay."""
+    """Crawl each web with drawn fetch times, with fetches that take no time, and without delay."""
     networks = {
         "w = 15 s": polite_network,
         "rounds": lambda web: Network(politeness=Politeness(DELAY)),
@@ -123,12 +123,12 @@ def _settings(starts: list[Start]) -> list[Setting]:
 
 
 def _short(start: Start) -> str:
-    """The web's name as cases have it."""
+    """Return the web's name as used in cases."""
     return "country" if start.web.made_up else start.web.name
 
 
 def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) -> None:
-    """Cumulative PageRank of all strategies with one robot."""
+    """Write cumulative PageRank of all strategies with one robot."""
     report.figure(
         "figure-5",
         [
@@ -188,7 +188,7 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
 
 
 def _robots(start: Start, settings: Sequence[Setting]) -> dict[str, dict[int, Crawled]]:
-    """Crawl under the three strategies of figure 6 with more robots than the one in figure 5."""
+    """Crawl under the three strategies of figure 6 with more robots than figure 5's one."""
     network = polite_network(start.web)
     robots = ROBOTS if start.web.graph.n_sites >= 100 else FEW_ROBOTS
     alone = next(setting for setting in settings if setting.start is start)
@@ -204,7 +204,7 @@ def _robots(start: Start, settings: Sequence[Setting]) -> dict[str, dict[int, Cr
 def _figure_6(
     report: Report, several: list[dict[str, dict[int, Crawled]]], errors: GeneratorErrors
 ) -> None:
-    """Cumulative PageRank as robots increase."""
+    """Write cumulative PageRank as robots increase."""
     webs = ("country", "uci-ics", "hollins")
     report.figure(
         "figure-6",
@@ -266,13 +266,13 @@ def _figure_6(
 
 
 def _range(crawls: Mapping[int, Crawled]) -> float:
-    """Largest less least average."""
+    """Return the largest average minus the smallest."""
     averages = [crawl.average for crawl in crawls.values()]
     return max(averages) - min(averages)
 
 
 def _batch_sizes_and_connections(report: Report, starts: list[Start]) -> None:
-    """m, how often PageRank is computed, and k, pages a connection: what they do to quality."""
+    """Write how m (pages between PageRanks) and k (pages per connection) affect quality."""
     rows: list[list[str | float]] = []
     for start in starts:
         network = polite_network(start.web)

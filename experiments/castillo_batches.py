@@ -1,4 +1,4 @@
-"""Batches of Castillo et al. 2004: figures 3 and 7 to 9, and the bandwidth that they waste."""
+"""Batches of Castillo et al. 2004: figures 3 and 7 to 9, and the bandwidth that batches waste."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add(
     of_recorded: Mapping[str, Batch],
     network: Network,
 ) -> None:
-    """Write the figures of batches of the country, and of those of a recorded web."""
+    """Write the figures about batches of the country and of a recorded web."""
     _figures_3_and_7(report, shared, graph, batches, of_recorded)
     _figures_8_and_9(report, graph, batches, network)
 
@@ -54,7 +54,7 @@ def _figures_3_and_7(
     batches: Mapping[str, Batch],
     of_recorded: Mapping[str, Batch],
 ) -> None:
-    """Sizes of sites in the whole web and in batches."""
+    """Write the sizes of sites in the whole web and in batches."""
     real = uci(shared).graph
     sizes = {
         "country": np.bincount(graph.site),
@@ -142,14 +142,14 @@ def _figures_3_and_7(
 
 
 def _sites_for_half(sizes: NDArray[np.int64]) -> float:
-    """The share of sites, largest first, that holds half of the pages."""
+    """Return the share of sites, largest first, that holds half of the pages."""
     return float(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2) + 1) / len(sizes)
 
 
 def _figures_8_and_9(
     report: Report, graph: LinkGraph, batches: Mapping[str, Batch], network: Network
 ) -> None:
-    """Robots at work while each batch is fetched, one page a connection and up to 100."""
+    """Write robots at work while each batch is fetched, with k = 1 and with k = 100."""
     crawls: dict[tuple[str, int, str], TimedCrawl] = {}
     n_bytes: dict[str, float] = {}
     for kind, batch in batches.items():
@@ -242,24 +242,24 @@ def _figures_8_and_9(
 
 
 def _crawl_of_batch(batch: LinkGraph, network: Network) -> TimedCrawl:
-    """Fetch a batch, all of whose pages wait from the start, larger sites first."""
+    """Fetch a batch, larger sites first; all of its pages wait from the start."""
     pages = list(range(batch.n_pages))
     return timed_crawl(batch, pages, make_ordering(LENGTH), network)
 
 
 def _active(crawl: TimedCrawl) -> Series:
-    """Robots at work by share of the time."""
+    """Return robots at work by share of the time."""
     seconds, active = active_robots(crawl.started, crawl.ended, 100)
     return Series(np.column_stack((seconds / crawl.seconds, active)))
 
 
 def _mean_active(crawl: TimedCrawl) -> float:
-    """Robots at work on average over the time."""
+    """Return the mean number of robots at work over time."""
     return float((crawl.ended - crawl.started).sum()) / crawl.seconds
 
 
 def _idle_time(crawl: TimedCrawl) -> float:
-    """The share of the time with fewer than half of the robots at work."""
+    """Return the share of the time with fewer than half of the robots at work."""
     seconds, active = active_robots(crawl.started, crawl.ended)
     lasting = np.diff(seconds)
     return float(lasting[active[:-1] < BATCH_ROBOTS / 2].sum() / seconds[-1])

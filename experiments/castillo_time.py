@@ -1,4 +1,4 @@
-"""What takes time in crawls of Castillo et al. 2004: table I, figures 10 to 12, whole crawls."""
+"""Crawl times in Castillo et al. 2004: table I, figures 10 to 12, whole crawls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add(report: Report, shared: Path, start: Start, network: Network) -> None:
 
 
 def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int, Crawled]]) -> None:
-    """Write how long whole crawls take, what bounds that, and when sites are exhausted."""
+    """Write how long whole crawls take, what bounds them, and when sites are exhausted."""
     largest = int(np.bincount(start.web.graph.site).max())
     report.table(
         "whole-crawls",
@@ -97,23 +97,23 @@ def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int,
 
 
 def _left(start: Start, crawl: Crawled, share: float) -> float:
-    """The share of the sites of which pages are still to be fetched after this share of them."""
+    """Return the share of sites with unfetched pages after this share of the pages is fetched."""
     site = start.web.graph.site
     rest = crawl.order[int(share * len(crawl.order)) :]
     return len(np.unique(site[rest])) / len(np.unique(site[crawl.order]))
 
 
 def _days_to(crawl: TimedCrawl, share: float) -> float:
-    """Days until this share of the pages has been fetched."""
+    """Return the days until this share of the pages is fetched."""
     return float(np.quantile(crawl.ended, share)) / DAY
 
 
 def _steady_rate(crawl: TimedCrawl, pages: NDArray[np.bool_]) -> float:
     """Return the pages per second of a crawl while all its robots are at work.
 
-    That is the mean number of fetches under way, from a tenth to nine tenths of the starts, by the
-    mean duration of the fetches of some pages (Little's law). To count fetches that ended would
-    favour crawls of many robots: slow fetches are under way when the count ends.
+    By Little's law, this is the mean number of fetches in flight, from a tenth to nine tenths of
+    the starts, divided by the mean duration of the fetches of some pages. Counting finished fetches
+    would favour crawls with many robots, because slow fetches are in flight when the count ends.
     """
     started = np.sort(crawl.started)
     first, last = (float(started[int(x * len(started))]) for x in (0.1, 0.9))
@@ -124,7 +124,7 @@ def _steady_rate(crawl: TimedCrawl, pages: NDArray[np.bool_]) -> float:
 
 
 def _table_1(report: Report, start: Start, network: Network) -> None:
-    """Speed-ups by bandwidth and robots."""
+    """Write speed-ups by bandwidth and robots."""
     budget = max(start.n_pages // 35, 1000)
     runs = []
     for bandwidth in BANDWIDTHS:
@@ -206,7 +206,7 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
 
 
 def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Panel:
-    """Speed-ups by robots, a line for each bandwidth, with the printed ones as points."""
+    """Draw speed-ups by robots, with a line per bandwidth and the printed ones as points."""
     names = {b: f"{b:,.0f} B/s" for b in sorted(printed, reverse=True)}
     rows = {float(b): row for b, row in zip(found.bandwidths, found.speed_up, strict=True)}
     lines: dict[str, Any] = {
@@ -229,7 +229,7 @@ def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Pa
 def _figures_10_and_11(
     report: Report, start: Start, network: Network, errors: GeneratorErrors
 ) -> None:
-    """A whole crawl against the clock, as the real one of the paper."""
+    """Write a whole timed crawl, like the paper's real one."""
     ranks = start.web.ranks
     whole = float(network.sizes()[start.reachable].sum())
     slow = with_bandwidth(replace(network, robots=REAL_ROBOTS), whole / (CRAWL_DAYS * DAY))
@@ -353,12 +353,12 @@ def _figures_10_and_11(
 
 
 def _mean_of(points: list[tuple[float, float]], day: int) -> float:
-    """The mean of a day, or of the last one before it."""
+    """Return the mean of a day, or of the last day before it that has one."""
     return [mean for x, mean in points if x <= day][-1]
 
 
 def _figure_12(report: Report, shared: Path, start: Start) -> None:
-    """Mean PageRank by depth."""
+    """Write mean PageRank by depth."""
     lines: dict[str, list[tuple[float, float]]] = {}
     recorded = [Start(web, web.homes) for web in (uci(shared), hollins(shared))]
     for begun in (start, *recorded):
@@ -418,6 +418,6 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
 
 
 def _spread(points: list[tuple[float, float]]) -> float:
-    """Largest by least mean."""
+    """Return the largest mean divided by the smallest."""
     means = [mean for _, mean in points]
     return max(means) / min(means) if means else float("nan")

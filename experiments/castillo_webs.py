@@ -1,4 +1,4 @@
-"""What all crawls after Castillo et al. 2004 have in common: names, the network, a batch."""
+"""What all crawls modelled on Castillo et al. 2004 share: names, the network, a batch."""
 
 from __future__ import annotations
 

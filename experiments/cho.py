@@ -1,8 +1,8 @@
 """Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7 1998.
 
-Figures 3 to 7 of the extended version, among them graphs 1 to 3, on large webs. The limited buffer
-is in `cho_buffer`, the small domain in `cho_small`; crawls on a topic and other metrics are a
-section of their own, `cho_topics`.
+Figures 3 to 7 of the extended version, including graphs 1 to 3, on large webs. The limited buffer
+is in `cho_buffer` and the small domain in `cho_small`. Crawls on a topic and other metrics are a
+separate section, `cho_topics`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from crawlprio.evaluation import (
 from crawlprio.evaluation.figures import Panel, Series
 
 THRESHOLDS = {3: "47 %", 10: "10 %", 100: "0.8 %"}
-"""G for backlinks, and the share of the paper's pages that are hot."""
+"""G for backlinks, and the share of pages that are hot in the paper."""
 RANK_THRESHOLD = 13.0
 
 CHOICES = (
@@ -79,7 +79,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """Figure 3: backlink ordering, judged by backlinks, for three thresholds."""
+    """Write figure 3: backlink ordering, judged by backlinks, for three thresholds."""
     report.heading("Backlink ordering for three thresholds")
     panels, rows = [], []
     rising, rates, half = {}, {}, {}
@@ -148,13 +148,13 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
 
 
 def _spans(values: Iterable[float]) -> str:
-    """The least and the greatest of values in words."""
+    """Return the least and the greatest value, in words."""
     found = list(values)
     return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """Figures 4, 6 and 7: three orderings under two models and two importances."""
+    """Write figures 4, 6 and 7: three orderings, two models and two kinds of importance."""
     report.heading("Three orderings, two models, two importances")
     measured = {
         "IB": [crawls.p_st(crawls.backlinks, 100.0) for crawls in large],
@@ -204,7 +204,7 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
 
 
 def _homes(report: Report, web: Web) -> None:
-    """The same from all home pages at once."""
+    """Write the same for crawls from all home pages at once."""
     crawls = JudgedCrawls(web.name, web.graph, [web.homes], orderings())
     measured = (
         crawls.p_st(crawls.backlinks, 100.0),
@@ -225,10 +225,10 @@ def _judge_models(
     large: Sequence[JudgedCrawls],
     measured: Mapping[str, list[dict[str, list[ModelCurve]]]],
 ) -> None:
-    """The claims about figures 4, 6 and 7."""
+    """Judge the claims about figures 4, 6 and 7."""
 
     def leads(model: str, one: str, other: str) -> dict[str, float]:
-        """By how much one ordering has the larger mean performance, for each different crawl."""
+        """Return the lead of one ordering over another in mean performance, per distinct crawl."""
         found = {}
         for crawls, curves in zip(large, measured[model], strict=True):
             lead = np.subtract(areas(curves[one]), areas(curves[other])).tolist()
@@ -236,7 +236,7 @@ def _judge_models(
         return found
 
     def best(model: str, one: str) -> dict[str, float]:
-        """By how much one is ahead of the better of the other two."""
+        """Return the lead of one ordering over the better of the other two."""
         found = {}
         for crawls, curves in zip(large, measured[model], strict=True):
             others = [areas(curves[name]) for name in THREE if name != one]
@@ -245,7 +245,7 @@ def _judge_models(
         return found
 
     def means(model: str, names: Sequence[str] = THREE) -> str:
-        """The mean performance on each web."""
+        """Return the mean performance on each web, in words."""
         return "; ".join(
             f"{name} " + " and ".join(f"{area(curves[name]):.3f}" for curves in measured[model])
             for name in names
@@ -310,7 +310,7 @@ def _judge_models(
 
 
 def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """The paper's explanation: backlink order goes deep into clusters."""
+    """Test the paper's explanation: backlink order goes deep into clusters."""
     rows = []
     deeper: dict[str, dict[str, float]] = {"backlink-count": {}, NEWEST_FIRST: {}}
     for crawls in large:

@@ -1,4 +1,4 @@
-"""The limited buffer of Cho, Garcia-Molina & Page 1998, which the paper defines without figures."""
+"""The limited buffer of Cho, Garcia-Molina & Page 1998, which the paper defines but never plots."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from crawlprio.evaluation import BacklinksSeen, ModelCurve, PageRankSeen, limite
 from crawlprio.pages import PageIds
 
 BUFFERS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
-"""Sizes, as shares of all pages."""
+"""Buffer sizes, as shares of all pages."""
 
 
 def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """P_BC, which the paper defines and does not show."""
+    """Write P_BC, which the paper defines but does not show."""
     report.heading("The limited buffer")
     panels, rows = [], []
     names = (*THREE, "random")

@@ -1,6 +1,6 @@
-"""The metrics that Cho, Garcia-Molina & Page 1998 define without showing, as importance and order.
+"""Metrics that Cho, Garcia-Molina & Page 1998 define but do not test, as importance and ordering.
 
-Location, forward links, text and combined metrics of the paper's sections 2 and 4, and HITS.
+The location, forward-link, text and combined metrics of the paper's sections 2 and 4, and HITS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORT = ", pages of at most 16 kB"
 
 
 def add(report: Report, web: Web) -> None:
-    """Write what orderings do for importances by links and by location."""
+    """Write how orderings perform for importance by links and by location."""
     report.heading("The other metrics")
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {
         "location": lambda: make_ordering("location"),
@@ -84,7 +84,7 @@ def add(report: Report, web: Web) -> None:
 
 
 def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> None:
-    """Write what orderings by anchor text do for importance by text."""
+    """Write how orderings by anchor text perform for importance by text."""
     recorded = RecordedVisits(path, with_texts=True)
     topic = {"words": word}
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {
@@ -142,7 +142,7 @@ def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> Non
 def _curves(
     crawls: JudgedCrawls, importance: NDArray[np.float64]
 ) -> Mapping[str, list[ModelCurve]]:
-    """P_ST of each ordering with the most important pages hot."""
+    """Return P_ST of each ordering, with the most important pages hot."""
     threshold = top_threshold(importance, HOT_SHARE, crawls.reachable[0])
     return crawls.p_st(importance, threshold)
 
@@ -150,7 +150,7 @@ def _curves(
 def _hot_in_common(
     crawls: JudgedCrawls, one: NDArray[np.float64], other: NDArray[np.float64]
 ) -> float:
-    """The share of the hot pages by one importance that are hot by another."""
+    """Return the share of the hot pages by one importance that are hot by another."""
     reached = crawls.reachable[0]
     hot, also = (x >= top_threshold(x, HOT_SHARE, reached) for x in (one, other))
     return float((hot & also & reached).sum() / (hot & reached).sum())
@@ -162,20 +162,20 @@ def _table(
     curves: Mapping[str, Mapping[str, Sequence[ModelCurve]]],
     caption: str,
 ) -> None:
-    """A row for each importance, a column for each ordering."""
+    """Return a row for each importance, with a column for each ordering."""
     names = list(next(iter(curves.values())))
     rows = [(of, *(area(by_ordering[n]) for n in names)) for of, by_ordering in curves.items()]
     report.table(name, ("importance", *names), rows, caption)
 
 
 def _lead(curves: Mapping[str, Sequence[ModelCurve]], own: str) -> list[float]:
-    """By how much one ordering is ahead of the best other, by seed."""
+    """Return the lead of one ordering over the next best, by seed."""
     best = np.max([areas(c) for name, c in curves.items() if name != own], axis=0)
     lead: list[float] = np.subtract(areas(curves[own]), best).tolist()
     return lead
 
 
 def _best_other(curves: Mapping[str, Sequence[ModelCurve]], own: str) -> str:
-    """The best other ordering and its mean in words."""
+    """Return the next best ordering and its mean, in words."""
     name = max((n for n in curves if n != own), key=lambda n: area(curves[n]))
     return f"{area(curves[name]):.3f} ({name})"

@@ -1,4 +1,4 @@
-"""The small domain of Cho, Garcia-Molina & Page 1998: single sites, ties, and how fresh keys are.
+"""The small domain of Cho, Garcia-Molina & Page 1998: single sites, ties, and key freshness.
 
 Graphs 4 and 5, figures 8 to 10 of the extended version.
 """
@@ -31,15 +31,15 @@ from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
 
 PAGES = 1_100
-"""Pages of the paper's small domain, a research group's site."""
+"""Number of pages of the paper's small domain, a research group's site."""
 G_LINKS, G_RANK, G_LARGE = 5.0, 3.0, 100.0
 MOST_BACKLINKS = 30
 CANDIDATES = 20
-"""Pages that are tried as the start of a site whose home page leads to little of it."""
+"""Pages tried as the start of a site whose home page reaches little of it."""
 
 
 def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
-    """Write the part of the small domain, to be compared with the crawls of large webs."""
+    """Write the part about the small domain, and compare it with the crawls of large webs."""
     report.heading("The small domain")
     sites = _sites(uci(shared))
     by_links = [site.p_st(site.backlinks, G_LINKS) for site in sites]
@@ -52,7 +52,7 @@ def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
 
 
 def _sites(web: Web) -> list[JudgedCrawls]:
-    """All sites that are half to twice as large as the paper's, cut out of the web."""
+    """Return all sites of half to twice the paper's size, cut out of the web."""
     graph = web.graph
     sites = []
     for home in web.homes:
@@ -70,26 +70,26 @@ def _sites(web: Web) -> list[JudgedCrawls]:
 
 
 def _start(site: LinkGraph, home: int) -> int:
-    """The home page, or if it leads to little, of the pages of most links that which leads far."""
+    """Return the home page, or if it reaches little, the well-linked page that reaches most."""
     candidates = [home, *np.argsort(-np.diff(site.indptr), kind="stable")[:CANDIDATES].tolist()]
     reached = [int(reachable(site, [page]).sum()) for page in candidates]
     return home if 2 * reached[0] >= max(reached) else candidates[int(np.argmax(reached))]
 
 
 def _as_many(site: JudgedCrawls) -> float:
-    """The PageRank from which on as many pages are hot as by backlinks, as in the paper."""
+    """Return the PageRank threshold at which as many pages are hot as by backlinks."""
     share = site.share_hot(site.backlinks, G_LINKS)
     return top_threshold(site.ranks, share, site.reachable[0])
 
 
 def _over_sites(curves: Sequence[dict[str, list[ModelCurve]]]) -> dict[str, list[ModelCurve]]:
-    """The curves of all sites, by ordering."""
+    """Return the curves of all sites, by ordering."""
     names = (*THREE, "random")
     return {name: list(chain.from_iterable(c[name] for c in curves)) for name in names}
 
 
 def _means(curves: dict[str, list[ModelCurve]]) -> dict[str, Series]:
-    """The mean of the curves, without the bands, which would cover each other."""
+    """Return the mean curves without bands, which would overlap."""
     return {name: Series(band.points) for name, band in bands(curves).items()}
 
 
@@ -100,7 +100,7 @@ def _draw(
     by_rank: Sequence[dict[str, list[ModelCurve]]],
     nearest: int,
 ) -> None:
-    """Graphs 4 and 5, figures 8 to 10."""
+    """Draw graphs 4 and 5, figures 8 to 10."""
     one = sites[nearest]
     counts = np.minimum(one.backlinks[one.reachable[0]], MOST_BACKLINKS).astype(np.int64)
     histogram = np.column_stack((np.arange(MOST_BACKLINKS + 1), np.bincount(counts)))
@@ -158,7 +158,7 @@ def _judge_size(
     by_rank: Sequence[dict[str, list[ModelCurve]]],
     large: Sequence[JudgedCrawls],
 ) -> None:
-    """What the paper says of small domains as such."""
+    """Judge the paper's claims about small domains."""
     places = np.linspace(0.02, 0.98, 49)
     below = [
         {name: max(x - at(links[name][0], x) for x in places) for name in THREE}
@@ -223,7 +223,7 @@ def _judge_clusters(
     by_links: Sequence[dict[str, list[ModelCurve]]],
     by_rank: Sequence[dict[str, list[ModelCurve]]],
 ) -> None:
-    """What the paper says of the orderings on small domains."""
+    """Judge the paper's claims about the orderings on small domains."""
     names = [site.name for site in sites]
     best = {
         name: area(ranks["pagerank"]) - max(area(ranks[n]) for n in THREE if n != "pagerank")
@@ -261,7 +261,7 @@ def _judge_clusters(
 
 
 def _choices(report: Report, web: Web, sites: Sequence[JudgedCrawls]) -> None:
-    """What the paper leaves open: ties, and how often PageRank is computed."""
+    """Write what the paper leaves open: ties, and how often PageRank is computed."""
     report.heading("Ties, and how often PageRank is computed")
     n_pages = web.graph.n_pages
     cadences = {"1": 1, "N/350": n_pages // 350, "N/35": n_pages // 35}
@@ -313,12 +313,12 @@ def _choices(report: Report, web: Web, sites: Sequence[JudgedCrawls]) -> None:
 
 
 def _threshold(importance: np.ndarray, crawls: JudgedCrawls) -> float:
-    """The value that a hundredth of the pages have or exceed."""
+    """Return the value that a hundredth of the pages reach or exceed."""
     return float(np.quantile(importance[crawls.reachable[0]], 0.99))
 
 
 def _places_apart(one: np.ndarray, other: np.ndarray) -> float:
-    """How far apart a page's places in two orders are on average, in per cent of the crawl."""
+    """Return the mean distance between a page's places in two orders, in percent of the crawl."""
     place = np.empty(max(one.max(), other.max()) + 1)
     place[one] = np.arange(len(one))
     return float(np.abs(place[other] - np.arange(len(other))).mean() / len(one) * 100)

@@ -1,7 +1,7 @@
-"""Crawls on a topic of Cho, Garcia-Molina & Page 1998, on the texts of a recorded web.
+"""The topic crawls of Cho, Garcia-Molina & Page 1998, on the texts of a recorded web.
 
-Graphs 6 and 7, figures 12, 14 and 15 of the extended version. Of the texts only numbers leave this
-module.
+Graphs 6 and 7, figures 12, 14 and 15 of the extended version. Only numbers about the texts leave
+this module.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from crawlprio.web.urls import host_of, normalise_url
 TOPICS = ("computer", "admission")
 """The paper's topics."""
 STAND_IN = "student"
-"""Crawled for in place of the paper's second topic where that has too few hot pages."""
+"""Replaces the paper's second topic if that has too few hot pages."""
 WORDS = (*TOPICS, STAND_IN)
 QUERY = ("computer", "research", "course", "student")
-"""Words, of unlike frequency, of the similarity that a crawl estimates."""
+"""Query words of different frequency, for the similarity that a crawl estimates."""
 LEAST_HOT = 30
 HOME = "http://www.ics.uci.edu/"
 BACKLINKS = 5
 SHORT_BYTES = 16 * 1024
 KINDS = {"all pages": False, "pages of at most 16 kB": True}
-"""Which pages may be hot: longer ones are in the recording only if their PageRank is high."""
+"""Which pages may be hot; longer pages are in the recording only if their PageRank is high."""
 DISTANCES = {"no hot queue": None, "basic": 0, "modified": 3}
-"""Hot queues: none; by anchor text and URL; also pages fewer than 3 links from a hot page."""
+"""Hot queues: none; anchor text and URL; also pages fewer than 3 links from a hot page."""
 
 
 def add(report: Report, shared: Path) -> None:
-    """Write the part of the crawls on a topic."""
+    """Write the part about crawls on a topic."""
     report.heading("Crawls on a topic")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "texts.sqlite"
@@ -85,7 +85,7 @@ def add(report: Report, shared: Path) -> None:
 
 
 class _Topic:
-    """The hot pages of a topic and the crawls that look for them.
+    """The hot pages of a topic, and the crawls that look for them.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class _Topic:
                     self.hot[visit.page] = judge.is_hot(visit)
 
     def of_kind(self, *, short: bool, linked: bool = False) -> NDArray[np.float64]:
-        """Return 1 for hot pages, all or the short ones, with or without five backlinks; else 0."""
+        """Return 1 for hot pages (all or short ones, with or without five backlinks), else 0."""
         hot = self.hot * self._short if short else self.hot
         return hot * (self.backlinks >= BACKLINKS) if linked else hot
 
@@ -123,7 +123,7 @@ class _Topic:
 
     @cached_property
     def crawls(self) -> dict[str, JudgedCrawls]:
-        """The crawls with each kind of hot queue."""
+        """Crawls by kind of hot queue."""
         seeds = [[seed] for seed in self._web.single_seeds]
         recorded = RecordedVisits(self._path, with_texts=True)
         crawls = {}
@@ -140,11 +140,11 @@ class _Topic:
     def curves(
         self, queue: str, *, linked: bool = False, short: bool = False
     ) -> dict[str, list[ModelCurve]]:
-        """P_ST of the crawls with this kind of hot queue, by ordering."""
+        """Return P_ST of the crawls with this kind of hot queue, by ordering."""
         return self.crawls[queue].p_st(self.of_kind(short=short, linked=linked), 1.0)
 
     def cases(self, queue: str, margins: Callable[[bool], Sequence[float]]) -> list[Case]:
-        """Return a case for each different crawl and kind of hot pages; `margins` are by seed."""
+        """Return a case for each distinct crawl and kind of hot page; `margins` are by seed."""
         found = {}
         for kind, short in KINDS.items():
             for name, margin in self.crawls[queue].cases(margins(short), *THREE).items():
@@ -153,9 +153,9 @@ class _Topic:
 
 
 def _record(warc: Path, path: Path) -> Mask:
-    """Write a crawl store of all pages of a WARC file; of texts only topic words, for counting.
+    """Write a crawl store of all pages of a WARC file, keeping only topic words of the texts.
 
-    Returns which pages are of at most 16 kB.
+    Returns which pages have at most 16 kB.
     """
     web = WarcWeb(warc)
     wanted = {*WORDS, *QUERY}
@@ -196,7 +196,7 @@ def _record(warc: Path, path: Path) -> Mask:
 
 
 def _draw(report: Report, first: _Topic, second: _Topic) -> None:
-    """Graphs 6 and 7, figures 12, 14 and 15, and their numbers."""
+    """Write graphs 6 and 7, figures 12, 14 and 15, and their numbers."""
     diagonal = {"random, expected": [(0.0, 0.0), (1.0, 1.0)]}
     figures = {
         f"{first.word}, basic (graph 6)": first.curves("basic"),
@@ -247,7 +247,7 @@ def _draw(report: Report, first: _Topic, second: _Topic) -> None:
 
 
 def _judge_hot_pages(report: Report, topic: _Topic) -> None:
-    """What the paper says of hot pages themselves."""
+    """Judge the paper's claims about hot pages themselves."""
     alone, of_children, base = {}, {}, {}
     graph = topic.graph
     sources = np.repeat(np.arange(graph.n_pages), np.diff(graph.indptr))
@@ -278,7 +278,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
 
 
 def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
-    """What the paper says of the two hot queues."""
+    """Judge the paper's claims about the two hot queues."""
     basic, modified = first.curves("basic"), first.curves("modified")
     plain = first.curves("no hot queue")
 
@@ -366,12 +366,12 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
 
 
 def _line(curves: dict[str, list[ModelCurve]]) -> str:
-    """The mean performance of the paper's orderings in words."""
+    """Return the mean performance of the paper's orderings, in words."""
     return ", ".join(f"{name} {area(curves[name]):.3f}" for name in THREE)
 
 
 def _lead_of_breadth_first(topic: _Topic, queue: str, short: bool) -> list[float]:
-    """By how much breadth-first is ahead of the better of the other two, by seed."""
+    """Return the lead of breadth-first over the better of the other two, by seed."""
     curves = topic.curves(queue, short=short)
     others = [areas(curves[name]) for name in THREE if name != "breadth-first"]
     lead: list[float] = np.subtract(areas(curves["breadth-first"]), np.max(others, axis=0)).tolist()
@@ -379,7 +379,7 @@ def _lead_of_breadth_first(topic: _Topic, queue: str, short: bool) -> list[float
 
 
 def _gains(topic: _Topic, queue: str, other: str, short: bool) -> list[float]:
-    """The least gain of the three orderings by one queue against another, by seed."""
+    """Return the smallest gain of the three orderings from one queue over another, by seed."""
     one, two = topic.curves(queue, short=short), topic.curves(other, short=short)
     gains = [np.subtract(areas(one[name]), areas(two[name])) for name in THREE]
     least: list[float] = np.min(gains, axis=0).tolist()
@@ -387,5 +387,5 @@ def _gains(topic: _Topic, queue: str, other: str, short: bool) -> list[float]:
 
 
 def _spans(curves: dict[str, list[ModelCurve]]) -> Sequence[float]:
-    """For each seed, how far apart the paper's orderings are."""
+    """Return for each seed how far apart the paper's orderings are."""
     return [max(a) - min(a) for a in zip(*(areas(curves[name]) for name in THREE), strict=True)]

@@ -1,7 +1,7 @@
-"""The made-up webs beside real ones: whether results on made-up webs can be believed.
+"""Synthetic webs compared with real ones: whether results on synthetic webs can be believed.
 
-Distributions, crawls of real webs and of their twins, and from those the generator's errors, below
-which made-up webs decide nothing in the other sections.
+Compares distributions, and crawls of real webs and of their twins. The generator's errors follow
+from these; in the other sections, synthetic webs decide nothing below them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _distributions(report: Report, real: Web, made: Web) -> None:
-    """Degrees, sizes of sites and PageRank of both webs, with the exponents of their tails."""
+    """Write degrees, site sizes and PageRank of both webs, with the exponents of their tails."""
     panels, rows = [], []
     named = {web.name: _counts(web.graph, web.ranks) for web in (real, made)}
     for quantity in next(iter(named.values())):
@@ -82,7 +82,7 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
 
 
 def _counts(graph: LinkGraph, ranks: np.ndarray) -> dict[str, np.ndarray]:
-    """What has a distribution, as whole numbers; PageRank in thousandths of the mean."""
+    """Return the distributed quantities as whole numbers; PageRank in thousandths of the mean."""
     return {
         "links to a page": np.bincount(graph.indices, minlength=graph.n_pages),
         "links of a page": np.diff(graph.indptr),
@@ -123,6 +123,6 @@ def _calibration(report: Report, real: Web) -> None:
 
 
 def _curves(graph: LinkGraph, seeds: list[int]) -> dict[str, list[list[float]]]:
-    """The cumulative PageRank of a crawl under each ordering."""
+    """Return the cumulative PageRank of a crawl under each ordering."""
     simulation = Simulation(graph, seeds)
     return {name: simulation.run(name, make_ordering(name, {})).curve for name in ORDERINGS}

@@ -1,4 +1,4 @@
-"""How wrong made-up webs are: what is measured on recorded webs and on made-up twins of them."""
+"""How wrong synthetic webs are: measures of recorded webs and of their synthetic twins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEASURES = {
     "late lead": "largest lead of an ordering over omniscient after half of the pages",
     "tau lead": "difference of two orderings in Kendall's tau",
 }
-"""What the errors are of, by the name that other sections ask for."""
+"""What each error refers to, by the name under which other sections look it up."""
 
 
 def add(report: Report, webs: Sequence[Web]) -> None:
@@ -90,7 +90,7 @@ def add(report: Report, webs: Sequence[Web]) -> None:
 
 
 def _twin(web: Web, seed: int) -> Web:
-    """A made-up web as like this one as the generator can make it, and its start."""
+    """Return a synthetic web as similar to this one as the generator can make it, and its start."""
     graph = twin(web.graph, seed)
     largest = np.bincount(graph.site).argmax()
     return Web(f"twin of {web.name}", graph, int(home_pages(graph)[largest]), True)
@@ -103,13 +103,13 @@ _PROTOCOLS: Mapping[str, Callable[[Web], list[int]]] = {
 
 
 def _crawls(web: Web, seeds: list[int]) -> dict[str, Crawled]:
-    """Order-only crawls under all strategies; larger sites first only where there are sites."""
+    """Return crawls by order alone under all strategies that apply to the web."""
     names = [n for n in STRATEGIES if n != "larger-sites-first" or web.graph.n_sites > 1]
     return Start(web, seeds).crawls(names)
 
 
 def _measures(crawls: Mapping[str, Crawled]) -> dict[str, dict[str, float]]:
-    """Return the values of each of `MEASURES`, by what they are of."""
+    """Return the values of each of `MEASURES`, by what each value refers to."""
     late = np.linspace(0.5, 0.995, 100)
     best = crawls["omniscient"]
     shares = {f"{n} {x}": c.gathered_at(x) for n, c in crawls.items() for x in PLACES}
@@ -133,6 +133,6 @@ def _measures(crawls: Mapping[str, Crawled]) -> dict[str, dict[str, float]]:
 
 
 def _by_day(web: Web) -> dict[str, float]:
-    """Return what the claims of Najork & Wiener go by, of a crawl from the start."""
+    """Return the measures behind the claims of Najork & Wiener, for a crawl from the start."""
     crawl: Watched = watch_to_the_end(web, [web.start])
     return margins_by_day(web, crawl)

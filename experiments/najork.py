@@ -30,7 +30,7 @@ from webs import Web, country, hollins, uci
 from crawlprio.evaluation.figures import Panel
 
 COUNTRY_SHARE = 5
-"""Part of the large country that is crawled."""
+"""Divisor of the large country's size; that part of it is crawled."""
 
 ByWeb = dict[str, list[Watched]]
 
@@ -80,7 +80,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _by_day(report: Report, watched: ByWeb) -> None:
-    """Figures 1 and 4."""
+    """Write figures 1 and 4."""
     kinds: dict[str, Callable[[Watched], list[tuple[float, float]]]] = {
         "all links": lambda crawl: crawl.by_day.points(),
         "links between sites": lambda crawl: crawl.remote_by_day.points(),
@@ -127,7 +127,7 @@ def _by_day(report: Report, watched: ByWeb) -> None:
 
 
 def _top(report: Report, watched: ByWeb) -> None:
-    """Figure 2."""
+    """Write figure 2."""
     panels = []
     for name, crawls in watched.items():
         drawn = lines(crawls, lambda crawl: by_log_x(crawl.day_of_top(TOPS).points()))
@@ -167,7 +167,7 @@ def _top(report: Report, watched: ByWeb) -> None:
 
 
 class Claims:
-    """Holds the claims on breadth-first crawls against all crawls of all webs."""
+    """Judges the claims about breadth-first crawls by all crawls of all webs."""
 
     def __init__(
         self, report: Report, webs: list[Web], watched: ByWeb, errors: GeneratorErrors
@@ -183,7 +183,7 @@ class Claims:
                 self._found.append((kind, web.made_up, margins_by_day(web, crawl)))
 
     def cases(self, measure: str, least: float, only: str = "") -> list[Case]:
-        """Return a case for each crawl; the claim holds where the measure is at least that."""
+        """Return a case for each crawl; the claim holds if the measure reaches the bound."""
         return [
             Case(name, found[measure] - least + 1e-12, self._errors.of(measure, made_up=made_up))
             for name, made_up, found in self._found
@@ -191,9 +191,9 @@ class Claims:
         ]
 
     def both(self, *wanted: tuple[str, float], only: str = "") -> list[Case]:
-        """Return a case for each crawl that fails if one of several measures does.
+        """Return a case for each crawl; the case fails if any of several measures does.
 
-        Of the measures that fail, or else of all, the one nearest to undecided stands for the case.
+        The measure nearest to undecided represents the case: of those that fail, or else of all.
         """
         cases = []
         for several in zip(*(self.cases(m, x, only) for m, x in wanted), strict=True):
@@ -203,7 +203,7 @@ class Claims:
         return cases
 
     def span(self, measure: str, form: str = ".2f") -> str:
-        """Return the least and the greatest value on each kind of web, in words."""
+        """Return the least and the greatest value for each kind of web, in words."""
         words = []
         for made_up, name in ((True, "country"), (False, "recorded")):
             values = [found[measure] for _, m, found in self._found if m is made_up]
@@ -211,7 +211,7 @@ class Claims:
         return ", ".join(words)
 
     def on_quality(self) -> None:
-        """Figures 1 and 4."""
+        """Write figures 1 and 4."""
         self._report.finding(
             "Fig. 1: the mean PageRank of day 1 is more than three times that of day 2",
             self.span("day 1 by day 2") + " times",
@@ -250,7 +250,7 @@ class Claims:
         )  # fmt: skip
 
     def on_top_pages(self) -> None:
-        """Figure 2."""
+        """Write figure 2."""
         self._report.finding(
             "Fig. 2: all of the top 10 pages and 91 of the top 100 are fetched on day 1",
             "of the top 10: " + self.span("top 10 on day 1", ".0f")
@@ -279,7 +279,7 @@ class Claims:
         )
 
     def on_overlap(self) -> None:
-        """Figure 3."""
+        """Write figure 3."""
         self._report.finding(
             "Fig. 3: of the top million pages, 96 % are fetched in the first 28 days, and 76 % "
             "are in the top million by then",

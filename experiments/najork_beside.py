@@ -1,4 +1,4 @@
-"""Beside figures 1 and 2 of Najork & Wiener 2001: figure 3, other orderings, and the clock."""
+"""Najork & Wiener 2001 beyond figures 1 and 2: figure 3, other orderings, and timed crawls."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from crawlprio.simulator import crawl_order
 ORDERINGS = ("breadth-first", "backlink-count", "opic", "random")
 _BREADTH_FIRST = {"breadth-first": lambda: make_ordering("breadth-first")}
 ARCHIVE, ARCHIVE_DRAWS = "site by site", 20
-"""The Internet Archive's crawl as the paper tells it, and how many are drawn and averaged."""
+"""The Internet Archive's crawl as the paper describes it, and how many draws are averaged."""
 WEIGHTS: dict[str, tuple[str, dict[str, float]]] = {
     "all links alike": ("pagerank", {}),
     "a remote link as 4 local ones": ("weighted-pagerank", {"times": 4.0}),
     "80 % to remote links": ("weighted-pagerank", {"share": 0.8}),
     "remote links alone": ("remote-pagerank", {}),
 }
-"""Ways to divide the rank of a page among its links that the last section of the paper proposes."""
+"""The ways to divide a page's rank among its links that the paper's last section proposes."""
 SMALL = 100_000
-"""Pages up to which the ordering by PageRank is shown."""
+"""Largest web, in pages, on which the ordering by PageRank is shown."""
 
 
 def add(
@@ -61,7 +61,7 @@ def add(
     watched: dict[str, list[Watched]],
     errors: GeneratorErrors,
 ) -> None:
-    """Write figure 3 and what goes beyond the paper; the first web was crawled in time too."""
+    """Write figure 3 and what goes beyond the paper; the first web also has timed crawls."""
     report.heading("Were early pages ranked high because they were early?")
     _overlap(report, webs, watched)
     report.heading("Other orderings")
@@ -73,7 +73,7 @@ def add(
 
 
 def _overlap(report: Report, webs: Sequence[Web], watched: dict[str, list[Watched]]) -> None:
-    """Figure 3."""
+    """Write figure 3."""
     panels, rows = [], [("paper", "one page", "96 %", "76 %", "60 % to 80 %")]
     for web in webs:
         lines = {}
@@ -114,7 +114,7 @@ def _overlap(report: Report, webs: Sequence[Web], watched: dict[str, list[Watche
 
 
 def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> None:
-    """What the paper speaks of and does not measure: other crawls beside breadth-first."""
+    """Write what the paper discusses but does not measure: crawls other than breadth-first."""
     by_day, by_top, rows = [], [], []
     first_day: dict[str, list[Case]] = {}
     uniform: dict[str, list[Case]] = {"random": [], ARCHIVE: []}
@@ -218,15 +218,15 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
 
 
 def _span(values: Sequence[float]) -> str:
-    """The least and the greatest of values in words."""
+    """Return the least and the greatest value, in words."""
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def _archive(web: Web) -> Means:
-    """Mean PageRank by day of crawls that exhaust site after site, drawn at random; their mean.
+    """Return mean PageRank by day of crawls that exhaust random sites one after another, averaged.
 
-    An idealisation: the crawler knows all home pages, and takes each site breadth-first. The
-    paper's archive takes 64 sites at a time, of millions; here it is a thousandth, at least 1.
+    This is an idealisation: the crawler knows all home pages, and crawls each site breadth-first.
+    The paper's archive takes 64 of millions of sites at a time; here a thousandth, at least 1.
     """
     order = crawl_order(web.graph, web.homes, make_ordering("breadth-first"))
     ranks = scaled_to_mean_one(web.ranks, reachable(web.graph, web.homes))
@@ -242,14 +242,14 @@ def _archive(web: Web) -> Means:
 
 
 def _ideal(web: Web, crawls: Crawls, scaled: Sequence[np.ndarray]) -> Series:
-    """The mean PageRank by day of pages taken by falling PageRank, for the first seed."""
+    """Return the mean PageRank by day of pages in descending PageRank, for the first seed."""
     order = best_order(web.ranks, crawls.reachable[0])
     days = slices_by_fetch(len(order), DAYS)
     return Series(mean_importance_by_slice(order, scaled[0], days).points())
 
 
 def _day_panel(title: str, series: dict[str, Series], ideal: Series) -> Panel:
-    """A panel of mean PageRank by day."""
+    """Return a panel of mean PageRank by day."""
     return Panel(
         series, title, f"day of the crawl, of {DAYS}", "mean PageRank (mean of all: 1)",
         y_scale="log", y_limits=MEANS_SHOWN, references={"ideal": ideal},
@@ -257,7 +257,7 @@ def _day_panel(title: str, series: dict[str, Series], ideal: Series) -> Panel:
 
 
 def _weights(report: Report, webs: Sequence[Web]) -> None:
-    """PageRank whose links between sites have more weight, which the paper leaves for later."""
+    """Write PageRank with heavier links between sites, which the paper leaves to future work."""
     rows, good = [], {}
     for web in webs:
         crawls = Crawls(web.name, web.graph, [[s] for s in web.single_seeds], _BREADTH_FIRST)
@@ -305,7 +305,7 @@ def _weights(report: Report, webs: Sequence[Web]) -> None:
 
 
 def _top_in_common(one: np.ndarray, other: np.ndarray, reached: np.ndarray) -> float:
-    """The share of the top hundredth of the pages by one importance that is in that by another."""
+    """Return the share of the top hundredth by one importance that is in the top by another."""
     n = max(int(reached.sum()) // 100, 1)
     pages = np.flatnonzero(reached)
     tops = [pages[np.argsort(-ranks[pages], kind="stable")[:n]] for ranks in (one, other)]
@@ -313,7 +313,7 @@ def _top_in_common(one: np.ndarray, other: np.ndarray, reached: np.ndarray) -> f
 
 
 def _clock(report: Report, crawls: Sequence[Watched]) -> None:
-    """Mercator's politeness: many robots, one connection a site, pauses of ten fetches."""
+    """Write Mercator's politeness: many robots, one connection per site, pauses of ten fetches."""
     compared = [crawl for crawl in crawls if crawl.label.startswith(HALFWAY)]
     a_day = {
         crawl.label: np.column_stack(
