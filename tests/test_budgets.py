@@ -178,7 +178,7 @@ def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most: int | None, 
 
 
 def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
-    """Else one with a page for each thousand of them would leave none to the others."""
+    """Otherwise a domain with one page per thousand sites would leave none to the others."""
     web = Budgets(registered_domain, lambda site: 0, max_sites=40)
     evil = [web.take_site(n, 3 + n, EVIL, HOSTS[EVIL]) for n in range(20)]
     assert evil == [True] * 10 + [False] * 10
@@ -187,7 +187,7 @@ def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
     assert not web.take_site(0, 40, 3, "a.third.test")
 
 
-def test_what_a_domain_led_to_is_counted_again_after_a_restart() -> None:
+def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart() -> None:
     again = Budgets(registered_domain, lambda site: 0, max_sites=40)
     shown = [(3 + n, 3 + n, f"h{n}.test") for n in range(6)]
     again.replay(EVIL, HOSTS[EVIL], [*shown, (9, 3, "h0.test")])
@@ -198,7 +198,7 @@ def test_what_a_domain_led_to_is_counted_again_after_a_restart() -> None:
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
 def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) -> None:
-    """Fifty pages of one site, each of which invents ten sites, came before the links to others."""
+    """Fifty pages of one site, each inventing ten sites, come before the links to real ones."""
 
     def answer(host: str, path: str) -> Answer | None:
         if host == "evil.test":
@@ -221,7 +221,7 @@ def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) ->
 
 
 def test_a_site_takes_few_bytes_of_the_budgets() -> None:
-    """A domain's name and four entries of dictionaries were 205 bytes for each invented site."""
+    """A domain's name and four dictionary entries once took 205 bytes per invented site."""
     budgets = Budgets(registered_domain, lambda site: 0, per_site=999, per_domain=999)
     budgets.add(0, "a.test", "http://a.test/")
     tracemalloc.start()
@@ -235,7 +235,7 @@ def test_a_site_takes_few_bytes_of_the_budgets() -> None:
 
 
 class Own(Spider):
-    """Asks for pages of its own choice on one site, and follows the links of another."""
+    """Requests pages of its own choice on one site, and follows the links of another."""
 
     name = "own"
 
@@ -252,8 +252,8 @@ class Own(Spider):
 
 
 @pytest.mark.parametrize("resumes", [False, True])
-def test_what_a_projects_own_code_asks_for_claims_nothing(tmp_path: Path, resumes: bool) -> None:
-    """Of 12 pages of a site 3 may be claims: six requests of the spider are none of them."""
+def test_requests_of_the_projects_own_code_are_not_claims(tmp_path: Path, resumes: bool) -> None:
+    """Of 12 pages of a site, 3 may be claims; the spider's own six requests do not count."""
     settings = {
         **ADDON,
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 12,
