@@ -178,7 +178,7 @@ def test_a_page_is_identified_by_its_url_without_scheme_and_default_port() -> No
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store: a home page with links, a redirect, a page fetched twice, a failure, a waiting page."""
+    """A store: a home page with links, a redirect, a page fetched twice, a failure, one waiting."""
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()
     names = ("", "moved", "twice", "failed", "waiting", "robbed")
