@@ -41,8 +41,7 @@ class Web:
         return refusal
 
     def succeed(self, number: int) -> None:
-        site = self.sites[number]
-        self.budgets.fetched(number, site, HOSTS[site])
+        self.budgets.fetched(number, self.sites[number])
 
 
 def evil_page(web: Web) -> None:
@@ -87,7 +86,7 @@ def test_replayed_pages_are_the_same_claims_as_before() -> None:
     again.budgets.replay(
         EVIL, "evil.test", [(1, VICTIM, "victim.test"), (2, VICTIM, "victim.test")]
     )
-    again.budgets.replay_fetched(1)
+    again.budgets.replay_fetched(1, VICTIM)
     again.budgets.add_all((s, HOSTS[s], u) for s, u in zip(web.sites, web.urls, strict=True))
     again.sites[:], again.urls[:] = web.sites, web.urls
     for one in (web, again):
@@ -194,6 +193,41 @@ def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart() -> None:
     assert [again.take_site(n, 9 + n, EVIL, HOSTS[EVIL]) for n in range(6)] == [True] * 4 + [
         False
     ] * 2
+
+
+def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer() -> None:
+    """Invented hosts were a quarter of a million sites, at half a kilobyte each."""
+    limit = 2_000
+    before = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
+    shown = [before.take_site(n % 900, 3 + n, EVIL, HOSTS[EVIL]) for n in range(limit + 5)]
+    assert shown == [True] * limit + [False] * 5
+    assert before.take_site(1, 3 + limit, WWW, HOSTS[WWW])
+
+    resumed = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
+    resumed.replay(EVIL, HOSTS[EVIL], [(n, n, f"h{n}.test") for n in range(3, 3 + limit)])
+    resumed.replay_fetched(10, 10)
+    before.fetched(10, 10)
+    for web in (before, resumed):
+        web.fetched(11, 11)
+        web.fetched(11, 11)
+        web.fetched(0, VICTIM)
+        further = [web.take_site(1, 4 + limit + n, EVIL, HOSTS[EVIL]) for n in range(3)]
+        assert further == [True, True, False]
+
+
+def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path: Path) -> None:
+    """Pages of thousands of links that nobody follows filled the disk."""
+    links = [f"http://a.test/page{n:06}{'x' * 80}" for n in range(3_000)]
+    settings = {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 10, "JOBDIR": str(tmp_path / "job")}
+    with Site({}, lambda host, path: page(*links) if path == "/" else page()) as site:
+        run = crawl(site, settings)
+    assert refused(run)["refused/pattern-budget"] == 2_990
+    with Store.open(tmp_path / "job" / "crawl.sqlite", readonly=True) as store:
+        visit = next(iter(store.visits()))
+    assert len(visit.targets) == 10
+    recorded = [url for url, _ in visit.outside]
+    assert recorded == links[10 : 10 + len(recorded)]
+    assert 100 < len(recorded) <= 16_384 // len(links[0])
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
