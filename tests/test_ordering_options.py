@@ -39,13 +39,14 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "opic",
             {"cash": 1},
-            "ORDERING_OPTIONS names 'cash', which opic lacks; known options: seed_cash, pass_on, "
-            "pass_on_budget, history, site_share.",
+            "ORDERING_OPTIONS has 'cash', which opic does not take; known options: seed_cash, "
+            "pass_on, pass_on_budget, history, site_share.",
         ),
         (
             "breadth-first",
             {"x": 1},
-            "ORDERING_OPTIONS names 'x', which breadth-first lacks; known options: site_share.",
+            "ORDERING_OPTIONS has 'x', which breadth-first does not take; known options: "
+            "site_share.",
         ),
         (
             "breadth-first",
@@ -91,8 +92,8 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {},
-            f"{OPTIONS_OF} historical-pagerank: scores is missing; give the file of an earlier "
-            "crawl: its crawl store, a .npz or a .csv.",
+            f"{OPTIONS_OF} historical-pagerank: scores is missing; give a file with the scores "
+            "of an earlier crawl: its crawl store, a .npz or a .csv.",
         ),
         (
             "historical-pagerank",
@@ -109,7 +110,7 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {"scores": "nowhere.csv"},
-            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', and there is no such "
+            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', but there is no such "
             "file; give a crawl store, a .npz or a .csv.",
         ),
         (
@@ -120,23 +121,23 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {"scores": {}},
-            "ORDERING_OPTIONS: there is no score in it; give one for a page at least.",
+            "ORDERING_OPTIONS: there are no scores in it; give at least one.",
         ),
         (
             "anchor-similarity",
             {},
-            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words that anchor texts "
-            'are searched for, such as {"words": "machine learning, statistics"}.',
+            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words to look for in "
+            'anchor texts, such as {"words": "machine learning, statistics"}.',
         ),
         (
             "anchor-similarity",
             {"words": 7},
-            f"{OPTIONS_OF} anchor-similarity: words is 7; give a text or a list.",
+            f"{OPTIONS_OF} anchor-similarity: words is 7; give a string or list.",
         ),
         (
             "combined",
             {},
-            f"{OPTIONS_OF} combined: weights is None; give names of orderings with a weight each, "
+            f"{OPTIONS_OF} combined: weights is None; give a dict of orderings and weights, "
             'such as {"opic": 1.0, "location": 0.5}.',
         ),
         (
@@ -147,26 +148,26 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": {"location": {}}},
-            f"{OPTIONS_OF} combined: options names 'location', which has no weight; orderings "
-            "with one: opic.",
+            f"{OPTIONS_OF} combined: options has 'location', which has no weight; orderings "
+            "with a weight: opic.",
         ),
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": [1]},
-            f"{OPTIONS_OF} combined: options is [1]; give a dict of options for each name, such as "
+            f"{OPTIONS_OF} combined: options is [1]; give a dict of options per ordering, such as "
             '{"location": {"slashes": 2.0}}.',
         ),
         (
             "combined",
             {"weights": {"opic": 1.0, "larger-sites-first": 1.0}},
-            f"{OPTIONS_OF} combined: weights names 'larger-sites-first', which ranks sites and not "
+            f"{OPTIONS_OF} combined: weights has 'larger-sites-first', which ranks sites, not "
             "pages; leave it out.",
         ),
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
-            f"{OPTIONS_OF} combined: ORDERING_OPTIONS names 'cash', which opic lacks; known "
-            "options: seed_cash, pass_on, pass_on_budget, history, site_share.",
+            f"{OPTIONS_OF} combined: ORDERING_OPTIONS has 'cash', which opic does not take; "
+            "known options: seed_cash, pass_on, pass_on_budget, history, site_share.",
         ),
     ],
 )
@@ -284,15 +285,15 @@ def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path: Pat
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ([], ": there is no score in it; give one for a page at least."),
-        (["URL,score"], ": there is no score in it; give one for a page at least."),
+        ([], ": there are no scores in it; give at least one."),
+        (["URL,score"], ": there are no scores in it; give at least one."),
         (
             ["http://a/,1", "http://b/,c,2"],
-            ":2: expected URL,score; found 3 fields (a URL with commas must stand in quotes).",
+            ":2: expected URL,score; found 3 fields (quote a URL that has commas).",
         ),
         (
             ["http://a/"],
-            ":1: expected URL,score; found 1 fields (a URL with commas must stand in quotes).",
+            ":1: expected URL,score; found 1 fields (quote a URL that has commas).",
         ),
         (["http://a/,1", "http://b/,x"], ":2: the score is 'x'; it must be a finite number."),
         (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
@@ -317,18 +318,21 @@ def test_a_url_with_commas_stands_in_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"ranks": [1.0]}, " holds no array scores; write one, and urls beside it."),
-        ({"scores": ["a"]}, ": scores is <U1 of shape (1,); it must be one row of numbers."),
+        ({"ranks": [1.0]}, " has no array scores; add one, and an array urls."),
+        (
+            {"scores": ["a"]},
+            ": scores is <U1 of shape (1,); it must be a one-dimensional array of numbers.",
+        ),
         (
             {"scores": [[1]]},
-            ": scores is int64 of shape (1, 1); it must be one row of numbers.",
+            ": scores is int64 of shape (1, 1); it must be a one-dimensional array of numbers.",
         ),
         ({"scores": [1.0, np.nan]}, ": score 1 is nan; all must be finite numbers."),
         (
             {"scores": [1.0], "urls": ["a", "b"]},
-            ": urls is <U1 of shape (2,); it must be one text per score, 1.",
+            ": urls is <U1 of shape (2,); it must hold one string per score, 1.",
         ),
-        ({"scores": np.empty(0)}, ": there is no score in it; give one for a page at least."),
+        ({"scores": np.empty(0)}, ": there are no scores in it; give at least one."),
     ],
 )
 def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
@@ -355,7 +359,8 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         CompiledFrontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
     assert str(caught.value) == (
-        f"{path}: its scores go by page id, which only a simulation has; give it an array urls too."
+        f"{path}: its scores are indexed by page id, which only a simulation knows; add an array "
+        "urls."
     )
 
 
@@ -365,10 +370,10 @@ def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         ordering.check_known(["http://b/", "http://c/"])
     assert str(caught.value) == (
-        "ORDERING_OPTIONS has scores of 1 URLs, of which the graph has none; give the scores of an "
-        "earlier crawl of the same pages."
+        "ORDERING_OPTIONS has scores of 1 URLs, none of which is in the graph; give the scores of "
+        "an earlier crawl of the same pages."
     )
-    with pytest.raises(ConfigError, match="and the graph has no URLs"):
+    with pytest.raises(ConfigError, match="but the graph has no URLs"):
         ordering.check_known(None)
 
 

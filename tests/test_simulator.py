@@ -244,8 +244,8 @@ def test_a_repeated_seed_has_the_cash_of_one() -> None:
     ("seeds", "sentence"),
     [
         ([], "there are no seeds; give at least one page."),
-        ([0, 2], "seed 2 is no page of the graph; page ids are 0 to 1."),
-        ([-1], "seed -1 is no page of the graph; page ids are 0 to 1."),
+        ([0, 2], "seed 2 is not a page of the graph; page ids are 0 to 1."),
+        ([-1], "seed -1 is not a page of the graph; page ids are 0 to 1."),
     ],
 )
 def test_seeds_that_are_no_pages_are_refused(seeds: list[int], sentence: str) -> None:
@@ -274,7 +274,7 @@ def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
     web = power_law_web(20, seed=9)
     ordering = make_ordering("historical-pagerank", {"scores": {"http://elsewhere.example/": 1.0}})
     hot_queue = hot_queue_of(Topic(["web"])) if with_topic else None
-    with pytest.raises(ConfigError, match="of which the graph has none"):
+    with pytest.raises(ConfigError, match="none of which is in the graph"):
         crawl_order(graph_of(web), [0], ordering, hot_queue=hot_queue)
 
 
@@ -378,10 +378,10 @@ def test_seeds_are_found_by_id_and_by_url(tmp_path: Path) -> None:
     given = ["2", "http://b.example/x", "HTTP://A.example"]
     assert source.find_seeds(given) == [2, 1, 0]
     for stranger in ("3", "-1", "http://b.example/", "9" * 5000, "two"):
-        with pytest.raises(GraphError, match=r"is no page of .*g\.npz; give a page id from 0 to 2"):
+        with pytest.raises(GraphError, match=r"is not a page of .*g\.npz; give a page id from 0"):
             source.find_seeds([stranger])
     bare = Source(tmp_path / "g.npz", dataclasses.replace(graph, urls=None))
-    with pytest.raises(GraphError, match=r"is a URL, and .* has no URLs; give a page id"):
+    with pytest.raises(GraphError, match=r"is a URL, but .* has no URLs; give a page id"):
         bare.find_seeds(["http://a.example/"])
 
 

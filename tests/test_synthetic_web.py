@@ -235,7 +235,7 @@ def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() ->
         ({"n_pages": 9, "n_sites": 2, "seed": -1}, "seed is -1"),
     ],
 )
-def test_a_web_that_cannot_be_is_refused(arguments: dict[str, float], complaint: str) -> None:
+def test_an_impossible_web_is_refused(arguments: dict[str, float], complaint: str) -> None:
     with pytest.raises(GraphError, match=complaint):
         synthetic_web(**arguments)  # type: ignore[arg-type]
 

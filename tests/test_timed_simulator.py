@@ -588,7 +588,7 @@ def test_a_loop_that_stops_and_goes_on_comes_to_the_same_times(
         ({"latency": math.inf}, "latency has an infinite value; give finite numbers."),
         ({"latency": [0.1, -2.0]}, "latency is -2; give numbers of 0 or more."),
         ({"page_bytes": "many"}, "page_bytes is 'many'; give numbers of 0 or more."),
-        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or one row."),
+        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or a one-dim"),
         ({"site_speed": 0}, "site_speed is 0; give numbers above 0."),
         ({"politeness": Politeness(delay=-1.0)}, "delay is -1; give numbers of 0 or more."),
         (
@@ -606,9 +606,9 @@ def test_a_network_that_cannot_be_is_refused(given: dict[str, Any], sentence: st
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"latency": [1.0]}, "latency has the shape (1,); give one number, or one for each site"),
-        ({"page_bytes": [1] * 5}, "page_bytes has the shape (5,); give one number, or one for"),
-        ({"site_speed": [1] * 3}, "site_speed has the shape (3,); give one number, or one for"),
+        ({"latency": [1.0]}, "latency has shape (1,); give one number, or one for each site"),
+        ({"page_bytes": [1] * 5}, "page_bytes has shape (5,); give one number, or one for"),
+        ({"site_speed": [1] * 3}, "site_speed has shape (3,); give one number, or one for"),
     ],
 )
 def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sentence: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from time import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.live.job_store import existing_store, new_store
@@ -21,6 +23,10 @@ from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
+
+REFUSED_TEXT = 16_384
+"""Characters that the links refused by a budget take in the record of one page; the rest of them
+are counted, not recorded."""
 
 
 class Recorder:
@@ -212,11 +218,7 @@ class Recorder:
             targets = list(first_at)
             anchors = [pairs.anchors[at] for at in first_at.values()] if pairs.anchors else []
             if was_refused and not told.links_are_entries:
-                outside = list(outside) + [
-                    (url, pairs.anchors[at] if pairs.anchors else "")
-                    for at, url in enumerate(pairs.targets)
-                    if found[at] == NO_PAGE
-                ]
+                outside = [*outside, *_recorded_of_refused(pairs, found)]
         known = self._find_known([url for url, _ in outside]) if outside else ()
         if known and max(known) != NO_PAGE:
             # Scope says which links are followed, not which are links of the graph.
@@ -271,9 +273,8 @@ class Recorder:
             if commits:
                 self.commit()
         page = visit.page
-        if self._budgets.is_claim(page) and 200 <= visit.status < 300:
-            site = int(self.pages.sites[page])
-            self._budgets.fetched(page, site, self.pages.host(site))
+        if page != NO_PAGE and 200 <= visit.status < 300:
+            self._budgets.fetched(page, int(self.pages.sites[page]))
         self._count(visit)
         if self.is_covered:
             self._covered()
@@ -388,7 +389,7 @@ class Recorder:
             rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
             self._budgets.replay(source, host(source), rows)
         if 200 <= visit.status < 300:
-            self._budgets.replay_fetched(visit.page)
+            self._budgets.replay_fetched(visit.page, source)
         self._count(visit)
 
     def restore_counts(self, asked_for: Iterable[int]) -> None:
@@ -397,7 +398,7 @@ class Recorder:
         `asked_for` are pages that the project's own requests wait for: no page claims them.
         """
         for page in asked_for:
-            self._budgets.replay_fetched(page)
+            self._budgets.replay_asked_for(page)
         assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(
@@ -414,3 +415,14 @@ class Recorder:
         """URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
+
+
+def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
+    """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
+    room = REFUSED_TEXT
+    for url, anchor, page in zip(pairs.targets, pairs.anchors or repeat(""), found, strict=False):
+        if page == NO_PAGE:
+            room -= len(url) + len(anchor)
+            if room < 0:
+                return
+            yield url, anchor

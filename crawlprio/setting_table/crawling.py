@@ -208,7 +208,8 @@ BOUNDS = Section(
             Whole(1, none=_NO_LIMIT),
             1_000_000,
             "Sites that links may add to those known, each of which takes some 0.6 kB of memory: "
-            "at most 1,000 of one page, and a quarter of all those of one domain's pages.",
+            "at most 1,000 from one page; from all pages of one domain a quarter of the limit, of "
+            "which a sixteenth, or 1,000, may be sites that have not answered yet.",
             "sites",
             guest=None,
         ),
