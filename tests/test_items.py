@@ -100,7 +100,7 @@ def test_what_json_cannot_hold_is_told_once_and_counted(tmp_path: Path) -> None:
     with Site({"/1": page(), "/2": page()}) as site:
         run = run_spider(Odd, settings, site=site)
     assert run.stats["crawlprio/items_not_kept"] == 2
-    assert len([text for text in run.messages() if "cannot be kept as JSON" in text]) == 1
+    assert len([text for text in run.messages() if "cannot be stored as JSON" in text]) == 1
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
 
 

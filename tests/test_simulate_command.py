@@ -231,10 +231,10 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--ordering", "json.JSONDecoder"], "is no subclass of crawlprio.Ordering"),
     (["graph.npz", "--ordering-options", "{every: 1}"], "which is not valid JSON"),
     (["graph.npz", "--ordering-options", "[1]"], "--ordering-options is '[1]'; give a JSON object"),
-    (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no ordering simulated has"),
+    (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no simulated ordering has"),
     (
         ["graph.npz", "--ordering", "opic", "--ordering-options", '{"random": {"seed": 1}}'],
-        "has options of random, which is not simulated; simulated are opic.",
+        "has options of random, which is not simulated; simulated orderings: opic.",
     ),
     (
         ["graph.npz", "--ordering", "opic", "--ordering-options", '{"seed_cash": "a lot"}'],
@@ -261,14 +261,14 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--page-bytes", "-5"], "--page-bytes is '-5'; give a number of 0 or more, or"),
     (["graph.npz", "--page-bytes", "1", "--bandwidth", "0"], "--bandwidth is '0'; give a number a"),
     (["graph.npz", "--page-bytes", "1", "--site-speed", "0"], "--site-speed is '0'; give a number"),
-    (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9 and pages have no size; give --page-by"),
-    (["graph.npz", "--latency", "recorded"], "--latency is recorded and graph.npz is no crawl st"),
+    (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9, but pages have no size; give --page-b"),
+    (["graph.npz", "--latency", "recorded"], "--latency is recorded, but graph.npz is not a crawl"),
     (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 7 orderings; write %s"),
-    (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json: it cannot be written"),
+    (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json cannot be written"),
     (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt: it cannot be"),
-    (["graph.npz", "--json", "."], "--json .: it cannot be written"),
-    (["graph.npz", "--json", "graph.npz"], "--json graph.npz is the file of GRAPH too"),
-    (["graph.npz", "--json", "a.png", "--plot", "a.png"], "--json a.png is the file of --plot too"),
+    (["graph.npz", "--json", "."], "--json . cannot be written"),
+    (["graph.npz", "--json", "graph.npz"], "--json graph.npz is also the file of GRAPH"),
+    (["graph.npz", "--json", "a.png", "--plot", "a.png"], "a.png is also the file of --plot"),
     (["graph.npz", "--plot", "curves.xls"], "curves.xls is no plot file"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""One transaction on a crawl store: all that is written inside is committed, or nothing is."""
+"""A transaction on a crawl store: everything written inside it is committed, or nothing is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from crawlprio.store.failures import primary_code, too_large, unopened
 
 
 class Transaction:
-    """Begins when entered; commits at the end, or rolls back if anything was raised inside.
+    """A context manager that commits at its end, or rolls back if anything was raised inside.
 
-    What SQLite raises becomes a `StoreError` of one sentence.
+    Errors of SQLite become a `StoreError` of one sentence.
     """
 
     __slots__ = ("_checkpoints", "_cursor", "_n_visits", "_path")
@@ -53,7 +53,7 @@ class Transaction:
                 return
             except sqlite3.Error as failure:
                 error = failure
-        # SQLite has rolled back by itself after some errors, a full disk among them.
+        # SQLite rolls back by itself after some errors, such as a full disk.
         if self._cursor.connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._cursor.execute("ROLLBACK")
@@ -63,10 +63,10 @@ class Transaction:
             raise unopened(self._path, error) from None
 
     def _is_at_limit(self) -> bool:
-        """Whether the file is about as large as it may be, so that not the disk is full."""
+        """Return whether the file is close to its size limit, so that the disk is not full."""
         n_pages, most = (
             self._cursor.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "max_page_count")
         )
-        # What was rolled back is not in the file.
+        # Rolled back pages are not in the file, so it may be somewhat smaller.
         return bool(n_pages >= 0.9 * most)
