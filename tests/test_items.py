@@ -135,7 +135,7 @@ def test_items_beside_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None"),
+        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, but CRAWLPRIO_STORE is None"),
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER is not crawlprio's"),
     ],
 )

@@ -424,7 +424,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--importance", "2*"], "Importance '2*' cannot be read at '2*'"),
     (["graph.npz", "--importance", "similarity"], "Importance similarity needs a topic"),
     (["graph.npz", "--topic", "web"], "graph.npz has no texts, by which the importance similarity"),
-    (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which holds no word"),
+    (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which contains no word"),
     (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs uses a topic"),
     (["bare.npz", "--importance", "location"], "bare.npz has no URLs, by which the importance loc"),
     (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs, which --csv writes; leave --csv out."),

@@ -45,7 +45,7 @@ class Command(OneLineCommand):
         return "[options] STORE|GRAPH"
 
     def short_desc(self) -> str:
-        return "Report how important the pages of a crawl are, and rate its order"
+        return "Score the pages of a crawl by importance, and rate its order"
 
     def long_desc(self) -> str:
         return (

@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 
 def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
-    """Record the spider arguments and the settings given for this crawl."""
+    """Record the spider arguments and the settings of the command line."""
     given = {
         "arguments": dict(arguments),
         "settings": {
