@@ -193,7 +193,7 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
         behind = counts["recorded"] - int(elected["read"])
         name = printable(elected["name"]) if elected["until_"] >= now else ""
         yield ""
-        yield cut(f"Keys are computed by {name or 'nobody'}, {behind:,} entries behind.")
+        yield cut(f"Keys are computed by {name or 'no worker'}, {behind:,} entries behind.")
     yield from section(
         "Workers",
         ["worker", "leases", "for", "dead in"],

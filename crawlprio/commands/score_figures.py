@@ -225,7 +225,7 @@ def order_figures(
     repository: Repository,
     given: Sequence[int] | NDArray[Any] | None = None,
 ) -> OrderFigures | None:
-    """Return the figures of an order, or None if it has none because no page has any importance.
+    """Return the figures of an order, or None if no page has any importance.
 
     Parameters
     ----------

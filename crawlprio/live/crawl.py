@@ -120,7 +120,7 @@ class Crawl:
 
     @property
     def recorder(self) -> Recorder:
-        """The page table and the store; available once the crawl has started."""
+        """The recorder of the crawl; available once the crawl has started."""
         assert self._recorder is not None, "the crawl has not started"
         return self._recorder
 
@@ -187,7 +187,7 @@ class Crawl:
         self._before_close.append(callback)
 
     def refuse(self, error: CrawlprioError) -> None:
-        """Refuse to start, with this error unless there was one before."""
+        """Refuse to start; the first error given is the one that is reported."""
         self.failure = self.failure or error
 
     def fail(self, error: CrawlprioError) -> None:
@@ -306,14 +306,16 @@ class Crawl:
             self.refuse(
                 ConfigError(
                     "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware; set "
-                    "ADDONS = {'crawlprio.Addon': 500}, or add it to SPIDER_MIDDLEWARES."
+                    "ADDONS = {'crawlprio.Addon': 500}, or add LinksMiddleware to "
+                    "SPIDER_MIDDLEWARES."
                 )
             )
         if self.failure is None and self.config.keeps_items and self.dispatcher is None:
             self.refuse(
                 ConfigError(
-                    "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other knows "
-                    "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+                    "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other "
+                    "scheduler knows when a page is done; set SCHEDULER = "
+                    "'crawlprio.schedulers.Scheduler'."
                 )
             )
         if self.failure is not None:

@@ -324,7 +324,7 @@ class Dispatcher(FetchObserver):
             lease.state = State.HANDED_OUT
 
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
-        """Record the result that the downloader and its middlewares had for a request."""
+        """Record what the downloader and its middlewares returned for a request."""
         lease = self._leases.of(request)
         if lease is None:
             return

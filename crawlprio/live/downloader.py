@@ -57,7 +57,7 @@ class Downloader(StockDownloader):
         self.is_filled: Callable[[], bool] = lambda: False
 
     def needs_backout(self) -> bool:
-        """Return whether fetches in flight, or requests that wait for their sites, fill it.
+        """Return whether fetches in flight, or requests waiting for sites, fill the downloader.
 
         Scrapy's own downloader holds requests that wait for their sites. Here they wait in the
         frontier, which `is_filled` asks.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
     from twisted.python.failure import Failure
 
-_NOBODY: dict[object, list[object]] = {}
+_NO_RECEIVERS: dict[object, list[object]] = {}
 
 
 class EngineAlarm:
@@ -198,8 +198,8 @@ def has_receivers(crawler: Crawler, signal: object) -> bool:
 
     Sending a signal without receivers costs 5 µs, this check 1 µs.
     """
-    of_crawler = dispatcher.connections.get(id(crawler), _NOBODY)
-    of_all = dispatcher.connections.get(id(dispatcher.Any), _NOBODY)
+    of_crawler = dispatcher.connections.get(id(crawler), _NO_RECEIVERS)
+    of_all = dispatcher.connections.get(id(dispatcher.Any), _NO_RECEIVERS)
     return bool(
         of_crawler.get(signal)
         or of_crawler.get(dispatcher.Any)

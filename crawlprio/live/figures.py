@@ -55,7 +55,7 @@ class Figures:
 
     @property
     def n_failed(self) -> int:
-        """Pages without a response or with an error status, other than those robots.txt forbids."""
+        """Pages without a response or with an error status, except those robots.txt forbids."""
         return self.failures.total()
 
     def count(self, visit: Visit) -> None:

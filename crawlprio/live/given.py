@@ -75,7 +75,7 @@ def read_given(store: Store) -> Given:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
-            "restore a copy."
+            "restore a backup."
         ) from None
     return Given(arguments, kept)
 

@@ -1,4 +1,4 @@
-"""The site clock as the Scrapy layer uses it: by host name, on real time, kept across restarts."""
+"""The site clock as the Scrapy layer uses it: by host name, in real time, kept across restarts."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ any earlier           a middleware returns a request    retry: its page waits ag
 any earlier           a middleware returns any other    redirect: the new request waits on its
                       request                           own; a visit with its page as only link
 `ANSWERED`            the callback takes too long       its site may continue; the lease stays
-`ANSWERED`            the callback yields all its       the visit is observed, but not at the end
-                      links in one `LinkPairs`          of the lease
+`ANSWERED`            the callback yields all its       the visit is observed, and not again
+                      links in one `LinkPairs`
 any                   Scrapy is done with the request   the visit is observed, the lease ends
 ====================  ================================  ========================================
 

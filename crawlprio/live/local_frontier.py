@@ -157,7 +157,7 @@ class LocalFrontier:
             self._note_unfiltered(page, False)
             repeats = True
         state = queue.state(page)
-        # It waits as a plain link, which this request replaces.
+        # The page waits as a plain link, which this request supersedes.
         is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False

@@ -342,7 +342,8 @@ class Recorder:
     def saved_of(self, page: int) -> list[SavedRequest]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
-        # Until the commit, requests recorded with a visit are missing, and the one it ended is not.
+        # Before the commit, requests recorded with a visit are not on disk yet, and the request
+        # that the visit ended still is.
         self.commit()
         rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]

@@ -42,14 +42,14 @@ BUDGETS = {
 """The settings that limit a crawl, by the name under which `crawlprio/refused/` counts links."""
 
 _CHOSEN = frozenset({"out-of-scope", "nofollow", "extension"})
-"""Links outside the crawl's own scope, which the table does not list."""
+"""Reasons of the crawl's own scope, which the table does not list."""
 
 
 class CrawlReport:
     """Shows progress on a terminal, and at the end what was fetched and how well it was chosen.
 
-    Where the whole graph is known (demo web, replay), it shows the share of all PageRank that was
-    fetched next to what breadth-first and random would have reached with as many pages, and plots
+    Where the whole graph is known (demo web, replay), it compares the share of all PageRank that
+    was fetched with what breadth-first and random would have reached with as many pages, and plots
     the curves.
     """
 
@@ -196,7 +196,7 @@ class CrawlReport:
         return "; ".join([reason, *cuts])
 
     def _refused(self) -> str:
-        """Return why links were not fetched, or pages not read to the end, with counts."""
+        """Return the reasons why links were not fetched or pages not read whole, with counts."""
         counts = {
             name.rpartition("/")[2]: int(count)
             for name, count in self._crawler.stats.get_stats().items()
@@ -235,7 +235,8 @@ class CrawlReport:
         orders["upper-bound"] = best_order(ranks, within)[:budget]
         shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
         console.print(
-            f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:", markup=False
+            f"PageRank held by {budget:,} of {n_reachable:,} pages of the {virtual.name}:",
+            markup=False,
         )
         table = Table()
         table.add_column("pages chosen by")

@@ -20,7 +20,7 @@ from crawlprio.web.extensions import SKIP_EXTENSIONS
 _NO_LIMIT = "no limit"
 
 ORDER = Section(
-    "What comes first",
+    "Order",
     "",
     (
         Setting(
@@ -175,7 +175,7 @@ POLITENESS = Section(
 )
 
 BOUNDS = Section(
-    "What a crawl takes in",
+    "Limits of a crawl",
     "These apply to every spider. The stats count what they refuse, under `crawlprio/refused/`.",
     (
         Setting(
@@ -245,7 +245,7 @@ BOUNDS = Section(
 )
 
 SITE = Section(
-    "What the spider `site` follows",
+    "Links that the spider `site` follows",
     "Links that are not followed are still recorded. Seeds are fetched regardless of these.",
     (
         Setting(

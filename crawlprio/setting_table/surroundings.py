@@ -20,7 +20,7 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 """The supported extensions of a plot file; `evaluation.plots` writes these formats."""
 
 OUTPUT = Section(
-    "What is recorded and shown",
+    "Output",
     "",
     (
         Setting(

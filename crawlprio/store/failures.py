@@ -25,7 +25,7 @@ _REMEDIES = {
 }
 
 
-def unopened(path: Path, error: Exception) -> StoreError:
+def store_error(path: Path, error: Exception) -> StoreError:
     """Return the error for a failure to open, read, write or rename a store."""
     if not path.parent.is_dir():
         return StoreError(f"{path}: there is no folder {path.parent}; create it first.")
@@ -57,14 +57,14 @@ def primary_code(error: BaseException) -> int:
 
 
 @contextlib.contextmanager
-def sentences(path: Path) -> Iterator[None]:
+def store_errors(path: Path) -> Iterator[None]:
     """Convert errors that a damaged file causes, in a query or in its rows, to StoreError."""
     try:
         yield
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
     except RecursionError:
         raise StoreError(
             f"{path}: the file is damaged (JSON nested too deep); restore a backup."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.store.connection import Connection, connect
-from crawlprio.store.failures import primary_code, unopened
+from crawlprio.store.failures import primary_code, store_error
 from crawlprio.store.locks import StoreInUse, WriterLock, is_open_elsewhere
 
 COMPANIONS = ("", "-wal", "-shm")
@@ -67,7 +67,7 @@ def keep_existing(path: str | Path) -> Path | None:
                 os.replace(f"{path}{companion}", f"{kept}{companion}")
         return kept
     except OSError as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
     finally:
         lock.release()
 
@@ -114,7 +114,7 @@ def reserve(path: Path) -> None:
     except FileExistsError:
         raise NameTaken(f"{path}: a file of this name exists; name another store.") from None
     except OSError as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
 
 
 def make_private_folder(folder: str | Path) -> None:
@@ -166,7 +166,7 @@ def open_database(path: Path, *, readonly: bool) -> Connection:
             db = connect(path, "ro&immutable=1")
         return db
     except sqlite3.Error as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
 
 
 def _check_unused(path: Path) -> None:

@@ -24,8 +24,8 @@ class HashTable:
     """Maps 64-bit hashes to numbers, in 16 to 32 bytes of memory per entry.
 
     Two arrays, 12 bytes per slot, are at most three quarters full, and double when they would be
-    fuller. Linear probing starts at a slot in proportion to the length of the table, so that
-    growing reads and writes the arrays from front to back.
+    fuller. Linear probing starts at the same relative position whatever the length of the table, so
+    that growing reads and writes the arrays from front to back.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _add_run(hashes: Hashes, values: Values, new: Hashes, first: int) -> NDArray
 
 @njit(cache=True)
 def _move(hashes: Hashes, values: Values, to_hashes: Hashes, to_values: Values) -> None:
-    """Add all of one table to another, starting where no run of entries is cut in two."""
+    """Add all of one table to another, starting at an empty slot so that no run is split."""
     n_slots = len(values)
     start = 0
     while values[start] != EMPTY:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.store.connection import connect
-from crawlprio.store.failures import primary_code, unopened
+from crawlprio.store.failures import primary_code, store_error
 
 try:
     import fcntl
@@ -89,7 +89,7 @@ class WriterLock:
                 if primary_code(error) == sqlite3.SQLITE_BUSY:
                     raise StoreInUse(path, _last_writer(path)) from None
                 ours = isinstance(error, sqlite3.OperationalError)
-                raise unopened(path if ours else self._file, error) from None
+                raise store_error(path if ours else self._file, error) from None
             # The previous holder may have removed the file after we opened it.
             if before is not None and before == _inode(self._file):
                 self._db: sqlite3.Connection | None = db

@@ -16,7 +16,7 @@ import numpy as np
 from crawlprio.errors import StoreError
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
-from crawlprio.store.failures import sentences
+from crawlprio.store.failures import store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.items import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
@@ -73,11 +73,11 @@ class StoreReader:
         if self._db.in_transaction:
             yield
             return
-        with sentences(self.path):
+        with store_errors(self.path):
             self._db.execute("BEGIN")
         try:
             if not self._writes:
-                with sentences(self.path):
+                with store_errors(self.path):
                     self._count()
             yield
         finally:
@@ -87,7 +87,7 @@ class StoreReader:
 
     def load_pages(self) -> PageTable:
         """Return the page table of the crawl: ids, identities, sites, depths. O(pages)."""
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             pages = read_pages(self._db)
         if self._writes:
             self._n_identities = pages.n_identities
@@ -103,15 +103,15 @@ class StoreReader:
                 )
             with (
                 contextlib.closing(open_database(self.path, readonly=True)) as db,
-                sentences(self.path),
+                store_errors(self.path),
             ):
                 return read_url_rows(db, pages)
-        with sentences(self.path):
+        with store_errors(self.path):
             return read_url_rows(self._db, pages)
 
     def page_urls(self) -> Iterator[str]:
         """Yield the URL of every page, in order; one at a time is in memory."""
-        with sentences(self.path):
+        with store_errors(self.path):
             for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
                 yield url
 
@@ -133,7 +133,7 @@ class StoreReader:
             columns = columns.replace("outside, title, text", "NULL, '', NULL")
         if not anchors:
             columns = columns.replace("anchors", "NULL")
-        with sentences(self.path):
+        with store_errors(self.path):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
@@ -147,13 +147,13 @@ class StoreReader:
     @property
     def last_request(self) -> int:
         """The largest number of a stored request; 0 if there is none."""
-        with sentences(self.path):
+        with store_errors(self.path):
             (last,) = self._db.execute("SELECT ifnull(max(id), 0) FROM requests").fetchone()
             return _numbered(last)
 
     def requests(self) -> Iterator[RequestRow]:
         """Yield the requests that were recorded and have not ended, by number."""
-        with sentences(self.path):
+        with store_errors(self.path):
             before = 0
             for row in self._db.execute("SELECT id, page, request FROM requests ORDER BY id"):
                 before = _later(row[0], before)
@@ -161,7 +161,7 @@ class StoreReader:
 
     def requests_of(self, page: int) -> list[RequestRow]:
         """Return the requests of one page that have not ended, by number."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute(
                 "SELECT id, page, request FROM requests WHERE page = ? ORDER BY id", (page,)
             ).fetchall()
@@ -169,7 +169,7 @@ class StoreReader:
 
     def request(self, number: int) -> bytes:
         """Return a request that has not ended, by its number."""
-        with sentences(self.path):
+        with store_errors(self.path):
             row = self._db.execute(
                 "SELECT id, page, request FROM requests WHERE id = ?", (number,)
             ).fetchone()
@@ -187,7 +187,7 @@ class StoreReader:
 
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute("SELECT id FROM pages WHERE seed ORDER BY id")
             return [page for (page,) in rows]
 
@@ -196,7 +196,7 @@ class StoreReader:
 
         O(visits) time; the visits that redirect are in memory.
         """
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             hops: dict[int, list[int]] = {}
             for page, targets in self._db.execute(
                 "SELECT page, targets FROM visits"
@@ -219,7 +219,7 @@ class StoreReader:
         Links that were outside and whose target became known later come last. Memory holds one page
         at a time and, if there are outside links, the page table.
         """
-        with sentences(self.path):
+        with store_errors(self.path):
             pages: PageTable | None = None
             rows = self._db.execute(
                 "SELECT page, targets, anchors, outside FROM visits WHERE seq IN"
@@ -247,7 +247,7 @@ class StoreReader:
         from crawlprio.linkgraph import LinkGraph
 
         flat = array("i")
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             pages = read_pages(self._db)
             indptr = np.zeros(len(pages) + 1, dtype=np.int64)
             for page, targets, outside in self._db.execute(
@@ -270,17 +270,17 @@ class StoreReader:
 
     def kept_items(self) -> Iterator[ItemRow]:
         """Yield page and JSON of each stored item, in the order of the visits."""
-        with sentences(self.path):
+        with store_errors(self.path):
             yield from read_items(self._db)
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""
-        with sentences(self.path):
+        with store_errors(self.path):
             return list(read_site_states(self._db))
 
     def last_fetches(self) -> list[tuple[int, float, float, int]]:
         """Return `(site, fetched_at, elapsed, n_bytes)` of each site's last visit. O(visits)."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute(
                 "SELECT site, fetched_at, elapsed, n_bytes FROM (SELECT site, max(seq) AS last"
                 " FROM visits JOIN pages ON pages.id = page GROUP BY site)"
@@ -297,13 +297,13 @@ class StoreReader:
 
     def get_meta(self, key: str, default: str = "") -> str:
         """Return the fact of the crawl stored under `key`, or `default`."""
-        with sentences(self.path):
+        with store_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else str(row[0])
 
     def _marked(self, table: str) -> list[int]:
         """Return the pages in a table of marks; raise ValueError for an invalid one."""
-        with sentences(self.path):
+        with store_errors(self.path):
             pages = [page for (page,) in self._db.execute(f"SELECT page FROM {table} ORDER BY 1")]
             if pages and not 0 <= pages[0] <= pages[-1] < self._n_pages:
                 raise ValueError(f"page {pages[0]} or {pages[-1]}, of {self._n_pages}, in {table}")

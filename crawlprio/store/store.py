@@ -14,7 +14,7 @@ from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
-from crawlprio.store.failures import sentences
+from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
 from crawlprio.store.items import ItemRow, put_items
 from crawlprio.store.late_links import fill_table
@@ -95,7 +95,7 @@ class Store(StoreReader):
             on_failure.callback(remove, path)
             db = open_database(path, readonly=False)
             on_failure.callback(db.close)
-            with sentences(path):
+            with store_errors(path):
                 create_schema(db)
             lock.lock_file()
             store = cls(path, db, lock)._start_writing()
@@ -135,7 +135,7 @@ class Store(StoreReader):
                 lock.check_file()
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
-            with sentences(path):
+            with store_errors(path):
                 check_schema(path, db, writes=not readonly)
                 store = cls(path, db, lock)
                 store._count()
@@ -317,7 +317,7 @@ class Store(StoreReader):
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
         if pages is not None:
-            with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
+            with contextlib.suppress(StoreError), store_errors(self.path), self._transaction():
                 fill_table(self._cursor, pages)
 
     def limit_size(self, n_bytes: int) -> None:
@@ -332,7 +332,7 @@ class Store(StoreReader):
         store, even after `close`. O(pages), some 2 s for a million.
         """
         pages = StoredPages(self.read_urls)
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             load_stored_pages(self._db, pages)
         self._n_identities = pages.n_identities
         return pages

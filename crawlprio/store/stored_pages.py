@@ -162,7 +162,7 @@ class StoredPages(PageTable):
             self._grow_old()
 
     def _grow_old(self) -> None:
-        """Move the pages of the younger generation, all stored, to the older and the hash table."""
+        """Make the younger generation, all stored, the older one; add it to the hash table."""
         identities = self._new_urls.copy()
         for page, key in self._new_keys.items():
             identities[page - self._first_new] = key

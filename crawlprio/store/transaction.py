@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.failures import primary_code, too_large, unopened
+from crawlprio.store.failures import primary_code, store_error, too_large
 
 
 class Transaction:
@@ -37,7 +37,7 @@ class Transaction:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.Error as error:
-            raise unopened(self._path, error) from None
+            raise store_error(self._path, error) from None
 
     def __exit__(
         self,
@@ -60,7 +60,7 @@ class Transaction:
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             if primary_code(error) == sqlite3.SQLITE_FULL and self._is_at_limit():
                 raise too_large(self._path) from None
-            raise unopened(self._path, error) from None
+            raise store_error(self._path, error) from None
 
     def _is_at_limit(self) -> bool:
         """Return whether the file is close to its size limit, so that the disk is not full."""
