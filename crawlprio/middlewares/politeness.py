@@ -193,7 +193,7 @@ class PolitenessMiddleware(FetchGate):
 
 
 def _crawl_delay(robotparser: Any, agent: str | bytes | None) -> float | None:
-    """Return the seconds between fetches that a robots.txt asks for; NaN if invalid, None if none.
+    """Return the seconds between fetches that a robots.txt asks for: NaN if invalid, or None.
 
     This is the longer of its Crawl-delay and the interval of its Request-rate, at any time of day.
     """

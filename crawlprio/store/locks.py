@@ -15,7 +15,7 @@ from crawlprio.store.failures import primary_code, store_error
 
 try:
     import fcntl
-except ImportError:  # On Windows, an open file cannot be renamed, nor can hard links be made.
+except ImportError:  # Windows can neither rename an open file nor hard-link it.
     fcntl = None  # type: ignore[assignment]
 
 _LOCKED_BYTE = 0x4000_0000 + 1024

@@ -63,7 +63,7 @@ class Transaction:
             raise store_error(self._path, error) from None
 
     def _is_at_limit(self) -> bool:
-        """Return whether the file is close to its size limit, so that the disk is not full."""
+        """Return whether the size limit, and not the disk, stopped the write."""
         n_pages, most = (
             self._cursor.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "max_page_count")
