@@ -205,7 +205,7 @@ def npz_that_asks_for(shape: str, path: Path, name: str) -> Path:
     return path / "a.npz"
 
 
-@pytest.mark.parametrize("shape", ["(15000000000,)", "(100000, 150000)", "(-3,)", "(10**3,)"])
+@pytest.mark.parametrize("shape", ["(15000000000,)", "(100000, 150000)", "(-3,)", "(10**3,)", "(3,), ("])
 def test_an_array_that_asks_for_112_gib_is_one_sentence(tmp_path: Path, shape: str) -> None:
     for name, read in (("indptr", read_graph), ("scores", read_scores)):
         path = npz_that_asks_for(shape, tmp_path, name)
