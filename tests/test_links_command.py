@@ -203,8 +203,8 @@ def test_the_command_writes_the_file_and_the_counts(
     ("args", "sentence"),
     [
         (["crawl.sqlite"], "links: found crawl.sqlite; expected: scrapy links export"),
-        (["export", "none.sqlite", "out.csv"], "none.sqlite: there is no such crawl store"),
-        (["export", "crawl.sqlite", "out.xls"], "out.xls: the ending names the format"),
+        (["export", "none.sqlite", "out.csv"], "none.sqlite: no such crawl store"),
+        (["export", "crawl.sqlite", "out.xls"], "out.xls: the extension names the format"),
         (["export", "crawl.sqlite", "none/out.csv"], "none/out.csv: there is no folder none"),
         (["export", "crawl.sqlite", "folder.csv"], "folder.csv: this is a folder"),
         (["export", "not.sqlite", "out.csv"], "not.sqlite: not a crawl store"),
@@ -256,7 +256,7 @@ def test_simulate_starts_an_export_where_the_crawl_started(
         assert ended.value.code == 0
         orders.append((tmp_path / "order.txt").read_text().split())
     assert len(orders[0]) == len(orders[1]) == 2
-    assert "Started where the crawl did, as out.seeds.txt says." in capsys.readouterr().err
+    assert "Started where the crawl did, according to out.seeds.txt." in capsys.readouterr().err
     (tmp_path / "out.seeds.txt").unlink()
     with pytest.raises(SystemExit):
         main(["simulate", name, "--ordering", "breadth-first"])

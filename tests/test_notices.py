@@ -60,10 +60,10 @@ def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(
     settings = {**ADDON, "CRAWLPRIO_STORE": str(path)}
     with Site({"/": page()}) as site:
         first, second = (run_spider(Once, settings, site=site) for _ in range(2))
-    assert [text for text in first.messages(logging.INFO) if "it is kept as" in text] == []
-    (text,) = (text for text in second.messages(logging.INFO) if "it is kept as" in text)
+    assert [text for text in first.messages(logging.INFO) if "it was renamed to" in text] == []
+    (text,) = (text for text in second.messages(logging.INFO) if "it was renamed to" in text)
     (kept,) = (file for file in tmp_path.glob("crawl*.sqlite") if file != path)
-    assert text == f"{path} was there; it is kept as {kept}."
+    assert text == f"{path} already existed; it was renamed to {kept}."
     for file in (path, kept):
         with Store.open(file) as store:
             assert store.n_pages == 1

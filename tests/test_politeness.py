@@ -301,7 +301,7 @@ def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning() -> None:
         run = crawl(site, settings)
         assert all(0.05 <= gap < 0.4 for gap in gaps(site.fetches))
     assert run.messages() == [
-        "a.test asks for a crawl delay of 100 s; 0.05 s is the most that is obeyed "
+        "a.test asks for a crawl delay of 100 s; it is obeyed up to 0.05 s "
         "(CRAWLPRIO_MAX_CRAWL_DELAY)."
     ]
 
@@ -485,7 +485,7 @@ def test_autothrottle_warns_and_adds_nothing() -> None:
     assert len(site.fetches) == 6
     assert [0.05 <= gap < 0.5 for gap in gaps(site.fetches)] == [True] * 5
     (warning,) = run.messages()
-    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays")
+    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio enforces the delays")
 
 
 def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:

@@ -519,7 +519,7 @@ def test_invalid_networks_are_refused_in_one_sentence() -> None:
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
     assert run.messages(logging.ERROR) == [
-        "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is no "
-        "network, address or name; give a list of networks, addresses or names, with commas "
-        "between on the command line, or None for no others."
+        "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is not a "
+        "network, address or name; give a list of networks, addresses or names, comma-separated "
+        "on the command line, or None for no others."
     ]

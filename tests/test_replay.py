@@ -271,7 +271,7 @@ def test_equal_bodies_are_one_unique_page(whole: Replay) -> None:
 
 
 def test_a_complete_replay_holds_all_of_the_pagerank(whole: Replay) -> None:
-    assert f"What {len(GRAPH)} of {len(GRAPH)} pages of the recording" in whole.done.stdout
+    assert f"PageRank held by {len(GRAPH)} of {len(GRAPH)} pages of the" in whole.done.stdout
     assert set(whole.shares().values()) == {"100.0%"}
     assert {"breadth-first", "random", "upper-bound"} < set(whole.shares())
     assert (whole.folder / "crawl.png").read_bytes().startswith(b"\x89PNG")

@@ -219,7 +219,7 @@ def test_none_is_refused_where_it_has_no_meaning(setting: Setting) -> None:
             "CRAWLPRIO_PLOT",
             "no/such/x.png",
             "CRAWLPRIO_PLOT is 'no/such/x.png', whose folder does not exist; give a file name that "
-            "ends in .png, .svg or .pdf, or None for no picture.",
+            "ends in .png, .svg or .pdf, or None for no plot.",
         ),
     ],
 )
@@ -294,7 +294,7 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -
 def test_a_name_close_to_one_of_ours_causes_a_warning(name: str, meant: str) -> None:
     (sentence,) = misspelt_names(Settings({name: "x"}))
     assert sentence == (
-        f"{name} is set, which neither Scrapy nor crawlprio reads; if {meant} is meant, write that."
+        f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {meant}, set that."
     )
 
 
@@ -366,15 +366,15 @@ def unwritable() -> Iterator[Path]:
 
 def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path) -> None:
     allowed = (
-        "give a folder that exists or can be made, and can be written, or None for a crawl that "
-        "cannot be resumed."
+        "give a writable folder, or one that can be created, or None for a crawl that cannot be "
+        "resumed."
     )
     assert refusal(JOBDIR=str(unwritable)) == (
-        f"JOBDIR is {str(unwritable)!r}, which cannot be written; {allowed}"
+        f"JOBDIR is {str(unwritable)!r}, which is not writable; {allowed}"
     )
     new = str(unwritable / "new")
     assert refusal(JOBDIR=new) == (
-        f"JOBDIR is {new!r}, which cannot be made (Permission denied); {allowed}"
+        f"JOBDIR is {new!r}, which cannot be created (Permission denied); {allowed}"
     )
 
 
@@ -387,8 +387,8 @@ def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
     with pytest.raises(ConfigError) as caught:
         plot_path(settings)
     assert str(caught.value) == (
-        f"CRAWLPRIO_PLOT is {plot!r}, which cannot be written; name a file in a folder that can, "
-        "or None for no picture."
+        f"CRAWLPRIO_PLOT is {plot!r}, which is not writable; name a file in a writable folder, or "
+        "None for no plot."
     )
 
 

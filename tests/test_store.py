@@ -551,7 +551,7 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("content", "sentence"),
         [
-            (b"not SQLite" * 100, "not a crawl store, nor any SQLite database"),
+            (b"not SQLite" * 100, "not a crawl store, nor any other SQLite database"),
             (b"", "an SQLite database, but not a crawl store"),
         ],
     )
@@ -578,11 +578,11 @@ class TestBadFiles:
             Store.open(path)
 
     def test_a_missing_store_and_a_folder_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreError, match="there is no such crawl store"):
+        with pytest.raises(StoreError, match="no such crawl store"):
             Store.open(tmp_path / "none.sqlite", readonly=True)
         with pytest.raises(StoreError, match="this is a folder"):
             Store.open(tmp_path, readonly=True)
-        with pytest.raises(StoreError, match="there is no such crawl store"):
+        with pytest.raises(StoreError, match="no such crawl store"):
             Store.open(tmp_path / "none.sqlite")
         assert os.listdir(tmp_path) == []
 
@@ -651,7 +651,7 @@ class TestBadFiles:
 
     def test_a_name_that_is_taken_is_refused_and_left_alone(self, path: Path) -> None:
         path.write_bytes(b"mine")
-        with pytest.raises(StoreError, match="a file of this name is there"):
+        with pytest.raises(StoreError, match="a file of this name exists"):
             Store.create(path)
         assert path.read_bytes() == b"mine"
         assert os.listdir(path.parent) == [path.name]
@@ -850,7 +850,7 @@ class TestNumberedNames:
     def test_a_log_without_its_store_never_mixes_with_the_next_store(self, path: Path) -> None:
         wal = path.with_name("crawl.sqlite-wal")
         wal.write_bytes(b"left behind")
-        with pytest.raises(StoreError, match="a file of this name is there"):
+        with pytest.raises(StoreError, match="a file of this name exists"):
             Store.create(path)
         keep_existing(path)
         Store.create(path).close()

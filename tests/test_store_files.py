@@ -137,7 +137,7 @@ class TestModes:
         path.touch()
         with pytest.raises(StoreError, match=r"crawl\.sqlite: a file has this name"):
             make_private_folder(path)
-        with pytest.raises(StoreError, match=r"b cannot be made: Not a directory; name another"):
+        with pytest.raises(StoreError, match=r"b cannot be created: Not a directory; name another"):
             make_private_folder(path / "a" / "b")
 
 
@@ -249,7 +249,7 @@ class TestCleanEnd:
         assert store.read_urls([2]) == [("http://site2.example/2", None)]
         keep_existing(path)
         make_store(path)
-        with pytest.raises(StoreError, match="was moved away after the crawl"):
+        with pytest.raises(StoreError, match="was moved after the crawl"):
             store.read_urls([1])
 
 

@@ -105,8 +105,8 @@ class TestSchema:
         expected = (
             "an SQLite database, but not a crawl store; check the name."
             if table == "meta"
-            else f"the file is damaged (its table {table} is not as crawlprio makes it); restore a "
-            "copy."
+            else f"the file is damaged (its table {table} is not as crawlprio creates it); restore "
+            "a backup."
         )
         assert refused(path) == expected
 
@@ -131,7 +131,7 @@ class TestSchema:
         self, path: Path, table: str, old: str, new: str
     ) -> None:
         change_definition(path, table, lambda sql: sql.replace(old, new, 1))
-        assert f"its table {table} is not as crawlprio makes it" in refused(path)
+        assert f"its table {table} is not as crawlprio creates it" in refused(path)
 
     def test_triggers_do_not_run(self, path: Path) -> None:
         change(path, "CREATE TRIGGER t AFTER INSERT ON visits BEGIN DELETE FROM pages; END")
@@ -177,7 +177,7 @@ class TestSchema:
         with pytest.raises(
             StoreError,
             match=r"schema version 2, written by crawlprio \S+, keeps 6 waiting requests as "
-            r"pickles, which can run code; .* does not resume it: use the one that wrote it, or",
+            r"pickles, which can run code; .* does not resume it: use the crawlprio that wrote it,",
         ):
             Store.open(path)
         assert query(path, "SELECT DISTINCT request FROM requests") == [(bomb,)]
