@@ -377,7 +377,7 @@ def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
         run = run_spider(Plain, settings, site=site)
         assert site.fetches == []
     (message,) = run.messages()
-    assert message.startswith("SCHEDULER is crawlprio's, which learns of links from its")
+    assert message.startswith("SCHEDULER is crawlprio's, which gets links from its")
     assert run.crawler.spider is None
 
 

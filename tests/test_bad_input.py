@@ -124,7 +124,7 @@ CASES = {
         setting("JOBDIR", "file"), ["JOBDIR", "'file'", "is a file"]
     ),
     "job directory below a file": Case(
-        setting("JOBDIR", "file/job"), ["JOBDIR", "'file/job'", "cannot be made"]
+        setting("JOBDIR", "file/job"), ["JOBDIR", "'file/job'", "cannot be created"]
     ),
     "store below a file in the job directory": Case(
         crawl(*SEED, "-s", "JOBDIR=.", "-s", "CRAWLPRIO_STORE=file/crawl.sqlite"),

@@ -167,16 +167,16 @@ def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items() -> N
         ({"CLOSESPIDER_ITEMCOUNT": 100}, True),
     ],
 )
-def test_items_are_taken_by_pipelines_listeners_and_log_lines(
+def test_items_are_consumed_by_pipelines_listeners_and_log_lines(
     settings: dict[str, object], taken: bool
 ) -> None:
     found: list[bool] = []
 
     class Looking(Starter):
         def parse(self, response: Response) -> Iterator[Any]:
-            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             self.crawler.signals.connect(self.listen, signals.item_scraped)
-            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             yield {}
 
         def listen(self, item: Any) -> None:
@@ -188,7 +188,7 @@ def test_items_are_taken_by_pipelines_listeners_and_log_lines(
     assert found == [taken, True]
 
 
-def test_a_signal_has_listeners_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
+def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
     found: list[bool] = []
 
     class Looking(Starter):
@@ -196,7 +196,7 @@ def test_a_signal_has_listeners_if_it_or_any_is_connected_from_this_crawler_or_a
             one, other = object(), object()
 
             def look() -> None:
-                found.append(engine.is_listened_to(self.crawler, one))
+                found.append(engine.has_receivers(self.crawler, one))
 
             def listen() -> None:
                 pass
@@ -239,10 +239,10 @@ def test_the_downloaders_delays_can_be_switched_off() -> None:
             delays.update({name: (slot.delay, slot.jitter) for name, slot in slots.items()})
             slots["a.test"].delay = 7.0
             assert response.request is not None
-            engine.silence_slot_delay(self.crawler, Request("http://a.test/"))
+            engine.clear_slot_delay(self.crawler, Request("http://a.test/"))
             assert slots["a.test"].delay == 7.0
             meta = {"download_slot": "a.test"}
-            engine.silence_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
+            engine.clear_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
             assert slots["a.test"].delay == 0.0
             yield {}
 

@@ -315,7 +315,7 @@ def test_a_job_directory_that_cannot_be_created_is_refused_in_one_sentence(tmp_p
     run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
-    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be made (")
+    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be created (")
 
 
 def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
 
 def test_no_more_is_shown_than_requested(run: Run, frontier: SettledRedis) -> None:
     _, out, _ = run("show", "shop", "--most", "1")
-    after = out.partition("Next to leave")[2].partition("\n\n")[0].splitlines()
+    after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
     assert len(after) == 3  # remaining title, header, one page
 
 
@@ -132,13 +132,13 @@ def test_bad_input_ends_with_one_sentence(
 def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
     run: Run, frontier: SettledRedis
 ) -> None:
-    assert run("pause", "shop")[1] == "shop: no page leaves until it is resumed.\n"
+    assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
     frontier._ask_at = 0.0
     assert frontier.next_page(monotonic()) is None
     assert frontier.ready_at() > monotonic()
-    assert run("resume", "shop")[1] == "shop: pages leave again.\n"
+    assert run("resume", "shop")[1] == "shop: pages are handed out again.\n"
     frontier._ask_at = 0.0
     assert frontier.next_page(monotonic()) is not None
 

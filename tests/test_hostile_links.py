@@ -289,7 +289,8 @@ def test_a_store_at_its_size_limit_closes_the_crawl_which_can_be_resumed(
         more = crawl(site, {**settings, "CRAWLPRIO_MAX_STORE_BYTES": None})
     assert full.reason == "crawlprio_failed"
     assert full.messages(logging.ERROR) == [
-        f"{path}: as large as CRAWLPRIO_MAX_STORE_BYTES allows; raise it, then resume the crawl."
+        f"{path}: the limit of CRAWLPRIO_MAX_STORE_BYTES is reached; raise it, then resume the "
+        "crawl."
     ]
     assert n_bytes <= 2_000_000
     assert more.reason == "closespider_pagecount"

@@ -65,7 +65,7 @@ ALPHABET = st.text(alphabet="aAbB .-_1\N{LATIN SMALL LETTER E WITH ACUTE}", max_
 @given(ALPHABET, st.lists(ALPHABET, min_size=1, max_size=3))
 def test_a_topic_counts_as_the_oracle_does(text: str, terms: list[str]) -> None:
     if not any(oracles.words(term) for term in terms):
-        with pytest.raises(ConfigError, match="holds no word"):
+        with pytest.raises(ConfigError, match="contains no word"):
             Topic(terms)
     else:
         assert Topic(terms).count(text) == occurrences(text, terms)
@@ -191,6 +191,6 @@ def test_a_bad_option_of_the_hot_queue_is_refused_in_one_sentence(
 def test_a_topic_that_is_not_a_text_or_a_list_is_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigError) as caught:
         Topic(5)  # type: ignore[arg-type]
-    assert str(caught.value) == "TOPIC is 5; give words, with commas between terms."
+    assert str(caught.value) == "TOPIC is 5; give comma-separated words or phrases."
     with pytest.raises(ConfigError, match=r"^The topic's stemmer is 'klingon'; known stemmers: "):
         Topic("crawling", stem="klingon")

@@ -100,7 +100,7 @@ def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path: Path) -> N
     with Site({"/1": page(), "/2": page()}) as site:
         run = run_spider(Odd, settings, site=site)
     assert run.stats["crawlprio/items_not_kept"] == 2
-    assert len([text for text in run.messages() if "cannot be kept as JSON" in text]) == 1
+    assert len([text for text in run.messages() if "cannot be stored as JSON" in text]) == 1
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
 
 
@@ -135,7 +135,7 @@ def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None"),
+        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, but CRAWLPRIO_STORE is None"),
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER is not crawlprio's"),
     ],
 )
