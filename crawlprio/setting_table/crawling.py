@@ -208,8 +208,9 @@ BOUNDS = Section(
             Whole(1, none=_NO_LIMIT),
             1_000_000,
             "Maximum number of sites that links may add to those known, each of which takes some "
-            "0.6 kB of memory: 1,000 for one page's links, and a quarter of all for the pages of one "
-            "domain, with a sixteenth of that, at least 1,000, for sites that have yet to answer.",
+            "0.6 kB of memory. The links of one page may add 1,000, and the pages of one domain a "
+            "quarter of all, of which a sixteenth (at least 1,000) may be sites that have not "
+            "answered yet.",
             "sites",
             guest=None,
         ),
