@@ -1,4 +1,4 @@
-"""What the options of orderings may be, what is said of bad ones, and files of earlier scores."""
+"""What the options of orderings may be, the errors about bad ones, and files of earlier scores."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_bad_option_is_refused_in_one_sentence(
     assert str(caught.value) == sentence
 
 
-def test_an_unknown_ordering_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         make_ordering("opick")
     known = ", ".join(sorted(ORDERINGS))
@@ -196,14 +196,14 @@ def test_an_unknown_ordering_is_answered_with_the_known_ones() -> None:
         ("combined", {"weights": {"omniscient": 1.0}}),
     ],
 )
-def test_what_needs_the_whole_graph_is_refused_where_nothing_knows_it(
+def test_what_needs_the_whole_graph_is_refused_if_the_graph_is_unknown(
     name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
         CompiledFrontier(make_ordering(name, options), PageTable())
 
 
-def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
+def test_an_ordering_declares_whether_it_reads_anchor_texts() -> None:
     words = {"words": "crawling"}
     combined = {"weights": {"opic": 1.0, "anchor-similarity": 1.0}}
     assert make_ordering("anchor-similarity", words).needs_anchors
@@ -214,7 +214,7 @@ def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
     assert not make_ordering("opic").needs_anchors
 
 
-def test_a_combined_ordering_can_have_a_member_given_by_its_import_path() -> None:
+def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:
     web = Web(links={0: [1, 2, 3], 2: [3]})
     path = "crawlprio.orderings.backlink_count.BacklinkCount"
     options = {"weights": {path: -1.0, "breadth-first": 1.0}}
@@ -308,7 +308,7 @@ def test_a_bad_csv_of_scores_is_refused_with_file_and_line(
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_url_with_commas_stands_in_quotes(tmp_path: Path) -> None:
+def test_a_url_with_commas_is_quoted(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "scores.csv", '"http://a/?x=1,2",0.25')
     ordering = make_ordering("historical-pagerank", {"scores": path})
     assert isinstance(ordering, HistoricalPageRank)
@@ -345,7 +345,7 @@ def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_file_that_is_no_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for content in (b"", b"PK\x03\x04 cut short", b"no archive"):
         path = tmp_path / "scores.npz"
         path.write_bytes(content)
@@ -364,7 +364,7 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     )
 
 
-def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
+def test_scores_for_other_pages_than_the_graphs_are_refused() -> None:
     ordering = make_ordering("historical-pagerank", {"scores": {"http://a/": 1.0}})
     assert isinstance(ordering, HistoricalPageRank)
     with pytest.raises(ConfigError) as caught:
@@ -378,7 +378,7 @@ def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
 
 
 class GivesNan(Ordering):
-    """A member of a sum that goes wrong at the third visit."""
+    """A member of a sum that fails at the third visit."""
 
     n_visits = 0
 
@@ -399,9 +399,7 @@ class NamesNoPage(Ordering):
     ("member", "fault"),
     [(GivesNan, "observe gave a page the key nan"), (NamesNoPage, "observe returned")],
 )
-def test_a_member_of_a_sum_that_goes_wrong_is_refused_by_its_name(
-    member: type[Ordering], fault: str
-) -> None:
+def test_a_failing_member_of_a_sum_is_refused_by_name(member: type[Ordering], fault: str) -> None:
     name = f"{member.__module__}.{member.__qualname__}"
     ordering = make_ordering("combined", {"weights": {"opic": 1.0, name: 0.5}})
     with pytest.raises(OrderingError, match=f"Ordering {name}: {fault}"):

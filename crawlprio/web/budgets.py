@@ -23,6 +23,10 @@ CLAIMED_SHARE = 4
 MAX_NEW_SITES = 1_000
 """Maximum number of sites that one page may introduce."""
 
+SILENT_SHARE = 64
+"""Pages of one domain may have introduced at most one part in this many of all sites, but at least
+`MAX_NEW_SITES`, that have not been fetched successfully yet."""
+
 NO_SITE = -1
 """Source site of a page that no page links to."""
 
@@ -61,7 +65,7 @@ class Budgets:
     key per process. Two of them may share a counter, so a limit can apply early (for one pattern in
     a million per pattern at its limit) but never late, and nobody can choose which. Two domains are
     the same if 31 bits of their hashes are equal.
-    Cost: 1 µs per page, 2 µs with parameters; 8 bytes per site.
+    Cost: 1 µs per page, 2 µs with parameters; 12 bytes per site.
     """
 
     def __init__(
@@ -85,6 +89,9 @@ class Budgets:
         self._domains = array("I")
         self._domain_pages = _counts(per_domain)
         self._led_to = _counts(max_sites)
+        # Of those, how many have not answered yet; for each such site, 1 + the slot of that domain.
+        self._silent = _counts(max_sites)
+        self._shown_by = array("i")
         self._n_replayed_sites = 0
         self._pattern_pages = _counts(per_pattern)
         # Claims by site, domain and pattern; `_claimed` by page is 2 + its slot, or 0 if no claim.
@@ -139,8 +146,9 @@ class Budgets:
     def take_site(self, n_new: int, n_sites: int, source: int, host: str) -> bool:
         """Return whether a page may introduce one more site, and count the site.
 
-        Pages of one domain may introduce at most a quarter (`CLAIMED_SHARE`) of all sites, so that
-        no domain can use up the limit.
+        Pages of one domain may introduce at most a quarter (`CLAIMED_SHARE`) of all sites, and
+        fewer sites that have not been fetched successfully yet (`SILENT_SHARE`), so that invented
+        hosts use up neither the sites of others nor much memory.
 
         Parameters
         ----------
@@ -156,9 +164,10 @@ class Budgets:
             n_new > MAX_NEW_SITES
             or n_sites >= self._max_sites
             or self._led_to[place] >= _claimable(self._max_sites)
+            or self._silent[place] >= max(MAX_NEW_SITES, self._max_sites // SILENT_SHARE)
         ):
             return False
-        self._led_to[place] += 1
+        self._lead_to(n_sites, place)
         return True
 
     def add(self, site: int, host: str, url: str) -> None:
@@ -181,13 +190,14 @@ class Budgets:
         """Return whether a page is still a claim."""
         return 0 <= page < len(self._claimed) and self._claimed[page] > 0
 
-    def fetched(self, page: int, site: int, host: str) -> None:
-        """Note that a page was fetched successfully, so that it is no longer a claim."""
+    def fetched(self, page: int, site: int) -> None:
+        """Note that a page was fetched successfully, so that neither it nor its site is a claim."""
+        self._site_answered(site)
         if not self.is_claim(page):
             return
         slot = self._claimed[page] - 2
         self._claimed[page] = 0
-        domain = self._domain(site, host)
+        domain = self._domains[site]
         self._site_claims[site] -= 1
         if self._per_domain is not None:
             self._domain_claims[domain >> _FURTHER_BITS] -= 1
@@ -205,14 +215,19 @@ class Budgets:
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
                 if self._max_sites is not None:
-                    self._led_to[domain >> _FURTHER_BITS] += 1
+                    self._lead_to(site, domain >> _FURTHER_BITS)
             if not self._bounds:
                 continue
             if site != source and self._domain(site, its_host) != domain:
                 self._mark(page, NO_SLOT)
 
-    def replay_fetched(self, page: int) -> None:
-        """Note that an earlier run fetched a page successfully, or that no page links to it."""
+    def replay_fetched(self, page: int, site: int) -> None:
+        """Note that an earlier run fetched a page of a site successfully."""
+        self._site_answered(site)
+        self.replay_asked_for(page)
+
+    def replay_asked_for(self, page: int) -> None:
+        """Note that the project requested a page in an earlier run, whichever page links to it."""
         if page < len(self._claimed):
             self._claimed[page] = 0
 
@@ -234,6 +249,19 @@ class Budgets:
             if is_claim and self._pattern_claims[slot] >= self._claimable_of_pattern:
                 return "claim-budget"
         return ""
+
+    def _lead_to(self, site: int, place: int) -> None:
+        """Count a new site for the domain of this slot, as one that has not answered."""
+        if site >= len(self._shown_by):
+            self._shown_by.frombytes(bytes(4 * (site + 4_096 - len(self._shown_by))))
+        self._led_to[place] += 1
+        self._silent[place] += 1
+        self._shown_by[site] = place + 1
+
+    def _site_answered(self, site: int) -> None:
+        if site < len(self._shown_by) and self._shown_by[site]:
+            self._silent[self._shown_by[site] - 1] -= 1
+            self._shown_by[site] = 0
 
     def _count(self, site: int, host: str, slot: int) -> None:
         if self._bounds:
