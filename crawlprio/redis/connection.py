@@ -21,7 +21,7 @@ from crawlprio.redis.scripts import script
 Client: TypeAlias = Any
 """A client of redis-py, whose annotations are of several minds about it."""
 
-LAYOUT = 2
+LAYOUT = 3
 """Of the keys and records in Redis; a crawl begun with another one is refused."""
 
 MAX_ATTEMPTS = 3

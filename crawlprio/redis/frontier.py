@@ -20,7 +20,7 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import Client, delete_crawl
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Answer, Argument, Session, Status
+from crawlprio.redis.session import LINGER, Answer, Argument, Session, Status
 from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
 
@@ -142,6 +142,8 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
+        if ahead is None:
+            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._session = Session(
             client,
             prefix,
@@ -149,13 +151,12 @@ class RedisFrontier:
             deliver=deliver,
             failed=failed,
             told=self._told,
+            linger=LINGER if ahead > 1 else 0.0,
         )
         self._lease_seconds = lease_seconds
         self.clock = RedisClock(
             self._session, self._call, config.politeness, config.limit, config.slots
         )
-        if ahead is None:
-            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._ahead = max(ahead, 1)
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
