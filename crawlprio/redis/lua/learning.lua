@@ -293,6 +293,7 @@ local function learn(visited, targets, numbers)
     end
   end
   if page and not again then
+    read_pages(targets)
     set_flag(page, OBSERVED, true)
     counts.visits = counts.visits + 1
     local evidence, share = config.evidence_rule, 0
