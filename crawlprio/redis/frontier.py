@@ -27,7 +27,9 @@ from crawlprio.web.urls import host_of
 logger = logging.getLogger("crawlprio")
 
 MAX_AHEAD = 16
-"""Pages that are leased ahead at most."""
+"""Pages that are leased ahead at most, and at first half as many as there may be fetches."""
+
+_LEAST_AHEAD = 2
 
 _POLLS = (0.05, 0.1, 0.2, 0.5)
 """Seconds between two questions of a worker that waits for others; the last one again and again."""
@@ -85,8 +87,9 @@ class RedisFrontier:
         whether what is in Redis stays there when the last worker has ended the crawl; visits stay
         in any case.
     ahead
-        pages leased in one round trip, before they are asked for if it is more than 1. None: half
-        as many as there may be fetches, at most `MAX_AHEAD`.
+        pages leased in one round trip, before they are asked for if it is more than 1. None: as
+        many as it takes that none has to be waited for, at most `MAX_AHEAD`; 1 where there may be
+        one fetch at a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
         visits; it calls `keys_changed`.
@@ -142,6 +145,7 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
+        self._adapts = ahead is None
         if ahead is None:
             ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._session = Session(
@@ -168,6 +172,8 @@ class RedisFrontier:
         self._ask_at = -math.inf
         self._n_empty = 0
         self._is_asking = False
+        self._n_asked = 0
+        self._has_waited = False
         self._is_closed = False
         self._session.start()
 
@@ -216,6 +222,7 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
+            self._has_waited = self._is_asking
             self._ask(now)
             return None
         handout, host = self._handouts.popleft()
@@ -327,7 +334,7 @@ class RedisFrontier:
         n_pages = self._ahead - len(self._handouts)
         if self._is_asking or n_pages <= 0 or now < self._ask_at or self._is_closed:
             return
-        self._is_asking = True
+        self._is_asking, self._has_waited, self._n_asked = True, False, n_pages
         ahead = max(now - monotonic(), 0.0)
         self._has_new_keys = False
         waits = int(self._awaits_keys)
@@ -335,6 +342,7 @@ class RedisFrontier:
 
     def _leased(self, answer: Answer) -> None:
         self._is_asking = False
+        self._adapt(len(answer.result) // 5)
         until = answer.status.received + self._lease_seconds
         fields = iter(answer.result)
         for lease, url, depth, request, host in zip(*[fields] * 5, strict=True):
@@ -350,6 +358,18 @@ class RedisFrontier:
             if self._has_new_keys:  # written after the server had answered
                 self._ask_at = -math.inf
         self.on_ready()
+
+    def _adapt(self, n_leased: int) -> None:
+        """Lease further ahead if the worker had to wait for pages that there were, else less far.
+
+        Pages that are leased early are chosen by keys that visits may change meanwhile.
+        """
+        if not self._adapts or self._ahead == 1:
+            return
+        if self._has_waited and n_leased == self._n_asked:
+            self._ahead = min(2 * self._ahead, MAX_AHEAD)
+        elif len(self._handouts) > self._ahead // 4:
+            self._ahead = max(self._ahead - 1, _LEAST_AHEAD)
 
     def keys_changed(self) -> None:
         """Note that the elected worker has written keys."""
