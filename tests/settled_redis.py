@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -48,6 +49,7 @@ class SettledRedis(RedisFrontier):
         **settings: Any,
     ) -> None:
         self._answers: queue.Queue[Callable[[], object]] = queue.Queue()
+        self._is_together = False
         crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
         config = CrawlConfig.from_settings(crawler.settings)
         has_topic = config.topic is not None
@@ -83,13 +85,23 @@ class SettledRedis(RedisFrontier):
             while self.elected.step():
                 pass
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have the server do the calls made here at once, as it does those of a busy worker."""
+        self._is_together, self._session._linger = True, 0.1
+        yield
+        self._is_together, self._session._linger = False, 0.0
+        self.settle()
+
     def _call(self, script: str, *arguments: Any, **how: Any) -> None:
         super()._call(script, *arguments, **how)
-        self.settle()
+        if not self._is_together:
+            self.settle()
 
     def _ask(self, now: float) -> None:
         super()._ask(now)
-        self.settle()
+        if not self._is_together:
+            self.settle()
 
     def next_page(self, now: float) -> Handout | None:
         found = super().next_page(now)
