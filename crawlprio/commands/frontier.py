@@ -13,7 +13,7 @@ from crawlprio.commands.arguments import check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
 
 if TYPE_CHECKING:
-    from crawlprio.redis.connection import Client
+    from crawlprio.redis.scripts import Client
 
 SYNTAX = "[options] [ACTION CRAWL]"
 

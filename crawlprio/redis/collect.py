@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
-from crawlprio.redis.connection import Client
 from crawlprio.redis.entries import StreamedVisit, add_pages, read_visit
+from crawlprio.redis.scripts import Client
 from crawlprio.redis.session import failure
 from crawlprio.store import Store
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import uuid4
 
 from redis import Redis
@@ -14,12 +14,10 @@ from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
+from crawlprio.redis.cluster import CLUSTER, connect_cluster, keys_of, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.scripts import script
-
-Client: TypeAlias = Any
-"""A client of redis-py, whose annotations are of several minds about it."""
+from crawlprio.redis.scripts import Client, script
 
 LAYOUT = 2
 """Of the keys and records in Redis; a crawl begun with another one is refused."""
@@ -35,21 +33,22 @@ _SENTINELS = "redis+sentinel://"
 
 
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
-    """Return a client, which connects at its first command.
+    """Return a client; that of one server connects at its first command.
 
     Parameters
     ----------
     url
         one of redis-py's (`redis://`, `rediss://`, `unix://`), or that of a server which sentinels
         name: `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`. They are asked at each
-        new connection, so that the client follows a failover.
+        new connection, so that the client follows a failover. Or that of a cluster, by some of its
+        nodes: `redis+cluster://HOST:PORT[,HOST:PORT...]`.
     parameters
         of redis-py's client.
 
     Raises
     ------
     ConfigError
-        if the URL or a parameter is none of redis-py's.
+        if the URL or a parameter is none of redis-py's, or no node of a cluster answers.
     """
     chosen = {
         "socket_timeout": _TIMEOUT,
@@ -62,14 +61,24 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     try:
         if url.startswith(_SENTINELS):
             return _named_by_sentinels(url, chosen)
+        if url.startswith(CLUSTER):
+            return connect_cluster(url, chosen)
         client: Client = Redis
         return client.from_url(url, **chosen)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
-            f"make no client ({error}); give a URL such as redis://localhost:6379/0 or "
-            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0."
+            f"make no client ({error}); give a URL such as redis://localhost:6379/0, "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 or redis+cluster://HOST:PORT,HOST:PORT."
         ) from None
+    except RedisError as error:
+        raise _unreachable(url, error) from None
+
+
+def _unreachable(url: str, error: RedisError) -> ConfigError:
+    return ConfigError(
+        f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the URL."
+    )
 
 
 def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
@@ -97,12 +106,14 @@ def prefix_of(crawl: str, shard: int = 0) -> str:
 def check_server(client: Client, url: str) -> None:
     """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
     try:
-        facts = client.info()
+        for server in servers(client):
+            _check_facts(server.info(), url)
     except RedisError as error:
-        raise ConfigError(
-            f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the "
-            "URL."
-        ) from None
+        raise _unreachable(url, error) from None
+
+
+def _check_facts(facts: Mapping[str, Any], url: str) -> None:
+    """Refuse a server by what it says of itself."""
     version = str(facts.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < (6, 2):
         raise ConfigError(f"The server at {url} is Redis {version}; a frontier needs 6.2 or later.")
@@ -153,7 +164,14 @@ def open_crawl(
     counts = pack_counts({"initial": rules.initial_key})
     flat = [text for pair in wanted.items() for text in pair]
     reply = client.eval(
-        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, counts, *flat
+        script("open").text,
+        *keys_of(prefix),
+        1,
+        len(config.slots),
+        uuid4().hex,
+        *slots,
+        counts,
+        *flat,
     )
     texts = [part.decode() for part in reply]
     found = dict(zip(texts[::2], texts[1::2], strict=True))

@@ -18,9 +18,10 @@ from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.redis.clock import RedisClock
-from crawlprio.redis.connection import Client, delete_crawl
+from crawlprio.redis.connection import delete_crawl
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Answer, Argument, Session, Status
+from crawlprio.redis.scripts import Argument, Client
+from crawlprio.redis.session import Answer, Session, Status
 from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
 

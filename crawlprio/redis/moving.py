@@ -20,11 +20,12 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
 from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.redis.cluster import keys_of, server_of
 from crawlprio.redis.collect import Collected, collect
-from crawlprio.redis.connection import Client, delete_crawl, open_crawl
+from crawlprio.redis.connection import delete_crawl, open_crawl
 from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import script
-from crawlprio.redis.session import Argument, failure, load_scripts
+from crawlprio.redis.scripts import Argument, Client, script
+from crawlprio.redis.session import failure, load_scripts
 from crawlprio.redis.wire import Wire, record
 from crawlprio.store import Store
 
@@ -208,14 +209,17 @@ class _Loader:
     def _call(self, name: str, *arguments: Argument) -> None:
         self._seq += 1
         self._calls.append(
-            ("EVALSHA", script(name).sha, 1, self._prefix, self._worker, self._seq, *arguments)
+            (
+                *("EVALSHA", script(name).sha, *keys_of(self._prefix)),
+                *(self._worker, self._seq, *arguments),
+            )
         )
         if len(self._calls) >= _CALLS:
             self._send()
 
     def _send(self) -> None:
         calls, self._calls = self._calls, []
-        pipeline = self._client.pipeline(transaction=False)
+        pipeline = server_of(self._client, self._prefix).pipeline(transaction=False)
         for call in calls:
             pipeline.execute_command(*call)
         pipeline.execute()
@@ -223,7 +227,7 @@ class _Loader:
     def _leave(self) -> None:
         """End as a worker does, so that nobody waits for this one."""
         name = f"{socket.gethostname()}:{os.getpid()}"
-        run_id = str(self._client.info("server")["run_id"])
+        run_id = str(server_of(self._client, self._prefix).info("server")["run_id"])
         self._call("beat", "leave", name, run_id)
         self._send()
 
@@ -272,7 +276,7 @@ def _waiting(client: Client, prefix: str) -> Iterator[tuple[int, int, bytes]]:
     cursor: Any = 0
     try:
         while True:
-            reply = client.eval(script("waiting").text, 1, prefix, "", 0, cursor)
+            reply = client.eval(script("waiting").text, *keys_of(prefix), "", 0, cursor)
             cursor, *values = reply
             fields = iter(values)
             for page, url, number, priority, request in zip(*[fields] * 5, strict=True):

@@ -13,8 +13,8 @@ from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.connection import Client
-from crawlprio.redis.scripts import script
+from crawlprio.redis.cluster import keys_of
+from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.session import failure
 
 RUNNING, PAUSED, DRAINING = "", "paused", "draining"
@@ -55,7 +55,7 @@ def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
     """
     _check(client, prefix)
     try:
-        told = client.eval(script("show").text, 1, prefix, "", 0, most)
+        told = client.eval(script("show").text, *keys_of(prefix), "", 0, most)
     except RedisError as error:
         raise failure(error) from None
     shown: dict[str, Any] = json.loads(told)

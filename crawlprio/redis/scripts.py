@@ -5,7 +5,13 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+Client: TypeAlias = Any
+"""A client of redis-py, whose annotations are of several minds about it."""
+
+Argument: TypeAlias = str | bytes | int | float
+"""What a script is called with."""
 
 _COMMON = ("common", "texts", "queue", "leases")
 

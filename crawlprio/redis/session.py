@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
-    ClusterDownError,
-    MasterDownError,
+    ClusterError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -28,8 +28,8 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.connection import Client
-from crawlprio.redis.scripts import SCRIPTS, script
+from crawlprio.redis.cluster import keys_of, look_again, server_of
+from crawlprio.redis.scripts import SCRIPTS, Argument, Client, script
 
 logger = logging.getLogger("crawlprio")
 
@@ -49,8 +49,6 @@ _TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
 """Codes of errors that pass, of those that redis-py has no class for."""
 
 _T = TypeVar("_T")
-
-Argument = str | bytes | int | float
 
 
 class RedisFailure(CrawlprioError):
@@ -212,10 +210,11 @@ class Session:
 
         It is no call among the others: done twice it is done once.
         """
-        self._run_id = str(self._client.info("server")["run_id"])
+        server = server_of(self._client, self._prefix)
+        self._run_id = str(server.info("server")["run_id"])
         held = sorted(self._held) if what == "beat" else []
         sent_at = monotonic()
-        reply = self._client.execute_command(
+        reply = server.execute_command(
             *self._command("beat", self._n_done, (what, self._name, self._run_id, *held))
         )
         self._is_introduced = True
@@ -235,7 +234,7 @@ class Session:
     def _send(self, calls: list[_Call]) -> int:
         """Send calls in one round trip; return how many were done before the first that failed."""
         sent_at = monotonic()
-        pipeline = self._client.pipeline(transaction=False)
+        pipeline = server_of(self._client, self._prefix).pipeline(transaction=False)
         for seq, call in enumerate(calls, self._n_done + 1):
             pipeline.execute_command(*self._command(call.script, seq, call.arguments))
         replies = pipeline.execute(raise_on_error=False)
@@ -252,7 +251,7 @@ class Session:
         return n_done
 
     def _command(self, name: str, seq: int, arguments: Sequence[Argument]) -> Sequence[Argument]:
-        return ("EVALSHA", script(name).sha, 1, self._prefix, self.worker, seq, *arguments)
+        return ("EVALSHA", script(name).sha, *keys_of(self._prefix), self.worker, seq, *arguments)
 
     def _take(self, seq: int, call: _Call, reply: list[Any]) -> None:
         """Deliver the answer of a call."""
@@ -311,6 +310,7 @@ class Session:
             return  # the server has lost its last second, this worker's last calls among it
         if not is_transient(error):
             raise failure(error) from None
+        look_again(self._client)
         if not self._is_away and monotonic() >= self._silent_until:
             self._has_said_so = True
             self._silent_until = monotonic() + _SILENCE
@@ -330,7 +330,8 @@ def is_transient(error: RedisError) -> bool:
         return False
     passing = (
         *(NoConnection, TookTooLong, OutOfMemoryError, ReadOnlyError),
-        *(MasterDownError, ClusterDownError, TryAgainError),
+        # A cluster has no server for the keys, or they are on their way to another one.
+        *(ClusterError, AskError, TryAgainError),
     )
     return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
 

@@ -10,7 +10,7 @@ from struct import Struct
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Argument
+from crawlprio.redis.scripts import Argument
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of

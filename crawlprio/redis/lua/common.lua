@@ -2,6 +2,7 @@
 --
 -- Calling convention of every script
 --   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
+--   KEYS[2]  a key that never exists, so that no call begins while its slot migrates (`keys_of`)
 --   ARGV[1]  worker: a text that names the calling process, new for each process
 --   ARGV[2]  seq: number of the call, which grows from call to call of a worker. A call whose number
 --            is not above the last one done is not done again, so a worker may repeat what it does
