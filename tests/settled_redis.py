@@ -15,11 +15,12 @@ from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Handout
 from crawlprio.live.identity import Identities
-from crawlprio.redis.connection import open_crawl, prefix_of
+from crawlprio.redis.connection import open_crawl
 from crawlprio.redis.elected import Elected
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
+from crawlprio.redis.shards import prefix_of
 
 _NUMBERS = count()
 
@@ -44,6 +45,7 @@ class SettledRedis(RedisFrontier):
         client: Redis,
         crawl: str | None = None,
         lease_seconds: float = 60.0,
+        n_shards: int = 1,
         truth: Callable[[str], float] | None = None,
         **settings: Any,
     ) -> None:
@@ -51,9 +53,13 @@ class SettledRedis(RedisFrontier):
         crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
         config = CrawlConfig.from_settings(crawler.settings)
         has_topic = config.topic is not None
-        rules = rules_of(config.ordering, config.ordering_name, has_topic=has_topic)
+        rules = rules_of(
+            config.ordering, config.ordering_name, has_topic=has_topic, n_shards=n_shards
+        )
         prefix = prefix_of(crawl or f"crawl {next(_NUMBERS)}")
-        open_crawl(client, prefix, config, rules, lease_seconds=lease_seconds)
+        shards = open_crawl(
+            client, prefix, config, rules, lease_seconds=lease_seconds, n_shards=n_shards
+        )
         self.failures: list[CrawlprioError] = []
         self.elected: Elected | None = None
         if rules.is_elected:
@@ -61,7 +67,7 @@ class SettledRedis(RedisFrontier):
             self.elected = Elected(client, prefix, config, lease_seconds=lease_seconds, truth=truth)
         super().__init__(
             client,
-            prefix,
+            shards,
             config,
             rules,
             lease_seconds=lease_seconds,
@@ -75,7 +81,7 @@ class SettledRedis(RedisFrontier):
     def settle(self) -> None:
         """Wait until all that was told is done."""
         until = monotonic() + 30.0
-        while self._session.n_unanswered and not self.failures:
+        while self._n_unanswered and not self.failures:
             self._answers.get(timeout=max(until - monotonic(), 0.0))()
         if self.failures:
             raise self.failures[0]
@@ -83,8 +89,8 @@ class SettledRedis(RedisFrontier):
             while self.elected.step():
                 pass
 
-    def _call(self, script: str, *arguments: Any, **how: Any) -> None:
-        super()._call(script, *arguments, **how)
+    def _call(self, shard: int, script: str, *arguments: Any, **how: Any) -> None:
+        super()._call(shard, script, *arguments, **how)
         self.settle()
 
     def _ask(self, now: float) -> None:

@@ -27,7 +27,7 @@ from test_redis_twin import (  # noqa: F401
 )
 from test_redis_workers import DELAY, N_PAGES, N_SITES, SETTINGS
 
-from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.shards import prefix_of
 
 
 @pytest.fixture

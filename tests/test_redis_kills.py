@@ -19,7 +19,7 @@ from redis_workers import Workers, smallest_gap
 
 from crawlprio.demo.web import DemoWeb
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.shards import prefix_of
 
 N_PAGES = int(os.environ.get("CRAWLPRIO_REDIS_KILL_PAGES", "300"))
 N_SITES = max(N_PAGES // 100, 40)

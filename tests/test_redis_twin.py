@@ -46,7 +46,7 @@ class Pair:
         worker, held = self.workers[at], self.held[at]
         lease = rng.choice(sorted(held)) if held else None
         if action == "lease":
-            worker._ask_at = -math.inf  # others may have changed what there is
+            worker._all[0].ask_at = -math.inf  # others may have changed what there is
             handout, expected = worker.next_page(0.0), self.twin.next_page(0.0)
             assert (handout and handout[1:4]) == (expected and expected[1:4])
             if handout is not None and expected is not None:
@@ -92,7 +92,7 @@ class Pair:
     def _die(self, at: int) -> None:
         """Have a worker fall silent for so long that the next lease takes over what it had."""
         worker, held = self.workers[at], self.held[at]
-        self._client.zadd(f"{self._prefix}:workers", {worker._session.worker: 0.0})
+        self._client.zadd(f"{self._prefix}:workers", {worker._all[0].session.worker: 0.0})
         for its, _ in held.values():
             self.twin.put_back(its)
         self.dead.append((worker, sorted(held)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -18,8 +19,9 @@ from crawlprio.redis.cluster import CLUSTER, connect_cluster, keys_of, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Client, script
+from crawlprio.redis.shards import Shards, crawl_of, prefix_of
 
-LAYOUT = 2
+LAYOUT = 3
 """Of the keys and records in Redis; a crawl begun with another one is refused."""
 
 MAX_ATTEMPTS = 3
@@ -98,11 +100,6 @@ def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
     return client
 
 
-def prefix_of(crawl: str, shard: int = 0) -> str:
-    """Return the prefix of the keys of a crawl; its hash tag keeps a shard on one node."""
-    return f"crawlprio:{{{crawl}:{shard}}}"
-
-
 def check_server(client: Client, url: str) -> None:
     """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
     try:
@@ -134,8 +131,9 @@ def open_crawl(
     lease_seconds: float,
     records: bool = True,
     bounded: bool = True,
+    n_shards: int = 1,
     others: Mapping[str, str] = {},
-) -> None:
+) -> Shards:
     """Begin a crawl, or join it; what must be the same for all workers is compared.
 
     Parameters
@@ -146,8 +144,15 @@ def open_crawl(
         whether visits go to the stream.
     bounded
         whether the budget by pattern of URLs holds.
+    n_shards
+        over which sites are spread.
     others
         what else must be the same for all workers: names and values.
+
+    Returns
+    -------
+    Shards
+        where its keys are.
 
     Raises
     ------
@@ -155,40 +160,43 @@ def open_crawl(
         if the crawl was begun with other values.
     """
     wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
-    wanted.update(others)
+    wanted.update(others, shards=str(n_shards))
     slots = [
         text
         for host, (delay, limit) in config.slots.items()
         for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
     ]
     counts = pack_counts({"initial": rules.initial_key})
-    flat = [text for pair in wanted.items() for text in pair]
-    reply = client.eval(
-        script("open").text,
-        *keys_of(prefix),
-        1,
-        len(config.slots),
-        uuid4().hex,
-        *slots,
-        counts,
-        *flat,
-    )
-    texts = [part.decode() for part in reply]
-    found = dict(zip(texts[::2], texts[1::2], strict=True))
-    for name, value in wanted.items():
-        if found.get(name) != value:
-            raise ConfigError(
-                f"The crawl under {prefix} was begun with {name} {found.get(name)}, and this "
-                f"worker has {value}; give all workers the same settings, or set "
-                "SCHEDULER_FLUSH_ON_START to begin a new crawl."
-            )
+    crawl_id = ""
+    crawl = crawl_of(prefix)
+    for shard in range(n_shards):
+        wanted["shard"] = str(shard)
+        flat = [text for pair in wanted.items() for text in pair]
+        arguments = (1, len(config.slots), crawl_id or uuid4().hex, *slots, counts, *flat)
+        one = prefix_of(crawl, shard)
+        reply = client.eval(script("open").text, *keys_of(one), *arguments)
+        texts = [part.decode() for part in reply]
+        found = dict(zip(texts[::2], texts[1::2], strict=True))
+        crawl_id = crawl_id or found["crawl_id"]
+        for name, value in (*wanted.items(), ("crawl_id", crawl_id)):
+            if found.get(name) != value:
+                raise ConfigError(
+                    f"The crawl under {one} was begun with {name} {found.get(name)}, and this "
+                    f"worker has {value}; give all workers the same settings, or set "
+                    "SCHEDULER_FLUSH_ON_START to begin a new crawl."
+                )
+    by_domain = config.max_pages_per_domain is not None
+    return Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
-    """Delete all keys of a crawl, a few at a time; O(keys of the server)."""
-    pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in prefix) + ":*"
-    for key in client.scan_iter(match=pattern, count=1000):
-        if not (keeps_visits and key == f"{prefix}:visits".encode()):
+    """Delete all keys of a crawl, in all its shards, a few at a time; O(keys of the server)."""
+    crawl = crawl_of(prefix)
+    escaped = "".join(f"[{char}]" if char in "*?[\\" else char for char in crawl)
+    its = re.compile(rf"crawlprio:\{{{re.escape(crawl)}:\d+\}}:(.*)".encode(), re.DOTALL)
+    for key in client.scan_iter(match=f"crawlprio:{{{escaped}:*}}:*", count=1000):
+        found = its.fullmatch(key)
+        if found and not (keeps_visits and found[1] == b"visits"):
             client.unlink(key)
 
 

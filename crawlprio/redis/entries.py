@@ -41,7 +41,7 @@ def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
     found = [int(target) for target in json.loads(entry["t"])]
     told: list[Any] = json.loads(entry["v"])
     status, title, n_bytes, content_hash, fetched_at, elapsed, error = told[:7]
-    anchors, outside, text, items = told[7:]
+    anchors, outside, text, items = told[7:11]
     n_followed = len(found) - len(outside)
     texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
     first_at: dict[int, int] = {}

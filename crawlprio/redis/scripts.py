@@ -22,12 +22,14 @@ _PRELUDES = {
     "seeds": (*_COMMON, "learning"),
     "observe": (*_COMMON, "learning"),
     "load": (*_COMMON, "learning"),
+    "deliver": (*_COMMON, "learning"),
 }
 """What comes before a script; `_COMMON` where nothing else is said."""
 
 SCRIPTS = (
     *("open", "add", "seeds", "observe", "lease", "end_lease", "clock", "beat"),
     *("elect", "rekey", "show", "load", "load_request", "waiting"),
+    *("deliver", "delivered", "undelivered"),
 )
 """The scripts, by the names of their files."""
 

@@ -63,11 +63,19 @@ class Status(NamedTuple):
     received, server_now
         monotonic time at which the answer came, and Unix time of the server when it was given.
     n_waiting, n_leased, n_others
-        requests that wait, leases, and those of them that other workers have.
+        requests that wait, leases, and those of them that other workers have, with messages to
+        other shards that are under way.
     ready_at
         monotonic time at which a page can leave; inf if that takes an event.
     n_links
-        pages that came to wait as plain links, in the whole crawl.
+        pages that came to wait as plain links, in the whole shard.
+    n_orphans
+        messages to other shards that workers have left which are gone.
+    n_changes
+        grows whenever how things stand changes.
+    head
+        tier and rank of the page that leaves next, the larger before the smaller; None: no page can
+        leave. With several shards alone.
     """
 
     received: float
@@ -77,6 +85,9 @@ class Status(NamedTuple):
     n_others: int
     ready_at: float
     n_links: int
+    n_orphans: int = 0
+    n_changes: int = 0
+    head: tuple[float, float] | None = None
 
 
 class Answer(NamedTuple):
@@ -350,10 +361,22 @@ def failure(error: RedisError) -> RedisFailure:
 def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     """How things stand by the answer of a script, and its own result."""
     received = monotonic()
-    now, n_waiting, n_leased, n_others, ready_at, n_links, *result = reply
+    now, n_waiting, n_leased, n_others, ready_at, n_links = reply[:6]
+    n_orphans, n_changes, tier, rank, *result = reply[6:]
     wait = max(float(ready_at) - float(now), 0.0)
-    counts = (int(n_waiting), int(n_leased), int(n_others))
-    return Status(received, float(now), *counts, received + wait, int(n_links)), result
+    status = Status(
+        received,
+        float(now),
+        int(n_waiting),
+        int(n_leased),
+        int(n_others),
+        received + wait,
+        int(n_links),
+        int(n_orphans),
+        int(n_changes),
+        (float(tier), float(rank)) if tier else None,
+    )
+    return status, result
 
 
 class _GaveUp(Exception):

@@ -115,8 +115,11 @@ def hash_of(identity: str) -> bytes:
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
 
 
-def record(visit: PageVisit) -> str:
-    """What the stream says of a visit beside the pages: a list, read by `collect`."""
+def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
+    """What the stream says of a visit beside the pages: a list, read by `collect`.
+
+    `shards`: that of each link, where some are in others than the page.
+    """
     pairs = visit.pairs
     return dumps(
         [
@@ -132,6 +135,7 @@ def record(visit: PageVisit) -> str:
             pairs.outside,
             pairs.text,
             visit.items,
+            *([shards] if shards else []),
         ],
         separators=(",", ":"),
     )

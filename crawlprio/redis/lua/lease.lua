@@ -1,6 +1,6 @@
 -- Lease the pages to fetch next; also takes over what a dead worker had leased.
 --
---   ARGV[3]  pages at most
+--   ARGV[3]  pages at most; 0: only tell how things stand
 --   ARGV[4]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
 --   ARGV[5]  1: no page leaves before the elected worker has written the keys that follow from all
 --            entries of the stream
@@ -56,6 +56,7 @@ local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), '
 if dead then
   local lost = call('HKEYS', P .. ':leases:' .. dead)
   take_over(dead, lost, true)
+  leave_messages(dead)
   call('ZREM', P .. ':workers', dead)
   call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
   for _, site in pairs(sites) do
