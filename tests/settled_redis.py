@@ -98,5 +98,9 @@ class SettledRedis(RedisFrontier):
         self.settle()
 
     def next_page(self, now: float) -> Handout | None:
-        found = super().next_page(now)
-        return super().next_page(now) if found is None else found
+        # The first question may be how things stand in the shards, the second for a page.
+        for _ in range(2 if len(self._all) == 1 else 4):
+            found = super().next_page(now)
+            if found is not None:
+                return found
+        return None

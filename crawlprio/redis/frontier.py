@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -285,17 +285,15 @@ class RedisFrontier:
         outside = [(self._identity_of(url), anchor) for url, anchor in pairs.outside]
         self._own_visits.count(ended.url, visit)
         home = ended.shard.number
+        elsewhere: Sequence[Message] = ()
+        of_links: Sequence[int] = ()
         if len(self._all) == 1:
-            links: Iterable[Argument] = self._wire.links(
-                [] if visit.links_are_entries else targets, identities, pairs.anchors, outside
-            )
-            elsewhere: Sequence[Message] = ()
-            of_links: Sequence[int] = ()
+            urls = [] if visit.links_are_entries else targets
+            links = self._wire.links(urls, identities, pairs.anchors, outside)
         else:
             split = self._messages.split(home, visit, identities, outside)
-            elsewhere = split.elsewhere(self._wire)
-            links = [*split.at_home(self._wire), *arguments_of(elsewhere)]
-            of_links = split.shards
+            elsewhere, of_links = split.elsewhere(self._wire), split.shards
+            links = iter(split.at_home(self._wire))
         self._call(
             home,
             "observe",
@@ -303,6 +301,7 @@ class RedisFrontier:
             int(visit.links_are_entries),
             record(visit, of_links) if self._records else b"",
             *links,
+            *arguments_of(elsewhere),
             answered=partial(self._observed, home, elsewhere),
             ends=ended.number,
         )

@@ -177,7 +177,7 @@ class Messages:
 
 def arguments_of(messages: Sequence[Message]) -> list[Argument]:
     """Return messages as `observe.lua` reads them behind the links of the shard itself."""
-    found: list[Argument] = [len(messages)] if messages else []
+    found: list[Argument] = [len(messages)]
     for shard, n_targets, n_links, links in messages:
         found += [shard, n_targets, n_links, len(links), *links]
     return found

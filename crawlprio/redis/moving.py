@@ -124,7 +124,8 @@ class _Loader:
         )
         self._worker = uuid4().hex
         self._seq = 0
-        self._calls: list[tuple[Argument, ...]] = []
+        self._calls: list[Argument] = []
+        self._n_calls = 0
 
     def run(self, told: Callable[[int], object]) -> Collected:
         store, pages = self._store, self._pages
@@ -208,28 +209,25 @@ class _Loader:
 
     def _call(self, name: str, *arguments: Argument) -> None:
         self._seq += 1
-        self._calls.append(
-            (
-                *("EVALSHA", script(name).sha, *keys_of(self._prefix)),
-                *(self._worker, self._seq, *arguments),
-            )
-        )
-        if len(self._calls) >= _CALLS:
+        self._calls += (name, len(arguments), *arguments)
+        self._n_calls += 1
+        if self._n_calls >= _CALLS:
             self._send()
 
     def _send(self) -> None:
-        calls, self._calls = self._calls, []
-        pipeline = server_of(self._client, self._prefix).pipeline(transaction=False)
-        for call in calls:
-            pipeline.execute_command(*call)
-        pipeline.execute()
+        if self._calls:
+            self._run("calls", self._seq - self._n_calls + 1, *self._calls)
+            self._calls, self._n_calls = [], 0
+
+    def _run(self, name: str, *arguments: Argument) -> None:
+        self._client.evalsha(script(name).sha, *keys_of(self._prefix), self._worker, *arguments)
 
     def _leave(self) -> None:
         """End as a worker does, so that nobody waits for this one."""
         name = f"{socket.gethostname()}:{os.getpid()}"
         run_id = str(server_of(self._client, self._prefix).info("server")["run_id"])
-        self._call("beat", "leave", name, run_id)
         self._send()
+        self._run("beat", self._seq + 1, "leave", name, run_id)
 
 
 def save(

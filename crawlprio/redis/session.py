@@ -238,49 +238,44 @@ class Session:
 
     def _do(self, calls: list[_Call]) -> None:
         """Do calls in their order; one that could not be done is repeated until it is."""
-        while calls:
-            n_done = self._with_patience(partial(self._send, calls))
-            calls = calls[n_done:]
+        if calls:
+            self._with_patience(partial(self._send, calls))
 
-    def _send(self, calls: list[_Call]) -> int:
-        """Send calls in one round trip; return how many were done before the first that failed."""
+    def _send(self, calls: list[_Call]) -> None:
+        """Have calls done in one round trip, all or none of them."""
         sent_at = monotonic()
-        pipeline = server_of(self._client, self._prefix).pipeline(transaction=False)
-        for seq, call in enumerate(calls, self._n_done + 1):
-            pipeline.execute_command(*self._command(call.script, seq, call.arguments))
-        replies = pipeline.execute(raise_on_error=False)
-        if isinstance(replies[0], Exception):
-            raise replies[0]
+        arguments: list[Argument] = []
+        for call in calls:
+            arguments += (call.script, len(call.arguments), *call.arguments)
+        command = self._command("calls", self._n_done + 1, arguments)
+        status, results = _read(server_of(self._client, self._prefix).execute_command(*command))
         self.alive_until = sent_at + self._lease_seconds
-        n_done = 0
-        for call, reply in zip(calls, replies, strict=True):
-            if isinstance(reply, Exception):
-                break
-            n_done += 1
+        answers = []
+        for call, result in zip(calls, results, strict=True):
             self._n_done += 1
-            self._take(self._n_done, call, reply)
-        return n_done
+            self._note_leases(self._n_done, call, result)
+            answers.append((call.answered, Answer(status, result, self._n_done)))
+
+        def deliver() -> None:
+            self.n_unanswered -= len(answers)
+            self._told(status, set())
+            for answered, answer in answers:
+                if answered is not None:
+                    answered(answer)
+
+        self._deliver(deliver)
 
     def _command(self, name: str, seq: int, arguments: Sequence[Argument]) -> Sequence[Argument]:
         return ("EVALSHA", script(name).sha, *keys_of(self._prefix), self.worker, seq, *arguments)
 
-    def _take(self, seq: int, call: _Call, reply: list[Any]) -> None:
-        """Deliver the answer of a call."""
-        status, result = _read(reply)
+    def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
+        """Note what a call has leased, or ended."""
         if call.script == "lease":
             self._held.update(int(lease) for lease in result[::5])
         elif call.script == "clock" and call.arguments[0] == "hold" and int(result[0]):
             self._held.add(seq * N_LEASES_OF_CALL)
         elif call.ends is not None:
             self._held.discard(call.ends)
-
-        def deliver() -> None:
-            self.n_unanswered -= 1
-            self._told(status, set())
-            if call.answered is not None:
-                call.answered(Answer(status, result, seq))
-
-        self._deliver(deliver)
 
     def _with_patience(self, action: Callable[[], _T]) -> _T:
         """Try until the server does it; what it will never do is raised as a sentence."""

@@ -7,8 +7,8 @@
 --   ARGV[6]...  its leases. Others that the server has for it are put back: their answers were lost.
 --   result      those of its leases that the server does not have
 
-local _, err = begin(true)
-if err then
+local known, err = begin(1, true)
+if not known then
   return err
 end
 call('HSETNX', P .. ':worker:' .. worker, 'since', exact(now))

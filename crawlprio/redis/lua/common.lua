@@ -4,10 +4,10 @@
 --   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
 --   KEYS[2]  a key that never exists, so that no call begins while its slot migrates (`keys_of`)
 --   ARGV[1]  worker: a text that names the calling process, new for each process
---   ARGV[2]  seq: number of the call, which grows from call to call of a worker. A call whose number
---            is not above the last one done is not done again, so a worker may repeat what it does
---            not know to have arrived; one that leaves out a number is refused (GAP).
---   ARGV[3]  and on: what each script says
+--   ARGV[2]  seq: number of the (first) call, which grows from call to call of a worker. A call whose
+--            number is not above the last one done is not done again, so a worker may repeat what it
+--            does not know to have arrived; one that leaves out a number is refused (GAP).
+--   ARGV[3]  and on: what each script says; for those in `calls`, see `calls.lua`
 --   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
 --            result...}: the server's Unix time in seconds, counts, when a page can leave (0: now; inf:
 --            that takes an event); messages of workers that are gone, a number that grows with each
@@ -296,9 +296,17 @@ local site_ids, new_hosts, n_hosts = {}, {}, nil
 
 -- Read the sites of many hosts, those that there are.
 local function read_hosts(hosts)
-  local found = {}
-  for at, id in ipairs(values_of(hosts, 'HMGET', P .. ':hosts')) do
-    site_ids[hosts[at]] = id and tonumber(id)
+  local names, found = {}, {}
+  for at = 1, #hosts do
+    if site_ids[hosts[at]] == nil then
+      names[#names + 1] = hosts[at]
+    end
+  end
+  if #names == 0 then
+    return
+  end
+  for at, id in ipairs(values_of(names, 'HMGET', P .. ':hosts')) do
+    site_ids[names[at]] = id and tonumber(id)
     if id then
       found[#found + 1] = tonumber(id)
     end

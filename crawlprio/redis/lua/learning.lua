@@ -105,6 +105,7 @@ local function save_tally(tallied)
       values[#values + 1] = count
     end
     call_in_parts(values, 'HSET', tallied.key)
+    tallied.has_changed = false
   end
 end
 
@@ -180,9 +181,9 @@ local function host_of_link(links, link)
 end
 
 -- The pages that links mean, new ones with the next numbers. Returns how many links each budget
--- refused, and which.
-local function find_or_add(links, depth)
-  local hosts, is_named, is_added, refused, without_room = {}, {}, {}, {}, {}
+-- refused, and which; none where there is `room` for all.
+local function find_or_add(links, depth, room)
+  local hosts, is_named, refused, without_room = {}, {}, {}, {}
   local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
   find_pages(hashes, ids)
   for link = 1, links.n do
@@ -200,21 +201,21 @@ local function find_or_add(links, depth)
     local hash = hashes[link]
     if not ids[link] then
       -- A link before this one may have had the same target.
-      ids[link] = is_added[hash] or false
+      ids[link] = new_pages_of[hash] or false
     end
     if not ids[link] and host_numbers[link] > 0 then
       local host, domain = host_of_link(links, link)
       local pattern = links.patterns[link]
       pattern = pattern == NO_PATTERN and '' or pattern
       local site = site_of_host(host)
-      local reason = refusal(site, domain, pattern)
+      local reason = not room and refusal(site, domain, pattern)
       if reason then
         without_room[#without_room + 1] = link
         refused[reason] = (refused[reason] or 0) + 1
       else
         local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
           links.numbers[link])
-        ids[link], is_added[hash] = id, id
+        ids[link] = id
         added[#added + 1] = link
       end
     end

@@ -183,36 +183,33 @@ end
 
 -- Calls
 
--- Note that the worker lives; return whether this call was done before, and an error that ends the
--- script: there is no crawl, or a call is missing before this one. `beat` may leave calls out: a
--- server that has lost its last second says so by the error, and the worker begins again with it.
-local function begin(is_beat)
+local calls = {} -- by name; each takes what `calls.lua` says
+
+-- Note that the worker lives; return the number of the last call done before, or nil and an error
+-- that ends the script: there is no crawl, or a call is missing before these. `beat` may leave calls
+-- out: a server that has lost its last second says so by the error, and the worker begins again with
+-- it.
+local function begin(n_calls, is_beat)
   if config.limit == nil then
-    return false, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+    return nil, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
   end
   local key = P .. ':worker:' .. worker
   local known = tonumber(call('HGET', key, 'seq') or -1)
   if known >= 0 and seq > known + 1 and not is_beat then
-    return false, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
+    return nil, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
   end
   call('ZADD', P .. ':workers', exact(now + config.lease_seconds), worker)
-  if seq <= known then
-    return not is_beat
+  local last = seq + n_calls - 1
+  if last > known then
+    call('HSET', key, 'seq', exact(last))
   end
-  call('HSET', key, 'seq', exact(seq))
-  return false
+  return known
 end
 
 -- Write back what has changed, and say how things stand.
 local function finish(...)
-  for _, site in pairs(sites) do
-    if site.to_place then
-      place(site)
-    end
-  end
-  for _, site in pairs(sites) do
-    save_entering(site)
-  end
+  place_touched()
+  save_all_entering()
   save_places()
   save_hosts()
   save_sites()

@@ -15,6 +15,13 @@ local function save_entering(site)
   end
 end
 
+local function save_all_entering()
+  for site, members in pairs(entering) do
+    call_in_parts(members, 'ZADD', P .. ':w:' .. site)
+  end
+  entering = {}
+end
+
 -- Find the first waiting page of a site, where it is not known.
 local function look_for_head(site)
   save_entering(site)
@@ -137,9 +144,24 @@ local function place(site)
   end
 end
 
--- Have a site placed at the end of the script.
+-- Have a site placed before its place matters.
+local touched = {}
+
 local function touch(site)
-  site.to_place = true
+  if not site.to_place then
+    site.to_place = true
+    touched[#touched + 1] = site
+  end
+end
+
+local function place_touched()
+  for at = 1, #touched do
+    local site = touched[at]
+    touched[at] = nil
+    if site.to_place then
+      place(site)
+    end
+  end
 end
 
 -- Whether a page leaves before the first one that is known of its site.

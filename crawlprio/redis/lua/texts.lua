@@ -9,6 +9,7 @@
 local find = string.find
 local IDENTITIES, HASH_SIZE, IDENTITY_SIZE = 16, 10, 14
 local buckets, new_identities, dirty_buckets = {}, {}, {}
+local new_pages_of = {} -- hash -> page, of those that this script has added
 local n_buckets = floor((n_pages_before or 0) / IDENTITIES) + 1
 local _, exponent = math.frexp(n_buckets)
 local half = 2 ^ (exponent - 1)
@@ -41,7 +42,7 @@ end
 
 -- The page of an identity by its hash; nil if it is not known.
 local function find_page(hash)
-  return find_in(read_bucket(bucket_of(hash)), hash) or nil
+  return new_pages_of[hash] or find_in(read_bucket(bucket_of(hash)), hash) or nil
 end
 
 -- Set `ids` to the page of each hash, or to false; reads all their buckets at once.
@@ -63,12 +64,12 @@ local function find_pages(hashes, ids)
     end
   end
   for at = 1, #hashes do
-    ids[at] = find_in(buckets[numbers[at]], hashes[at])
+    ids[at] = new_pages_of[hashes[at]] or find_in(buckets[numbers[at]], hashes[at])
   end
 end
 
--- Keep a new identity; it is found in scripts after this one.
 local function keep_identity(hash, id)
+  new_pages_of[hash] = id
   local number = bucket_of(hash)
   local parts = new_identities[number]
   if parts == nil then
