@@ -19,7 +19,7 @@ from crawlprio.redis.cluster import CLUSTER, connect_cluster, keys_of, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Client, script
-from crawlprio.redis.shards import Shards, crawl_of, prefix_of
+from crawlprio.redis.shards import Shards, crawl_of, keep_shards, prefix_of
 
 LAYOUT = 3
 """Of the keys and records in Redis; a crawl begun with another one is refused."""
@@ -186,7 +186,9 @@ def open_crawl(
                     "SCHEDULER_FLUSH_ON_START to begin a new crawl."
                 )
     by_domain = config.max_pages_per_domain is not None
-    return Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
+    shards = Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
+    keep_shards(client, shards)
+    return shards
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
@@ -196,7 +198,7 @@ def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> 
     its = re.compile(rf"crawlprio:\{{{re.escape(crawl)}:\d+\}}:(.*)".encode(), re.DOTALL)
     for key in client.scan_iter(match=f"crawlprio:{{{escaped}:*}}:*", count=1000):
         found = its.fullmatch(key)
-        if found and not (keeps_visits and found[1] == b"visits"):
+        if found and not (keeps_visits and found[1] in (b"visits", b"shards")):
             client.unlink(key)
 
 

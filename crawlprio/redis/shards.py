@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import blake2b
 
 from crawlprio.redis.scripts import Client
@@ -74,11 +75,33 @@ class Shards:
             self._known[host] = shard
         return shard
 
+    def described(self) -> dict[str, str]:
+        """Return what `made_of` makes the same again from."""
+        key, by_domain = self._key.decode(), int(self._by_domain)
+        return {"shards": str(len(self)), "key": key, "by_domain": str(by_domain)}
+
+
+def made_of(prefix: str, described: Mapping[str, str]) -> Shards:
+    """Return shards as `Shards.described` tells of them."""
+    return Shards(
+        prefix,
+        int(described["shards"]),
+        key=described["key"],
+        by_domain=described["by_domain"] == "1",
+    )
+
+
+def keep_shards(client: Client, shards: Shards) -> None:
+    """Write down in Redis how sites are spread, where there are several shards.
+
+    It stays there as long as visits do.
+    """
+    if len(shards) > 1:
+        client.hset(f"{shards.prefixes[0]}:shards", mapping=shards.described())
+
 
 def shards_of(client: Client, prefix: str) -> Shards:
-    """Return the shards of a crawl that was begun; one where there is none. One round trip."""
-    names = ("shards", "crawl_id", "per_domain")
-    n, key, per_domain = client.hmget(f"{prefix}:config", names)
-    return Shards(
-        prefix, int(n or 1), key=(key or b"").decode(), by_domain=float(per_domain or 0) > 0
-    )
+    """Return the shards of a crawl that was begun; one where nothing is known. One round trip."""
+    found = client.hgetall(f"{prefix}:shards")
+    described = {name.decode(): value.decode() for name, value in found.items()}
+    return made_of(prefix, described) if described else Shards(prefix)

@@ -44,6 +44,7 @@
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
 --   :elected         hash    who computes keys that no script can, see `elect.lua`
+--   :shards          hash    of shard 0, where there are several: how sites are spread (`shards.py`)
 --   :numbers         hash    "<shard> <run id>" -> messages sent to a shard since the server started
 --   :outbox:<worker> hash    "<shard> <run id> <number>" -> message that the worker is to deliver, as
 --                            msgpack of the arguments of `deliver.lua`; no worker: that of one that is gone
