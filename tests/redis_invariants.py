@@ -74,7 +74,9 @@ def check(client: Any, prefix: str) -> None:
         int(site): SITE.unpack(record[: SITE.size])
         for site, record in client.hgetall(f"{prefix}:sites").items()
     }
-    hosts = {int(site): host for host, site in client.hgetall(f"{prefix}:hosts").items()}
+    hosts = {
+        int(site): host for host, site in client.hgetall(f"{prefix}:hosts").items() if host != b" "
+    }
     assert sorted(pages) == list(range(n_pages))
     assert sorted(sites) == sorted(hosts) == list(range(len(hosts)))
     assert sorted(_identities(client, f"{escaped}:i:*", n_pages)) == sorted(pages)

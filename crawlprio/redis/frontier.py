@@ -24,7 +24,7 @@ from crawlprio.redis.messages import Message, Messages, arguments_of
 from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
-from crawlprio.redis.session import Answer, Session, Status
+from crawlprio.redis.session import LINGER, Answer, Session, Status
 from crawlprio.redis.shard import Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import Wire, hash_of, record
@@ -150,6 +150,8 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
+        if ahead is None:
+            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._all = [
             Shard(
                 number,
@@ -160,6 +162,7 @@ class RedisFrontier:
                     deliver=deliver,
                     failed=failed,
                     told=partial(self._told, number),
+                    linger=LINGER if ahead > 1 else 0.0,
                 ),
             )
             for number, prefix in enumerate(shards.prefixes)
@@ -173,8 +176,6 @@ class RedisFrontier:
             config.limit,
             config.slots,
         )
-        if ahead is None:
-            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._ahead = max(ahead, 1)
         self._awaits_keys = awaits_keys
         self._has_new_keys = False

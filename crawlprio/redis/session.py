@@ -8,7 +8,6 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeVar
@@ -38,6 +37,12 @@ N_LEASES_OF_CALL = 1000
 
 _MOST_CALLS = 64
 """Calls in one round trip."""
+
+LINGER = 0.01
+"""Seconds for which a call that nobody is in a hurry for waits for others to go with it."""
+
+_HURRIED = frozenset(["lease", "hold"])
+"""Calls, and kinds of `clock`, for whose answers pages wait."""
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to reach the server; the last one again and again."""
@@ -127,6 +132,8 @@ class Session:
     told
         is called there with how things stand after each answer, and with the leases that the
         server turned out not to have any more.
+    linger
+        seconds for which a call that no page waits for may wait for others to go with it.
     """
 
     def __init__(
@@ -138,6 +145,7 @@ class Session:
         deliver: Callable[[Callable[[], object]], object],
         failed: Callable[[CrawlprioError], object],
         told: Callable[[Status, set[int]], object],
+        linger: float = 0.0,
     ) -> None:
         self._client = client
         self._prefix = prefix
@@ -147,7 +155,9 @@ class Session:
         self._deliver = deliver
         self._failed = failed
         self._told = told
+        self._linger = linger
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._is_hurried = threading.Event()
         self._n_done = 0
         self._held: set[int] = set()
         self._run_id = ""
@@ -176,11 +186,14 @@ class Session:
         """Have a script run after all that were called before."""
         self.n_unanswered += 1
         self._calls.put(_Call(name, arguments, answered, ends))
+        if name in _HURRIED or (name == "clock" and arguments[0] in _HURRIED):
+            self._is_hurried.set()
 
     def close(self, patience: float) -> bool:
         """Send what waits, and leave; return whether all arrived within `patience` seconds."""
         self._gives_up_at = monotonic() + patience
         self._calls.put(None)
+        self._is_hurried.set()
         self._thread.join(patience + 5.0)
         return not self._thread.is_alive() and self._calls.empty() and not self._is_away
 
@@ -208,6 +221,9 @@ class Session:
                 first = self._calls.get(timeout=max(self._beat_at - monotonic(), 0.001))
             except queue.Empty:
                 continue
+            if self._linger and first is not None:
+                self._is_hurried.wait(self._linger)
+            self._is_hurried.clear()
             calls = [first]
             while len(calls) < _MOST_CALLS and not self._calls.empty():
                 calls.append(self._calls.get())
@@ -305,8 +321,11 @@ class Session:
 
     def _load_scripts(self) -> None:
         """Give the server the scripts; whoever calls them next sees whether that worked."""
-        with suppress(RedisError):
+        try:
             load_scripts(self._client)
+        except RedisError as error:
+            if not is_transient(error):
+                raise failure(error) from None
 
     def _note_failure(self, error: RedisError) -> None:
         """Get ready for another attempt; RedisFailure if none can help."""

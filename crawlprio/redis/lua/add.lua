@@ -25,8 +25,6 @@ function calls.add(at, is_done)
       return { reason }
     end
     id = add_page(hash, url, site, domain, pattern, depth, number)
-    save_tally(by_domain)
-    save_tally(by_pattern)
     local page = pages[id]
     if request ~= '' then
       add_request(id, priority, request)

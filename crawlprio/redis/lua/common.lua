@@ -26,7 +26,7 @@
 --                            the whole URL
 --   :given           hash    page -> first key that its caller gave, until a visit shows the page
 --   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request}}
---   :hosts           hash    host -> site
+--   :hosts           hash    host -> site; here and in the next two, ' ' is no name (`open.lua`)
 --   :sites           hash    site -> record of a site, packed as SITE, and its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none
 --   :domains         hash    registered domain -> pages known, where a budget counts them
@@ -325,7 +325,7 @@ local function site_of_host(host)
   if id then
     return site_of(id)
   end
-  n_hosts = n_hosts or call('HLEN', P .. ':hosts')
+  n_hosts = n_hosts or call('HLEN', P .. ':hosts') - 1
   id = n_hosts
   n_hosts = n_hosts + 1
   site_ids[host] = id

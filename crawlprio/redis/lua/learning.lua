@@ -72,7 +72,7 @@ end
 
 -- Pages known by registered domain and by pattern of URLs, where budgets count them.
 local function tally(key, limit)
-  return { key = key, limit = limit, of = {}, has_changed = false }
+  return { key = key, limit = limit, of = {}, changed = {} }
 end
 
 local by_domain = tally(P .. ':domains', config.per_domain)
@@ -93,19 +93,40 @@ end
 local function count_page(tallied, name)
   if tallied.limit > 0 and name ~= '' then
     tallied.of[name] = (tallied.of[name] or tonumber(call('HGET', tallied.key, name) or 0)) + 1
-    tallied.has_changed = true
+    tallied.changed[name] = true
   end
 end
 
 local function save_tally(tallied)
-  if tallied.has_changed then
-    local values = {}
-    for name, count in pairs(tallied.of) do
-      values[#values + 1] = name
-      values[#values + 1] = count
-    end
+  local values = {}
+  for name in pairs(tallied.changed) do
+    values[#values + 1] = name
+    values[#values + 1] = tallied.of[name]
+  end
+  if #values > 0 then
     call_in_parts(values, 'HSET', tallied.key)
-    tallied.has_changed = false
+  end
+end
+
+-- Read what budgets count of the new pages among links.
+local function read_tally(tallied, links, name_of)
+  if tallied.limit == 0 then
+    return
+  end
+  local names, ids, host_numbers = {}, links.ids, links.host_numbers
+  for link = 1, links.n do
+    if not ids[link] and host_numbers[link] > 0 then
+      local name = name_of(links, link)
+      if name ~= '' and tallied.of[name] == nil then
+        tallied.of[name] = 0
+        names[#names + 1] = name
+      end
+    end
+  end
+  if #names > 0 then
+    for at, count in ipairs(values_of(names, 'HMGET', tallied.key)) do
+      tallied.of[names[at]] = tonumber(count or 0)
+    end
   end
 end
 
@@ -180,6 +201,15 @@ local function host_of_link(links, link)
   return ARGV[at], ARGV[at + 1]
 end
 
+local function domain_of_link(links, link)
+  return ARGV[links.hosts_at + 2 * links.host_numbers[link] + 1]
+end
+
+local function pattern_of_link(links, link)
+  local pattern = links.patterns[link]
+  return pattern == NO_PATTERN and '' or pattern
+end
+
 -- The pages that links mean, new ones with the next numbers. Returns how many links each budget
 -- refused, and which; none where there is `room` for all.
 local function find_or_add(links, depth, room)
@@ -197,6 +227,8 @@ local function find_or_add(links, depth, room)
     return refused, without_room
   end
   read_hosts(hosts)
+  read_tally(by_domain, links, domain_of_link)
+  read_tally(by_pattern, links, pattern_of_link)
   for link = 1, links.n do
     local hash = hashes[link]
     if not ids[link] then
@@ -205,8 +237,7 @@ local function find_or_add(links, depth, room)
     end
     if not ids[link] and host_numbers[link] > 0 then
       local host, domain = host_of_link(links, link)
-      local pattern = links.patterns[link]
-      pattern = pattern == NO_PATTERN and '' or pattern
+      local pattern = pattern_of_link(links, link)
       local site = site_of_host(host)
       local reason = not room and refusal(site, domain, pattern)
       if reason then
@@ -220,8 +251,6 @@ local function find_or_add(links, depth, room)
       end
     end
   end
-  save_tally(by_domain)
-  save_tally(by_pattern)
   return refused, without_room
 end
 

@@ -208,18 +208,7 @@ end
 
 -- Write back what has changed, and say how things stand.
 local function finish(...)
-  place_touched()
-  save_all_entering()
-  save_places()
-  save_hosts()
-  save_sites()
-  save_pages()
-  save_identities()
-  save_urls()
-  if #written > 0 then
-    call_in_parts(written, 'MSET')
-  end
-  save_counts()
+  save_all()
   local ready_at = huge
   if counts.ready > 0 then
     ready_at = 0

@@ -274,3 +274,19 @@ local function queue(id, page, priority)
     push(id, page, tier + hot, key_to_wait(id, page))
   end
 end
+
+-- Write all that has changed.
+local function save_all()
+  place_touched()
+  save_all_entering()
+  save_places()
+  save_hosts()
+  save_sites()
+  save_pages()
+  save_identities()
+  save_urls()
+  if #written > 0 then
+    call_in_parts(written, 'MSET')
+  end
+  save_counts()
+end
