@@ -130,9 +130,10 @@ class Worker:
 
         from crawlprio.config import CrawlConfig
         from crawlprio.live.identity import Identities
-        from crawlprio.redis.connection import open_crawl, prefix_of
+        from crawlprio.redis.connection import open_crawl
         from crawlprio.redis.frontier import RedisFrontier
         from crawlprio.redis.rules import rules_of
+        from crawlprio.redis.shards import prefix_of
 
         settings = {
             "ORDERING": "opic",
@@ -171,7 +172,7 @@ class Worker:
             self.settle()
 
     def settle(self) -> None:
-        while self.frontier._session.n_unanswered:
+        while self.frontier._n_unanswered:
             self._answers.get()()
 
     def leased(self) -> Any:

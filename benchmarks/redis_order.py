@@ -40,11 +40,12 @@ from crawlprio.items import LinkPairs
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.redis.connection import open_crawl, prefix_of
+from crawlprio.redis.connection import open_crawl
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
+from crawlprio.redis.shards import prefix_of
 from crawlprio.simulator import crawl_order
 
 SETUPS = ((1, 1), (1, 4), (1, 64), (4, 4), (4, 64))
@@ -141,7 +142,7 @@ class Crawl:
                     in_flight.append((at, handout))
                     of_worker[at] += 1
             is_full = len(in_flight) == self._n_in_flight
-            if not is_full and any(worker._session.n_unanswered for worker in self.workers):
+            if not is_full and any(worker._n_unanswered for worker in self.workers):
                 self._wait()
                 continue
             if not in_flight:

@@ -135,11 +135,11 @@ def test_no_page_leaves_a_crawl_that_is_paused_until_it_is_resumed(
     assert run("pause", "shop")[1] == "shop: no page leaves until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
-    frontier._ask_at = 0.0
+    frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is None
     assert frontier.ready_at() > monotonic()
     assert run("resume", "shop")[1] == "shop: pages leave again.\n"
-    frontier._ask_at = 0.0
+    frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is not None
 
 

@@ -133,7 +133,7 @@ def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
     one.add_seeds(["http://a.test/2"])
     assert one.next_page(0.0) is None, "the other worker fetches from the site"
     other.clock.hold("a.test", -1)
-    one._ask_at = 0.0
+    one._all[0].ask_at = 0.0
     assert one.next_page(1e-9) is not None
     for frontier in (one, other):
         frontier.close()

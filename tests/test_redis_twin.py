@@ -57,7 +57,7 @@ class Pair:
         with worker.together():
             for action in rng.choices(["observe", "observe", "entry", "back", "go"], k=6):
                 self._act(rng, action, at)
-            worker._ask_at = -math.inf
+            worker._all[0].ask_at = -math.inf
             worker._ask(0.0)
         self._act(rng, "lease", at)
 
@@ -65,7 +65,7 @@ class Pair:
         worker, held = self.workers[at], self.held[at]
         lease = rng.choice(sorted(held)) if held else None
         if action == "lease":
-            worker._ask_at = -math.inf  # others may have changed what there is
+            worker._all[0].ask_at = -math.inf  # others may have changed what there is
             handout, expected = worker.next_page(0.0), self.twin.next_page(0.0)
             assert (handout and handout[1:4]) == (expected and expected[1:4])
             if handout is not None and expected is not None:
@@ -111,7 +111,7 @@ class Pair:
     def _die(self, at: int) -> None:
         """Have a worker fall silent for so long that the next lease takes over what it had."""
         worker, held = self.workers[at], self.held[at]
-        self._client.zadd(f"{self._prefix}:workers", {worker._session.worker: 0.0})
+        self._client.zadd(f"{self._prefix}:workers", {worker._all[0].session.worker: 0.0})
         for its, _ in held.values():
             self.twin.put_back(its)
         self.dead.append((worker, sorted(held)))

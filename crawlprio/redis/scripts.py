@@ -5,14 +5,20 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+Client: TypeAlias = Any
+"""A client of redis-py, whose annotations are of several minds about it."""
+
+Argument: TypeAlias = str | bytes | int | float
+"""What a script is called with."""
 
 _COMMON = ("common", "texts", "queue", "leases")
 
-_CALLS = ("lease", "end_lease", "clock", "load_request")
+_CALLS = ("lease", "end_lease", "clock", "load_request", "delivered", "undelivered")
 """Calls of a worker, by the names of their files; the script `calls` does any number of them."""
 
-_LEARNING_CALLS = ("add", "seeds", "observe", "load")
+_LEARNING_CALLS = ("add", "seeds", "observe", "load", "deliver")
 """Those that stand on `learning` too."""
 
 _PRELUDES: dict[str, tuple[str, ...]] = {"open": (), "elect": ()}

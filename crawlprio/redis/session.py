@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
-    ClusterDownError,
-    MasterDownError,
+    ClusterError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -28,8 +28,8 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.connection import Client
-from crawlprio.redis.scripts import SCRIPTS, script
+from crawlprio.redis.cluster import keys_of, look_again, server_of
+from crawlprio.redis.scripts import SCRIPTS, Argument, Client, script
 
 logger = logging.getLogger("crawlprio")
 
@@ -59,8 +59,6 @@ _TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
 
 _T = TypeVar("_T")
 
-Argument = str | bytes | int | float
-
 
 class RedisFailure(CrawlprioError):
     """The frontier in Redis cannot be used; the sentence says why."""
@@ -74,11 +72,19 @@ class Status(NamedTuple):
     received, server_now
         monotonic time at which the answer came, and Unix time of the server when it was given.
     n_waiting, n_leased, n_others
-        requests that wait, leases, and those of them that other workers have.
+        requests that wait, leases, and those of them that other workers have, with messages to
+        other shards that are under way.
     ready_at
         monotonic time at which a page can leave; inf if that takes an event.
     n_links
-        pages that came to wait as plain links, in the whole crawl.
+        pages that came to wait as plain links, in the whole shard.
+    n_orphans
+        messages to other shards that workers have left which are gone.
+    n_changes
+        grows whenever how things stand changes.
+    head
+        tier and rank of the page that leaves next, the larger before the smaller; None: no page can
+        leave. With several shards alone.
     """
 
     received: float
@@ -88,6 +94,9 @@ class Status(NamedTuple):
     n_others: int
     ready_at: float
     n_links: int
+    n_orphans: int = 0
+    n_changes: int = 0
+    head: tuple[float, float] | None = None
 
 
 class Answer(NamedTuple):
@@ -264,10 +273,11 @@ class Session:
 
         It is no call among the others: done twice it is done once.
         """
-        self._run_id = str(self._client.info("server")["run_id"])
+        server = server_of(self._client, self._prefix)
+        self._run_id = str(server.info("server")["run_id"])
         held = sorted(self._held) if what == "beat" else []
         sent_at = monotonic()
-        reply = self._client.execute_command(
+        reply = server.execute_command(
             *self._command("beat", self._n_done, (what, self._name, self._run_id, *held))
         )
         self._is_introduced = True
@@ -290,7 +300,7 @@ class Session:
         for call in calls:
             arguments += (call.script, len(call.arguments), *call.arguments)
         command = self._command("calls", self._n_done + 1, arguments)
-        status, results = _read(self._client.execute_command(*command))
+        status, results = _read(server_of(self._client, self._prefix).execute_command(*command))
         self.alive_until = sent_at + self._lease_seconds
         answers = []
         for call, result in zip(calls, results, strict=True):
@@ -308,7 +318,7 @@ class Session:
         self._deliver(deliver)
 
     def _command(self, name: str, seq: int, arguments: Sequence[Argument]) -> Sequence[Argument]:
-        return ("EVALSHA", script(name).sha, 1, self._prefix, self.worker, seq, *arguments)
+        return ("EVALSHA", script(name).sha, *keys_of(self._prefix), self.worker, seq, *arguments)
 
     def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
         """Note what a call has leased, or ended."""
@@ -361,6 +371,7 @@ class Session:
             return  # the server has lost its last second, this worker's last calls among it
         if not is_transient(error):
             raise failure(error) from None
+        look_again(self._client)
         if not self._is_away and monotonic() >= self._silent_until:
             self._has_said_so = True
             self._silent_until = monotonic() + _SILENCE
@@ -380,7 +391,8 @@ def is_transient(error: RedisError) -> bool:
         return False
     passing = (
         *(NoConnection, TookTooLong, OutOfMemoryError, ReadOnlyError),
-        *(MasterDownError, ClusterDownError, TryAgainError),
+        # A cluster has no server for the keys, or they are on their way to another one.
+        *(ClusterError, AskError, TryAgainError),
     )
     return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
 
@@ -399,10 +411,22 @@ def failure(error: RedisError) -> RedisFailure:
 def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     """How things stand by the answer of a script, and its own result."""
     received = monotonic()
-    now, n_waiting, n_leased, n_others, ready_at, n_links, *result = reply
+    now, n_waiting, n_leased, n_others, ready_at, n_links = reply[:6]
+    n_orphans, n_changes, tier, rank, *result = reply[6:]
     wait = max(float(ready_at) - float(now), 0.0)
-    counts = (int(n_waiting), int(n_leased), int(n_others))
-    return Status(received, float(now), *counts, received + wait, int(n_links)), result
+    status = Status(
+        received,
+        float(now),
+        int(n_waiting),
+        int(n_leased),
+        int(n_others),
+        received + wait,
+        int(n_links),
+        int(n_orphans),
+        int(n_changes),
+        (float(tier), float(rank)) if tier else None,
+    )
+    return status, result
 
 
 class _GaveUp(Exception):

@@ -10,7 +10,7 @@ from struct import Struct
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Argument
+from crawlprio.redis.scripts import Argument
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of
@@ -120,8 +120,11 @@ def hash_of(identity: str) -> bytes:
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
 
 
-def record(visit: PageVisit) -> str:
-    """What the stream says of a visit beside the pages: a list, read by `collect`."""
+def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
+    """What the stream says of a visit beside the pages: a list, read by `collect`.
+
+    `shards`: that of each link, where some are in others than the page.
+    """
     pairs = visit.pairs
     return dumps(
         [
@@ -137,6 +140,7 @@ def record(visit: PageVisit) -> str:
             pairs.outside,
             pairs.text,
             visit.items,
+            *([shards] if shards else []),
         ],
         separators=(",", ":"),
     )

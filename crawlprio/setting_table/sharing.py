@@ -31,6 +31,14 @@ SHARING = Section(
             "The name of the crawl in Redis; workers that give the same one share it.",
         ),
         Setting(
+            "CRAWLPRIO_REDIS_SHARDS",
+            Whole(least=1),
+            1,
+            "Parts of the frontier, among which sites are spread; Redis Cluster keeps each on one "
+            "node. With more than one the order is close to that of one, and orderings that "
+            "an elected worker computes are refused.",
+        ),
+        Setting(
             "CRAWLPRIO_LEASE_SECONDS",
             Number(),
             60,
@@ -43,7 +51,8 @@ SHARING = Section(
             Anything("a URL"),
             "redis://localhost:6379/0",
             "The server, for a frontier in Redis; rediss:// is TLS, and "
-            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 the one that sentinels name.",
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 the one that sentinels name, "
+            "redis+cluster://HOST:PORT,HOST:PORT a cluster, by some of its nodes.",
         ),
         Setting("REDIS_PARAMS", Options(), {}, "Arguments of redis-py's client, by name."),
         Setting(

@@ -34,6 +34,7 @@ for _, lease in ipairs(call('HKEYS', P .. ':leases:' .. worker)) do
 end
 take_over(worker, lost, false)
 if ARGV[3] == 'leave' then
+  leave_messages(worker)
   call('ZREM', P .. ':workers', worker)
   call('DEL', P .. ':worker:' .. worker, P .. ':leases:' .. worker)
 end

@@ -2,7 +2,7 @@
 --
 --   ARGV[2]     number of the first call; the others have the numbers after it
 --   ARGV[3]...  of each call its name (`add`, `seeds`, `observe`, `lease`, `end_lease`, `clock`, `load`,
---               `load_request`), how many arguments it has, and these
+--               `load_request`, `deliver`, `delivered`, `undelivered`), how many arguments it has, and these
 --   result      a list for each call, as its file says
 --
 -- Each call is a function of `calls`, in a file of its own: `at` is the place in ARGV before its first

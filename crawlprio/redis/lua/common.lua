@@ -2,13 +2,17 @@
 --
 -- Calling convention of every script
 --   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
+--   KEYS[2]  a key that never exists, so that no call begins while its slot migrates (`keys_of`)
 --   ARGV[1]  worker: a text that names the calling process, new for each process
 --   ARGV[2]  seq: number of the (first) call, which grows from call to call of a worker. A call whose
 --            number is not above the last one done is not done again, so a worker may repeat what it
 --            does not know to have arrived; one that leaves out a number is refused (GAP).
 --   ARGV[3]  and on: what each script says; for those in `calls`, see `calls.lua`
---   returns  {now, waiting, leased, leased by others, ready_at, links, result...}: the server's Unix
---            time in seconds, counts, when a page can leave (0: now; inf: that takes an event)
+--   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
+--            result...}: the server's Unix time in seconds, counts, when a page can leave (0: now; inf:
+--            that takes an event); messages of workers that are gone, a number that grows with each
+--            change of the counts, and where the first page of the order stands ('': none is ready).
+--            The last four where a crawl has one shard: 0 and ''. Messages count as leased by others
 --
 -- Keys, all under P; <page> and <site> are numbers from 0 in order of discovery
 --   :config          hash    what the crawl was begun with: rules of the ordering, delays, budgets;
@@ -40,6 +44,12 @@
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
 --   :elected         hash    who computes keys that no script can, see `elect.lua`
+--   :shards          hash    of shard 0, where there are several: how sites are spread (`shards.py`)
+--   :numbers         hash    "<shard> <run id>" -> messages sent to a shard since the server started
+--   :outbox:<worker> hash    "<shard> <run id> <number>" -> message that the worker is to deliver, as
+--                            msgpack of the arguments of `deliver.lua`; no worker: that of one that is gone
+--   :inbox           hash    "<shard> <run id>" of a sender -> number up to which its messages are here
+--   :inbox:<sender>  set     numbers of messages that came before those with smaller numbers
 --
 -- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
 -- likewise by their first page, or by larger number of waiting pages in place of the key.
@@ -118,10 +128,11 @@ end
 -- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
 -- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
 -- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers;
--- recorded: entries of the stream. `wire.py` reads them too.
+-- recorded: entries of the stream; outgoing: messages not delivered yet, as far as is known; changes:
+-- grows whenever one of the others changes. `counts.py` has them too.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
-  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded',
+  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'changes',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil
@@ -137,14 +148,18 @@ do
 end
 local n_pages_before = counts.pages
 
-local function save_counts()
+local function packed_counts()
   local values = {}
   for at = 1, #COUNTS do
     values[at] = counts[COUNTS[at]]
   end
-  local packed = pack(COUNTS_FORMAT, unpack(values))
-  if packed ~= counts_before then
-    call('SET', P .. ':counts', packed)
+  return pack(COUNTS_FORMAT, unpack(values))
+end
+
+local function save_counts()
+  if packed_counts() ~= counts_before then
+    counts.changes = counts.changes + 1
+    call('SET', P .. ':counts', packed_counts())
   end
 end
 

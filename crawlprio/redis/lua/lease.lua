@@ -1,6 +1,6 @@
 -- Lease the pages to fetch next; also takes over what a dead worker had leased.
 --
---   [1]  pages at most
+--   [1]  pages at most; 0: only tell how things stand
 --   [2]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
 --   [3]  1: no page leaves before the elected worker has written the keys that follow from all
 --        entries of the stream
@@ -39,6 +39,7 @@ local function take_over_dead()
   local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), 'LIMIT', 0, 1)[1]
   if dead then
     take_over(dead, call('HKEYS', P .. ':leases:' .. dead), true)
+    leave_messages(dead)
     call('ZREM', P .. ':workers', dead)
     call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
   end

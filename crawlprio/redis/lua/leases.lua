@@ -155,6 +155,32 @@ local function take_over(of_worker, leases, blames)
   end
 end
 
+-- Messages to other shards
+
+-- Leave the messages of a worker that is gone to whoever asks for them.
+local function leave_messages(of_worker)
+  if counts.outgoing > 0 then
+    local messages = call('HGETALL', P .. ':outbox:' .. of_worker)
+    if #messages > 0 then
+      call_in_parts(messages, 'HSET', P .. ':outbox:')
+      call('DEL', P .. ':outbox:' .. of_worker)
+    end
+  end
+end
+
+-- Tier and rank of the page that leaves next; '' where none is ready.
+local function head_of_order()
+  if counts.ready > 0 then
+    for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
+      local found = call('ZRANGE', P .. ':ready:' .. tier, 0, 0, 'WITHSCORES')
+      if #found > 0 then
+        return tier, exact(-tonumber(found[2]))
+      end
+    end
+  end
+  return '', ''
+end
+
 -- Calls
 
 local calls = {} -- by name; each takes what `calls.lua` says
@@ -194,8 +220,14 @@ local function finish(...)
     ready_at = max(ready_at, counts.rest_until, ask_again_at)
   end
   local own = call('HLEN', P .. ':leases:' .. worker)
+  local n_orphans, n_changes, tier, rank = 0, 0, '', ''
+  if config.shards > 1 then
+    n_orphans = counts.outgoing > 0 and call('HLEN', P .. ':outbox:') or 0
+    n_changes = exact(counts.changes)
+    tier, rank = head_of_order()
+  end
   return {
-    exact(server_now), counts.waiting, counts.leased, counts.leased - own, exact(ready_at), counts.links,
-    ...,
+    exact(server_now), counts.waiting, counts.leased, counts.leased - own + counts.outgoing,
+    exact(ready_at), counts.links, n_orphans, n_changes, tier, rank, ...,
   }
 end
