@@ -25,7 +25,8 @@
 --                            and "h" (http) or "s" (https) and what follows the host, or "u" and
 --                            the whole URL
 --   :given           hash    page -> first key that its caller gave, until a visit shows the page
---   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request}}
+--   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request,
+--                            own priority if that is another}}
 --   :hosts           hash    host -> site; here and in the next two, ' ' is no name (`open.lua`)
 --   :sites           hash    site -> record of a site, packed as SITE, and its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none

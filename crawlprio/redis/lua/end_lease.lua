@@ -30,11 +30,11 @@ function calls.end_lease(at, is_done)
     end
     wait_for_rest(id, page)
   else
-    local priority, with = tonumber(ARGV[at + 4]), lease[5]
+    local priority, own = tonumber(ARGV[at + 4]), lease[5]
     if ARGV[at + 3] ~= '' then
-      request, with = ARGV[at + 3], 0
+      request, own = ARGV[at + 3], 0
     end
-    wait_again(id, page, holds, request, priority or with, priority)
+    wait_again(id, page, holds, request, priority or own, priority, own)
   end
   return {}
 end

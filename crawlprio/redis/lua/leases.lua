@@ -18,12 +18,13 @@ local function keep_requests(id, requests)
   end
 end
 
--- Keep one more request of a page; '' stands for a plain GET.
-local function add_request(id, priority, request)
+-- Keep one more request of a page; '' stands for a plain GET. Put back, it may wait at another
+-- priority than its own, once.
+local function add_request(id, priority, request, own)
   local requests = requests_of(id)
   counts.number = counts.number + 1
   counts.waiting = counts.waiting + (#requests > 0 and 1 or 0)
-  requests[#requests + 1] = { priority, counts.number, request }
+  requests[#requests + 1] = { priority, counts.number, request, own ~= priority and own or nil }
   keep_requests(id, requests)
 end
 
@@ -39,7 +40,7 @@ local function first_request(requests)
   return first
 end
 
--- Take the first request of a page, and its priority; '' where there is none.
+-- Take the first request of a page, and its own priority; '' where there is none.
 local function pop_request(id)
   if not has_flag(page_of(id), HAS_REQUESTS) then
     return '', 0
@@ -49,7 +50,7 @@ local function pop_request(id)
   local request = table.remove(requests, at)
   counts.waiting = counts.waiting - (#requests > 0 and 1 or 0)
   keep_requests(id, requests)
-  return request[3], request[1]
+  return request[3], request[4] or request[1]
 end
 
 -- Queue a page again if more requests wait for it.
@@ -102,7 +103,8 @@ end
 --   request   '' is a plain GET
 --   with      priority of the request among those of its page
 --   priority  at which the page waits if that is higher; nil: as before
-local function wait_again(id, page, holds, request, with, priority)
+--   own       priority of the request, if that is another one
+local function wait_again(id, page, holds, request, with, priority, own)
   if holds then
     release(id, page)
   end
@@ -110,7 +112,7 @@ local function wait_again(id, page, holds, request, with, priority)
     push(id, page, page.tier, key_to_wait(id, page))
   end
   if request ~= '' then
-    add_request(id, with, request)
+    add_request(id, with, request, own)
   end
   if priority then
     queue(id, page, priority)
