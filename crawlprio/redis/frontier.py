@@ -388,7 +388,7 @@ class RedisFrontier:
             return
         n_pages = self._ahead - len(self._handouts) - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
-            shard.is_asking, shard.n_asked = True, n_asked
+            shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
             self._rounds.asked(shard)
             self._has_new_keys = False
             shard.session.call(
