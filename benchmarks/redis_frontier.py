@@ -149,10 +149,12 @@ class Worker:
         self._answers: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.prefix = prefix_of("benchmark")
         client = server.client()
-        open_crawl(client, self.prefix, config, rules, lease_seconds=600.0, records=records)
+        shards = open_crawl(
+            client, self.prefix, config, rules, lease_seconds=600.0, records=records
+        )
         self.frontier = RedisFrontier(
             client,
-            self.prefix,
+            shards,
             config,
             rules,
             lease_seconds=600.0,
@@ -172,7 +174,7 @@ class Worker:
             self.settle()
 
     def settle(self) -> None:
-        while self.frontier._session.n_unanswered:
+        while self.frontier._n_unanswered:
             self._answers.get()()
 
     def leased(self) -> Any:

@@ -6,7 +6,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -25,7 +24,7 @@ from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
 from crawlprio.redis.session import LINGER, Answer, Session, Status
-from crawlprio.redis.shard import Rounds, Shard, questions
+from crawlprio.redis.shard import Leased, Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
@@ -37,17 +36,6 @@ MAX_AHEAD = 16
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
-
-
-@dataclass(slots=True)
-class _Lease:
-    """A page that was handed out; `number` is its lease in its shard, `host` its site there."""
-
-    shard: Shard
-    number: int
-    url: str
-    host: str
-    holds_site: bool = True
 
 
 class RedisFrontier:
@@ -179,8 +167,8 @@ class RedisFrontier:
         self._ahead = max(ahead, 1)
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
-        self._handouts: deque[tuple[Handout, _Lease]] = deque()
-        self._leases: dict[int, _Lease] = {}
+        self._handouts: deque[tuple[Handout, Leased]] = deque()
+        self._leases: dict[int, Leased] = {}
         self._rounds = Rounds(self._all)
         self._is_closed = False
         for shard in self._all:
@@ -370,7 +358,7 @@ class RedisFrontier:
         self._call(self._shards.of(site), script, what, site, *rest, **how)
 
     def _end_lease(
-        self, lease: _Lease, how: str, argument: Argument = b"", priority: Argument = ""
+        self, lease: Leased, how: str, argument: Argument = b"", priority: Argument = ""
     ) -> None:
         self._call(
             lease.shard.number,
@@ -404,7 +392,7 @@ class RedisFrontier:
         n_shards = len(self._all)
         fields = iter(answer.result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
-            lease = _Lease(shard, int(number), url.decode(), host.decode())
+            lease = Leased(shard, int(number), url.decode(), host.decode())
             name = lease.number * n_shards + shard.number
             handout = Handout(name, lease.url, int(depth), request or None, until)
             self._handouts.append((handout, lease))
@@ -432,7 +420,7 @@ class RedisFrontier:
         if status.n_orphans:
             self._messages.recover(number)
         if lost:
-            kept: deque[tuple[Handout, _Lease]] = deque()
+            kept: deque[tuple[Handout, Leased]] = deque()
             for waiting in self._handouts:
                 if waiting[1].shard is shard and waiting[1].number in lost:
                     self.clock.released(waiting[1].host)
@@ -453,7 +441,7 @@ class RedisFrontier:
             for _ in range(int(count)):
                 self._refused(reason.decode())
 
-    def _end(self, lease: int) -> _Lease:
+    def _end(self, lease: int) -> Leased:
         ended = self._leases.pop(lease)
         if ended.holds_site:
             self.clock.released(ended.host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 from crawlprio.redis.session import Session, Status
@@ -79,6 +80,17 @@ class Shard:
             poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
             self._n_empty += 1
             self.ask_at = max(min(self.status.ready_at, self.status.received + poll), monotonic())
+
+
+@dataclass(slots=True)
+class Leased:
+    """A page that was handed out; `number` is its lease in its shard, `host` its site there."""
+
+    shard: Shard
+    number: int
+    url: str
+    host: str
+    holds_site: bool = True
 
 
 class Rounds:
