@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -50,6 +51,7 @@ class SettledRedis(RedisFrontier):
         **settings: Any,
     ) -> None:
         self._answers: queue.Queue[Callable[[], object]] = queue.Queue()
+        self._is_together = False
         crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
         config = CrawlConfig.from_settings(crawler.settings)
         has_topic = config.topic is not None
@@ -89,13 +91,28 @@ class SettledRedis(RedisFrontier):
             while self.elected.step():
                 pass
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have the server do the calls made here at once, as it does those of a busy worker."""
+        self._gather(True)
+        yield
+        self._gather(False)
+        self.settle()
+
+    def _gather(self, is_together: bool) -> None:
+        self._is_together = is_together
+        for shard in self._all:
+            shard.session._linger = 0.1 if is_together else 0.0
+
     def _call(self, shard: int, script: str, *arguments: Any, **how: Any) -> None:
         super()._call(shard, script, *arguments, **how)
-        self.settle()
+        if not self._is_together:
+            self.settle()
 
     def _ask(self, now: float) -> None:
         super()._ask(now)
-        self.settle()
+        if not self._is_together:
+            self.settle()
 
     def next_page(self, now: float) -> Handout | None:
         # The first question may be how things stand in the shards, the second for a page.

@@ -32,7 +32,9 @@ from crawlprio.web.urls import host_of
 logger = logging.getLogger("crawlprio")
 
 MAX_AHEAD = 16
-"""Pages that are leased ahead at most."""
+"""Pages that are leased ahead at most, and at first half as many as there may be fetches."""
+
+_LEAST_AHEAD = 2
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
@@ -82,8 +84,9 @@ class RedisFrontier:
         whether what is in Redis stays there when the last worker has ended the crawl; visits stay
         in any case.
     ahead
-        pages leased in one round trip, before they are asked for if it is more than 1. None: half
-        as many as there may be fetches, at most `MAX_AHEAD`.
+        pages leased in one round trip, before they are asked for if it is more than 1. None: as
+        many as it takes that none has to be waited for, at most `MAX_AHEAD`; 1 where there may be
+        one fetch at a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
         visits; it calls `keys_changed`.
@@ -138,6 +141,7 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
+        self._adapts = ahead is None
         if ahead is None:
             ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
         self._all = [
@@ -170,6 +174,7 @@ class RedisFrontier:
         self._handouts: deque[tuple[Handout, Leased]] = deque()
         self._leases: dict[int, Leased] = {}
         self._rounds = Rounds(self._all)
+        self._has_waited = False
         self._is_closed = False
         for shard in self._all:
             shard.session.start()
@@ -234,6 +239,7 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
+            self._has_waited |= any(shard.is_asking for shard in self._all)
             self._ask(now)
             return None
         handout, lease = self._handouts.popleft()
@@ -397,11 +403,26 @@ class RedisFrontier:
             handout = Handout(name, lease.url, int(depth), request or None, until)
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
+        self._adapt(shard.n_asked, len(answer.result) // 5)
         shard.was_answered(len(answer.result))
         if not answer.result and self._has_new_keys:  # written after the server had answered
             shard.ask_at = -math.inf
         self._rounds.answered(shard)
         self.on_ready()
+
+    def _adapt(self, n_asked: int, n_leased: int) -> None:
+        """Lease further ahead if the worker had to wait for pages that there were, else less far.
+
+        Pages that are leased early are chosen by keys that visits may change meanwhile.
+        """
+        if not self._adapts or self._ahead == 1:
+            return
+        if self._has_waited:
+            if n_leased == n_asked > 0:
+                self._ahead = min(2 * self._ahead, MAX_AHEAD)
+        elif len(self._handouts) - n_leased > self._ahead // 4:
+            self._ahead = max(self._ahead - 1, _LEAST_AHEAD)
+        self._has_waited = False
 
     def keys_changed(self) -> None:
         """Note that the elected worker has written keys."""

@@ -102,7 +102,12 @@ class Wire:
         if not self._counts_patterns:
             return b""
         pattern = pattern_of(url)
-        return blake2b(pattern, digest_size=_PATTERN_BYTES).digest() if pattern else b""
+        return _hash_of_pattern(pattern) if pattern else b""
+
+
+@lru_cache(10_000)
+def _hash_of_pattern(pattern: bytes) -> bytes:
+    return blake2b(pattern, digest_size=_PATTERN_BYTES).digest()
 
 
 @lru_cache(10_000)

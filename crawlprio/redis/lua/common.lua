@@ -20,7 +20,7 @@
 --   :rules           string  the same as msgpack, as it was when the crawl began
 --   :counts          string  the numbers of COUNTS, a double each
 --   :i:<bucket>      string  identities: 10 bytes of hash and the page, >I4; see "Identities"
---   :p:<page / 128>  string  records of pages, packed as PAGE
+--   :p:<page / 24>   string  records of pages, packed as PAGE
 --   :u:<page / 16>   string  URLs of pages that wait or are leased: page % 16 as B, length as >I3,
 --                            and "h" (http) or "s" (https) and what follows the host, or "u" and
 --                            the whole URL
@@ -82,11 +82,12 @@ local AT_ONCE = 2000 -- arguments of a command at most, as Lua's stack is small
 local function call_in_parts(arguments, ...)
   local n_first = select('#', ...)
   if #arguments <= AT_ONCE then
-    local all = { ... }
-    for at = 1, #arguments do
-      all[n_first + at] = arguments[at]
+    if n_first == 1 then
+      call(..., unpack(arguments))
+    else
+      local command, key = ...
+      call(command, key, unpack(arguments))
     end
-    call(unpack(all))
     return
   end
   for from = 1, #arguments, AT_ONCE do
@@ -101,6 +102,13 @@ end
 -- The values that a command has for many names, some at a time.
 local function values_of(names, ...)
   local n_first = select('#', ...)
+  if #names <= AT_ONCE then
+    if n_first == 1 then
+      return call(..., unpack(names))
+    end
+    local command, key = ...
+    return call(command, key, unpack(names))
+  end
   local found = {}
   for from = 1, #names, AT_ONCE do
     local all = { ... }
@@ -167,22 +175,50 @@ end
 -- Pages
 
 local PAGE = '>dI4i4I2BBB' -- key, site, tier, depth, state, leases, flags
-local PAGE_SIZE, PAGES = 21, 128
+local PAGE_SIZE, PAGES = 21, 24 -- a block of so many takes 512 bytes with what Redis adds
 local pages = {}
+
+local function read_page(id, block, at)
+  local key, site, tier, depth, state, leases, flags = unpack_struct(PAGE, block, at)
+  local page = {
+    key = key, site = site, tier = tier, depth = depth, state = state, leases = leases,
+    flags = flags, dirty = false,
+  }
+  pages[id] = page
+  return page
+end
 
 local function page_of(id)
   local page = pages[id]
   if page == nil then
     local from = id % PAGES * PAGE_SIZE
-    local record = call('GETRANGE', P .. ':p:' .. floor(id / PAGES), from, from + PAGE_SIZE - 1)
-    local key, site, tier, depth, state, leases, flags = unpack_struct(PAGE, record)
-    page = {
-      key = key, site = site, tier = tier, depth = depth, state = state, leases = leases,
-      flags = flags, dirty = false,
-    }
-    pages[id] = page
+    local name = P .. ':p:' .. floor(id / PAGES)
+    page = read_page(id, call('GETRANGE', name, from, from + PAGE_SIZE - 1), 1)
   end
   return page
+end
+
+-- Read many pages at once.
+local function read_pages(ids)
+  local prefix, names, place_of, missing = P .. ':p:', {}, {}, {}
+  for at = 1, #ids do
+    local id = ids[at]
+    if pages[id] == nil then
+      missing[#missing + 1] = id
+      local block = floor(id / PAGES)
+      if place_of[block] == nil then
+        names[#names + 1] = prefix .. block
+        place_of[block] = #names
+      end
+    end
+  end
+  if #names > 0 then
+    local blocks = values_of(names, 'MGET')
+    for at = 1, #missing do
+      local id = missing[at]
+      read_page(id, blocks[place_of[floor(id / PAGES)]], id % PAGES * PAGE_SIZE + 1)
+    end
+  end
 end
 
 local function record_of_page(page)

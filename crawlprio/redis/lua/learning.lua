@@ -336,6 +336,7 @@ local function learn(visited, targets, numbers, n_more)
   end
   give_first_keys(changed, is_seed, is_seed and counts.parent or before, shown)
   if page and not again then
+    read_pages(targets)
     set_flag(page, OBSERVED, true)
     counts.visits = counts.visits + 1
     local evidence, share = config.evidence_rule, 0
@@ -387,6 +388,7 @@ local function learn_from_message(targets, numbers, n_counted, before, shown, to
   local changed, evidence = {}, config.evidence_rule
   give_first_keys(changed, false, before, shown)
   if told then
+    read_pages(targets)
     for at = 1, #targets do
       local id = targets[at]
       if evidence == RAISE or evidence == SHORTEN then

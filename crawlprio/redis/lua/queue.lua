@@ -63,7 +63,7 @@ local function save_places()
     local added, removed = {}, {}
     for first, score in pairs(changes) do
       if score then
-        added[#added + 1] = exact(score)
+        added[#added + 1] = score
         added[#added + 1] = pack('>I4', first)
       else
         removed[#removed + 1] = pack('>I4', first)
@@ -80,7 +80,7 @@ local function save_places()
   local added, removed = {}, {}
   for id, time in pairs(delayed_changes) do
     if time then
-      added[#added + 1] = exact(time)
+      added[#added + 1] = time
       added[#added + 1] = id
     else
       removed[#removed + 1] = id
@@ -199,11 +199,11 @@ local function enter(id, page, site, score)
       members = {}
       entering[site.id] = members
     end
-    members[#members + 1] = score or exact(-page.key)
+    members[#members + 1] = score or -page.key
     members[#members + 1] = pack('>I4', id)
     return
   end
-  local is_new = call('ZADD', waiting_key(site, page.tier), score or exact(-page.key), pack('>I4', id)) == 1
+  local is_new = call('ZADD', waiting_key(site, page.tier), score or -page.key, pack('>I4', id)) == 1
   if is_new then
     site.tiers = site.tiers + call('ZADD', P .. ':t:' .. site.id, exact(-page.tier), exact(page.tier))
     site.dirty = true
