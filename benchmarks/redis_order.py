@@ -4,9 +4,9 @@
         [--shards N]...
 
 A link graph is crawled through real frontiers in a `redis-server` of its own: as many as there
-are workers, in this one process, each with its part of the fetches in flight; sites are spread over as
-many shards as `--shards` says (default: 1). When all are in
-flight, one drawn at random (`--random`) ends. For orderings whose keys an elected worker computes,
+are workers, in this one process, each with its part of the fetches in flight; sites are spread over
+as many shards as `--shards` says (default: 1). When all are in flight, one drawn at random
+(`--random`) ends. For orderings whose keys an elected worker computes,
 its thread does, and how far it is behind is looked at every 100 visits. Figures: average cumulative
 PageRank over the first fetches, and after all of them, beside the simulator's, which fetches one
 at a time.

@@ -17,6 +17,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.pages import PageTable
+from crawlprio.redis.ahead import Ahead
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import delete_crawl
 from crawlprio.redis.messages import Message, Messages, arguments_of
@@ -30,11 +31,6 @@ from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
 
 logger = logging.getLogger("crawlprio")
-
-MAX_AHEAD = 16
-"""Pages that are leased ahead at most, and at first half as many as there may be fetches."""
-
-_LEAST_AHEAD = 2
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
@@ -85,7 +81,7 @@ class RedisFrontier:
         in any case.
     ahead
         pages leased in one round trip, before they are asked for if it is more than 1. None: as
-        many as it takes that none has to be waited for, at most `MAX_AHEAD`; 1 where there may be
+        many as it takes that none has to be waited for, at most `ahead.MAX_AHEAD`; 1 where there may be
         one fetch at a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
@@ -141,9 +137,7 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
-        self._adapts = ahead is None
-        if ahead is None:
-            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
+        self._ahead = Ahead(ahead, config.concurrency)
         self._all = [
             Shard(
                 number,
@@ -154,7 +148,7 @@ class RedisFrontier:
                     deliver=deliver,
                     failed=failed,
                     told=partial(self._told, number),
-                    linger=LINGER if ahead > 1 else 0.0,
+                    linger=LINGER if self._ahead.n > 1 else 0.0,
                 ),
             )
             for number, prefix in enumerate(shards.prefixes)
@@ -168,13 +162,11 @@ class RedisFrontier:
             config.limit,
             config.slots,
         )
-        self._ahead = max(ahead, 1)
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
         self._handouts: deque[tuple[Handout, Leased]] = deque()
         self._leases: dict[int, Leased] = {}
         self._rounds = Rounds(self._all)
-        self._has_waited = False
         self._is_closed = False
         for shard in self._all:
             shard.session.start()
@@ -239,11 +231,11 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
-            self._has_waited |= any(shard.is_asking for shard in self._all)
+            self._ahead.found_none(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
         handout, lease = self._handouts.popleft()
-        if self._ahead > 1 and len(self._handouts) <= self._ahead // 2:
+        if self._ahead.n > 1 and len(self._handouts) <= self._ahead.n // 2:
             self._ask(now)
         self._leases[handout.lease] = lease
         if isinstance(handout.request, bytes):
@@ -380,7 +372,7 @@ class RedisFrontier:
         """Ask for more pages, if there may be some by now."""
         if self._is_closed:
             return
-        n_pages = self._ahead - len(self._handouts) - sum(shard.n_asked for shard in self._all)
+        n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
             shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
             self._rounds.asked(shard)
@@ -403,26 +395,13 @@ class RedisFrontier:
             handout = Handout(name, lease.url, int(depth), request or None, until)
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
-        self._adapt(shard.n_asked, len(answer.result) // 5)
+        n_leased = len(answer.result) // 5
+        self._ahead.came(shard.n_asked, n_leased, len(self._handouts) - n_leased)
         shard.was_answered(len(answer.result))
         if not answer.result and self._has_new_keys:  # written after the server had answered
             shard.ask_at = -math.inf
         self._rounds.answered(shard)
         self.on_ready()
-
-    def _adapt(self, n_asked: int, n_leased: int) -> None:
-        """Lease further ahead if the worker had to wait for pages that there were, else less far.
-
-        Pages that are leased early are chosen by keys that visits may change meanwhile.
-        """
-        if not self._adapts or self._ahead == 1:
-            return
-        if self._has_waited:
-            if n_leased == n_asked > 0:
-                self._ahead = min(2 * self._ahead, MAX_AHEAD)
-        elif len(self._handouts) - n_leased > self._ahead // 4:
-            self._ahead = max(self._ahead - 1, _LEAST_AHEAD)
-        self._has_waited = False
 
     def keys_changed(self) -> None:
         """Note that the elected worker has written keys."""
