@@ -262,7 +262,7 @@ def main() -> None:
             text += f" {found.pages_per_second:9.0f}"
             if found.behind:
                 text += f"   {np.mean(found.behind):10.1f} {max(found.behind):5}"
-            if n_in_flight == 1:
+            if n_in_flight == n_shards == 1:
                 text += "   same order" if found.order == simulated.tolist() else "   OTHER ORDER"
             print(text, flush=True)
             if found.rebuilt:

@@ -81,8 +81,8 @@ class RedisFrontier:
         in any case.
     ahead
         pages leased in one round trip, before they are asked for if it is more than 1. None: as
-        many as it takes that none has to be waited for, at most `ahead.MAX_AHEAD`; 1 where there may be
-        one fetch at a time.
+        many as it takes not to wait, `ahead.MAX_AHEAD` at most; 1 where there may be one fetch at
+        a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
         visits; it calls `keys_changed`.
