@@ -1,14 +1,14 @@
-# `make demo` and `make test` set up all they need in .venv, and nothing outside this folder.
+# `make demo` and `make test` install what they need into .venv, and nothing outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench bare kills redis-kills spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test lint bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
 
-# Compiled first: else whichever test is the first to need it has a line more on stderr, and waits.
+# Compile first. Otherwise the first test that needs compiled code waits, and sees an extra line on stderr.
 test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -20,50 +20,54 @@ lint: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All benchmarks, for 12 to 30 minutes; needs the link graphs and the WARC in $(DATA).
+# All benchmarks: 12 to 30 minutes. Needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
 
-# An empty environment, the package installed, a crawl killed, resumed and scored: some minutes.
+# Install the package into an empty environment, then kill, resume and score a crawl: a few minutes.
 bare: .venv/dev
 	CRAWLPRIO_BARE=1 $(BIN)/pytest -s tests/test_bare_venv.py
 
-# A hundred kills of real crawls, for some six minutes.
+# Kill real crawls a hundred times: about six minutes.
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 
-# Four workers on a web of 20,000 pages and one Redis server, one of them killed every ten seconds,
-# for some five minutes.
+# Four workers crawl 20,000 pages through one Redis server; every ten seconds one of them is killed:
+# about five minutes.
 redis-kills: .venv/dev
 	CRAWLPRIO_REDIS_KILL_PAGES=20000 $(BIN)/pytest -s tests/test_redis_kills.py
 
-# A web a third of which is hostile, 200,000 fetches, for some twenty minutes.
+# All tests of the frontier in Redis, on three servers of a cluster in place of one.
+redis-cluster: .venv/dev
+	CRAWLPRIO_REDIS_CLUSTER=1 $(BIN)/pytest tests/test_redis_*.py
+
+# 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev
 	$(BIN)/python benchmarks/soak.py
 
-# A thousand random spiders, 50 of them killed, each against Scrapy alone, for about an hour.
+# A thousand random spiders, 50 of them killed, each compared with Scrapy alone: about an hour.
 spiders: .venv/dev
 	CRAWLPRIO_SPIDERS=1000 $(BIN)/pytest -n 2 tests/test_random_spiders.py
 
-# Scrapy's own tests with parts of crawlprio switched on, for half an hour; they are fetched into
-# the user's cache, not into this folder. What may differ is in docs/compatibility.md.
+# Scrapy's own tests with parts of crawlprio switched on: half an hour. They are downloaded to the
+# user's cache, not to this folder. docs/compatibility.md lists the differences that are expected.
 upstream: .venv/dev
 	$(BIN)/python tests/upstream/run.py
 
 upstream-tests: .venv/dev
 	$(BIN)/python tests/upstream/run.py --prepare
 
-# The papers' experiments, for half an hour of processor time, into docs/reproduction; needs the graphs in
-# $(DATA). One section alone: $(BIN)/python experiments/reproduce.py --shared $(DATA) --only choices
+# The papers' experiments, written to docs/reproduction: half an hour of processor time. Needs the graphs in
+# $(DATA). For one section: $(BIN)/python experiments/reproduce.py --shared $(DATA) --only choices
 reproduce: .venv/dev
 	$(BIN)/python experiments/reproduce.py --shared $(DATA)
 
-# Webs of up to 30 million pages, for half an hour.
+# Webs of up to 30 million pages: half an hour.
 scale: .venv/dev
 	$(BIN)/python benchmarks/scale.py --hosts $(DATA)/uk1996-hosts.npz
 
 .venv/created:
-	@$(PYTHON) -c 'import sys; sys.exit("crawlprio needs Python 3.11 or later; say PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("crawlprio needs Python 3.11 or later; run make with PYTHON=python3.11, for example." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	touch $@
 

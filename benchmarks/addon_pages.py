@@ -1,24 +1,24 @@
-"""A stock CrawlSpider on real HTML pages: as it is, and with crawlprio's add-on.
+"""A stock CrawlSpider on real HTML pages, without and with crawlprio's add-on.
 
     python benchmarks/addon_pages.py [--folder FOLDER] [--pages N] [--rounds 3]
 
-The pages are those of documentation packages of Debian (Python, SciPy, PostgreSQL, Django,
-SQLAlchemy, SQLite: some 7,700, of 40 kB on average), unpacked into `--folder`, or fetched with
-`apt-get download` where that is not given. Any folder of folders of HTML will do, one a site. Each
-site is served by one plain static server in a process of its own, on a loopback address of its own.
+The pages come from Debian documentation packages (Python, SciPy, PostgreSQL, Django, SQLAlchemy,
+SQLite: about 7,700 pages of 40 kB on average). They are read from `--folder`, or fetched with
+`apt-get download` if it is not given. Any folder that contains one folder of HTML per site works.
+Each site has a plain static server in its own process, on its own loopback address.
 
-The spider follows every link and scrapes the title of every page. Scrapy's settings are its
-defaults, but for the log. Nothing is changed but the one line in ADDONS, and with `--contender`
-what is given beside it. Both contenders crawl all pages, in turn; they must scrape the same items.
+The spider follows every link and scrapes the title of every page. Scrapy's settings are the
+defaults, except for logging. The only change is the line in ADDONS, plus the settings given with
+`--contender`. Both contenders crawl all pages, in turn, and must scrape the same items.
 
-Shown are pages per second from the first answer to the last, by wall time and by processor time of
-the crawling process, both also with start and end of the process; and the most memory that it had
-resident. Ratios are taken round by round; the median is printed. Before that: what a crawl of one
-page takes more with the add-on, with numba's cache full and empty.
+The output shows pages per second from the first response to the last, by wall time and by the
+crawling process's processor time, each also with the process's start and end, and its peak resident
+memory. Each round gives a ratio; the median is printed. Before that, the benchmark prints how much
+longer a one-page crawl takes with the add-on, with Numba's cache full and empty.
 
-What it does not show: slow servers and networks, where the crawl waits and costs matter less;
+What it does not show: slow servers and networks, where the crawl waits and costs matter less, and
 spiders that scrape more, which makes any difference smaller. The server takes a share of the
-machine. Where no pages are to be had the benchmark says so and ends well.
+machine. If no pages are available, the benchmark says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ PACKAGES = {
     "python-sqlalchemy-doc": "usr/share/doc/python-sqlalchemy-doc/html",
     "sqlite3-doc": "usr/share/doc/sqlite3",
 }
-"""Debian packages of documentation, each with the folder of its pages."""
+"""Debian documentation packages, each with the folder of its pages."""
 
 ADDON = {"ADDONS": {"crawlprio.Addon": 500}}
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one crawl took.
+    """The cost of one crawl.
 
     Parameters
     ----------
     n_pages
-        answers.
+        responses.
     n_items
         items scraped.
     seconds, cpu_seconds
-        wall and processor time from the first answer to the last.
+        wall and processor time from the first response to the last.
     all_seconds, all_cpu_seconds
-        the same of the whole process.
+        the same for the whole process.
     peak_bytes
-        most memory the process had resident.
+        peak resident memory of the process.
     """
 
     n_pages: int
@@ -83,7 +83,7 @@ class Figures:
 
 
 def unpack(folder: Path) -> str:
-    """Download and unpack the packages into a folder; return why not, or nothing."""
+    """Download and unpack the packages into a folder; return the error, or an empty text."""
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
             return f"no {tool} here; give --folder with folders of HTML pages"
@@ -101,7 +101,7 @@ def unpack(folder: Path) -> str:
 
 
 class StaticPages(SimpleHTTPRequestHandler):
-    """Serves the files of a folder on connections that stay open; a folder is its index.html."""
+    """Serves the files of a folder over keep-alive connections; a folder is its index.html."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -115,7 +115,7 @@ class StaticPages(SimpleHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server of one site, with room for all connections that a crawl opens at once."""
+    """A server for one site that accepts all connections that a crawl opens at once."""
 
     request_queue_size = 128
 
@@ -140,7 +140,7 @@ def serve(folder: Path) -> None:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[list[str]]:
-    """Serve a folder from a child process; give the seeds."""
+    """Serve a folder from a child process; yield the seeds."""
     line = [sys.executable, str(Path(__file__).resolve()), "--serve", str(folder)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -151,7 +151,7 @@ def serving(folder: Path) -> Iterator[list[str]]:
 
 
 def crawl(seeds: Sequence[str], settings: dict[str, Any], n_pages: int) -> None:
-    """Crawl once in this process; print its figures as a line of JSON."""
+    """Crawl once in this process; print the figures as a line of JSON."""
     from scrapy import signals
     from scrapy.crawler import AsyncCrawlerProcess
     from scrapy.http import HtmlResponse, Response
@@ -201,7 +201,7 @@ def crawl(seeds: Sequence[str], settings: dict[str, Any], n_pages: int) -> None:
 def run(
     seeds: Sequence[str], settings: dict[str, Any], n_pages: int, **environment: str
 ) -> Figures:
-    """Crawl once in a process of its own, in an empty folder; exit if it fails."""
+    """Crawl once in a new process, in an empty folder; exit if it fails."""
     line = [sys.executable, str(Path(__file__).resolve()), "--crawl", "--pages", str(n_pages)]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         started = perf_counter()
@@ -233,7 +233,7 @@ def run(
 
 
 def show(label: str, runs: list[Figures], stock: list[Figures]) -> None:
-    """Print the medians, and those of the ratios to stock."""
+    """Print the medians, and the medians of the ratios to stock."""
 
     def ratio(name: str) -> float:
         pairs = zip(runs, stock, strict=True)
@@ -257,7 +257,7 @@ def show(label: str, runs: list[Figures], stock: list[Figures]) -> None:
 
 
 def show_start(seeds: Sequence[str], n_rounds: int) -> None:
-    """Print what a crawl of one page takes more with the add-on, compiled code cached and not."""
+    """Print the extra time of a one-page crawl with the add-on, with and without cached code."""
     for label, is_cold in (("warm", False), ("cold", True)):
         more: list[tuple[float, float, float]] = []
         for _ in range(n_rounds):

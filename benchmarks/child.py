@@ -1,6 +1,6 @@
-"""Runs one crawl in this process, as a line of JSON on standard input says, and prints its figures.
+"""Runs one crawl in this process and prints its figures.
 
-`harness.py` starts it.
+`harness.py` starts it and describes the crawl in a line of JSON on standard input.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from scrapy.utils.misc import load_object
 
 
 def run(crawl: Crawl) -> Figures:
-    """Crawl once; a process can do that once only.
+    """Crawl once; a process can do this only once.
 
     Raises
     ------
     RuntimeError
-        if the crawl logged an error or ended before it had all its pages.
+        if the crawl logged an error or ended before it had fetched all its pages.
     """
     settings = Settings()
     if crawl.is_bundled:

@@ -1,14 +1,14 @@
-"""Pages per second of the whole engine without a network: Scrapy as it comes, and crawlprio.
+"""Pages per second of the whole engine without a network: stock Scrapy and crawlprio.
 
     python benchmarks/engine.py [--pages 3000] [--sites 100] [--rounds 3]
 
-All crawl the same endless made-up web, with a download handler that opens no connection. Stock is
-Scrapy's own scheduler, queues and `LinkExtractor`, one request a link. The others are the bundled
-project, crawl store included: under its default ordering, under OPIC, and, where uvloop is
-installed, which it uses then, under its default without uvloop. With many sites take many pages
-too: a crawl that knows few of them shows little of what they cost.
+All contenders crawl the same endless synthetic web, with a download handler that opens no
+connection. Stock is Scrapy's own scheduler, queues and `LinkExtractor`, with one request per link.
+The others are the bundled project, crawl store included: under its default ordering, under OPIC,
+and, if uvloop is installed, under its default ordering without uvloop. With many sites, use many
+pages too: a crawl that knows few sites shows little of what they cost.
 
-What it does not show: sockets, DNS, TLS, servers that are slow, and pages as messy as real ones.
+What it does not show: sockets, DNS, TLS, slow servers, and pages as messy as real ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long a live crawl holds the event loop at most, under each ordering that computes much.
+"""The longest time a live crawl blocks the event loop, under each ordering that computes a lot.
 
-Crawls the demo web over HTTP on loopback, and measures how late a task that wakes every millisecond
-is woken. What it does not show: webs of many millions of pages.
+Crawls the demo web over HTTP on loopback, and measures how late a task that sleeps for a
+millisecond is woken. What it does not show: webs of many millions of pages.
 
     python benchmarks/event_loop.py [--pages 5000] [--demo-pages 100000]
 """
@@ -31,7 +31,7 @@ ORDERINGS: dict[str, dict[str, Any]] = {
 
 
 class Lateness:
-    """An extension that notes by how many seconds a task is woken late."""
+    """An extension that records how many seconds late a task is woken."""
 
     seconds: list[float] = []
 

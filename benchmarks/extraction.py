@@ -2,14 +2,14 @@
 
     python benchmarks/extraction.py WARC [--pages N] [--rounds N] [--examples N]
 
-Both read the same HTML pages of a WARC file, in turn, `--rounds` times; the best round of each
-counts. LinkExtractor gets a fresh HtmlResponse per page, as in a crawl, keeps every extension and
-drops duplicates, so that both do the same work. Not shown: what the engine saves by getting one
+Both read the same HTML pages of a WARC file in turn, `--rounds` times; the best round of each
+counts. LinkExtractor gets a fresh HtmlResponse per page, as in a crawl. It keeps every extension
+and drops duplicates, so both do the same work. Not shown: what the engine saves by receiving one
 item per page instead of one Request per link.
 
 Links are compared per page and as sets, after normalise_url and canonicalize_url; links to the page
-itself do not count. Each link that only one of the two found is given the first cause that explains
-it.
+itself do not count. Each link that only one of the two found is assigned the first cause that
+explains it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url
 
 
 class Page(NamedTuple):
-    """One recorded answer."""
+    """One recorded response."""
 
     url: str
     content_type: str
@@ -75,7 +75,7 @@ def extract_theirs(pages: list[Page]) -> list[list[str]]:
 
 
 def canonical(url: str) -> str:
-    """Return a URL as both are compared, or as it is where it has no canonical form."""
+    """Return a URL in the form used for comparison, or unchanged if it has no canonical form."""
     try:
         return canonicalize_url(normalise_url(url) or url)
     except ValueError:
@@ -83,30 +83,30 @@ def canonical(url: str) -> str:
 
 
 def squash(url: str) -> bytes:
-    """Return a URL without any difference of quoting."""
+    """Return a URL with all differences in quoting removed."""
     return re.sub(rb"[\\/]+", b"/", unquote_to_bytes(url.encode("utf-8", "replace")).lower())
 
 
 def tail(url: str) -> bytes:
-    """Return the last piece of a URL, as it probably stands in the page."""
+    """Return the last part of a URL, as it probably appears in the page."""
     return re.split(r"[/?=]", unquote(url).rstrip("/"))[-1].encode("utf-8", "replace")
 
 
 def has_odd_scheme(url: str, page: Page) -> bool:
-    """Say whether the page spells the URL as `http:host`, `http:/host` or `http:///host`."""
+    """Return whether the page spells the URL as `http:host`, `http:/host` or `http:///host`."""
     odd = rb"(?i)https?:(?:/?|///+)(?![/\s])[^\"'>]*" + re.escape(tail(url))
     return re.search(odd, page.body) is not None
 
 
 def is_after_end(url: str, page: Page) -> bool:
-    """Say whether the link goes when the page is cut at its first `</html>`."""
+    """Return whether the link disappears when the page is cut at its first `</html>`."""
     end = page.body.lower().find(b"</html")
     cut = page._replace(body=page.body[:end])
     return end >= 0 and url not in {canonical(link) for link in extract_ours([cut])[0]}
 
 
 def likeness(url: str, others: set[str]) -> str:
-    """Say how the URL is like one of the others, or nothing."""
+    """Return how the URL resembles one of the others, or an empty text."""
     alike = [other for other in others if squash(other) == squash(url)]
     if not alike:
         return ""
@@ -120,7 +120,7 @@ EMPTY_SEGMENTS = "empty path segments, which urljoin drops and browsers keep"
 
 
 def cause_theirs_alone(url: str, page: Page, ours: set[str]) -> str:
-    """Say why LinkExtractor alone has a link."""
+    """Return why only LinkExtractor has a link."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         return f"scheme {parts.scheme}:, which is not crawled"
@@ -140,7 +140,7 @@ def cause_theirs_alone(url: str, page: Page, ours: set[str]) -> str:
 
 
 def cause_ours_alone(url: str, page: Page, theirs: set[str]) -> str:
-    """Say why parse_page alone has a link."""
+    """Return why only parse_page has a link."""
     if alike := likeness(url, theirs):
         return alike
     if has_odd_scheme(url, page):
@@ -153,7 +153,7 @@ def cause_ours_alone(url: str, page: Page, theirs: set[str]) -> str:
 def report_differences(
     pages: list[Page], ours: list[list[str]], theirs: list[list[str]], n_examples: int
 ) -> None:
-    """Print how many links agree, and the rest by cause."""
+    """Print how many links agree, and the others by cause."""
     causes: dict[str, list[tuple[str, str]]] = defaultdict(list)
     n_theirs = n_common = 0
     for page, our_links, their_links in zip(pages, ours, theirs, strict=True):

@@ -1,19 +1,19 @@
-"""Whether link farms and traps can buy rank: real webs with made-up pages added; run by hand.
+"""Whether link farms and traps can buy rank: real webs with synthetic pages added; run by hand.
 
     python benchmarks/farms.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--json FILE]
 
-To each WEB (see `quality.py`) pages are added until they are 30 % of all; `tests/attacks.py` tells
-the kinds, of farms and of traps. One page of the web links to them, or ten, or one in a hundred,
-drawn at random, as comments in forums do: every other link leads to the front page, the rest to any
-of them. The crawl starts at all home pages if there are several, at the home page else; and at one
-page drawn at random.
+Pages are added to each WEB (see `quality.py`) until they are 30 % of all pages. `tests/attacks.py`
+describes the kinds of farms and traps. One random page of the web links to them, or ten, or one in
+a hundred, as comments in forums do: every other link leads to the farm's front page, the rest to
+any of its pages. The crawl starts at all home pages, and at one random page.
 
-PageRank is that of the web without the added pages, which have none. For each ordering and attack,
-over all webs and starts: how much the average cumulative PageRank is above that of breadth-first in
-the same attacked web, on the mean and where it is least, and in how many cases it is below by more
-than .005; then how many fetches, added pages counted, it took to gather half of the PageRank, as a
-share of those that breadth-first took, in the middle case and in the worst, and in how many cases
-it took more.
+PageRank is computed on the web without the added pages; these have none. For each ordering and
+attack, over all webs and starts, the output shows:
+
+* how much the average cumulative PageRank exceeds that of breadth-first in the same attacked web,
+  as the mean and as the smallest value, and in how many cases it is lower by more than .005;
+* how many fetches (added pages included) it takes to gather half of the PageRank, relative to
+  breadth-first, as the median and the worst case, and in how many cases it takes more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Result:
 
 
 def attacks_on(graph: LinkGraph, seeds: list[int]) -> Iterator[tuple[str, str, LinkGraph]]:
-    """The web without an attack, and under each: the kind, what links to it, and the web."""
+    """Yield the web without an attack and under each attack: kind, linking pages, web."""
     yield NONE, "", graph
     entries = {"1": 1, "10": 10, "1 in 100": max(graph.n_pages // 100, 1)}
     for kind in KINDS:
@@ -90,7 +90,7 @@ def crawl_web(path: Path, orderings: list[str]) -> Iterator[Result]:
 
 
 def fetches_to_half(gathered: NDArray[np.float64]) -> int:
-    """Return after how many fetches half of the sum is gathered."""
+    """Return the number of fetches after which half of the sum is gathered."""
     total = np.cumsum(gathered)
     return int(np.searchsorted(total, total[-1] / 2)) + 1
 

@@ -1,12 +1,12 @@
 """Pages per second of frontier, ordering and journal alone, driven one page at a time from Python.
 
-Crawls a link graph with URLs as the live crawl would, without Scrapy and HTML: looks up the URLs of
-each page's links, observes the visit, records it, takes the next page.
+Crawls a link graph with URLs like a live crawl, but without Scrapy and HTML: looks up the URLs of
+each page's links, observes the visit, records it, and takes the next page.
 
     python benchmarks/frontier.py GRAPH --seed URL [--ordering NAME]... [--rounds 3]
 
-In memory and journalled in turn. The journal is the crawl store: with a transaction for each visit,
-and with one for every 16, as a crawl with so many fetches in flight may commit them.
+Runs in memory and journalled, in turn. The journal is the crawl store, with one transaction per
+visit, and with one per 16 visits, as a crawl with 16 fetches in flight may commit them.
 
 What it does not show: parsing, fetching, requests, delays; anchor texts and titles in the journal.
 """
@@ -37,7 +37,7 @@ def crawl(
     store: Store | None = None,
     n_visits: int = 1,
 ) -> tuple[int, float]:
-    """Crawl all that can be reached, so many visits in a transaction; return pages and seconds."""
+    """Crawl everything reachable, so many visits per transaction; return pages and seconds."""
     assert graph.urls is not None
     row_of = {url: row for row, url in enumerate(graph.urls)}
     pages = PageTable() if store is None else store.stored_pages()

@@ -1,8 +1,8 @@
-"""Crawls to be compared: each run in a process and folder of its own, in turn, and as ratios.
+"""Compares crawls: runs them in turn, each in its own process and folder, and prints ratios.
 
-Wall time is what a crawl takes; processor time is what it costs,
-which a busy machine disturbs less. Both count from the first answer to the last one wanted, so that
-importing, compiling and the report at the end do not count; what an answer costs after it does.
+Wall time is how long a crawl takes. Processor time is what it costs, and is steadier on a busy
+machine. Both run from the first response to the last one required, so importing, compiling and the
+final report do not count; the work that a response causes does.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Crawl:
     Parameters
     ----------
     label
-        what the table calls it.
+        its name in the table.
     spider
         a spider's name in the bundled project, or its import path.
     n_pages
-        answers to wait for.
+        responses to wait for.
     settings, arguments
-        Scrapy settings and spider arguments; JSON can say them.
+        Scrapy settings and spider arguments that JSON can hold.
     is_bundled
-        whether the settings of crawlprio's bundled project come first.
+        whether to start from the settings of crawlprio's bundled project.
     """
 
     label: str
@@ -52,18 +52,18 @@ class Crawl:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one crawl took.
+    """The cost of one crawl.
 
     Parameters
     ----------
     n_pages
-        answers in the time.
+        responses in that time.
     seconds, cpu_seconds
-        wall and processor time (all threads) from the first answer to the last.
+        wall and processor time (all threads) from the first response to the last.
     n_enqueued
-        pages that came to wait in the whole crawl, by Scrapy's stats.
+        pages enqueued in the whole crawl, by Scrapy's stats.
     peak_bytes
-        most memory the process had resident.
+        peak resident memory of the process.
     """
 
     n_pages: int
@@ -84,7 +84,7 @@ class Figures:
 
 
 def common_settings(n_sites: int) -> dict[str, Any]:
-    """Settings that every contender has: no delay, no robots.txt, no log line for each page."""
+    """Return the settings of every contender: no delay, no robots.txt, no log line per page."""
     return {
         "DOWNLOAD_HANDLERS": {"http": "madeup_web.NoNetwork"},
         "BENCHMARK_SITES": n_sites,
@@ -99,13 +99,13 @@ def common_settings(n_sites: int) -> dict[str, Any]:
 
 
 def stock_crawl(n_pages: int, n_sites: int, spider: str = "madeup_web.FollowSpider") -> Crawl:
-    """Return a crawl of the made-up web by Scrapy as it comes."""
+    """Return a crawl of the synthetic web by stock Scrapy."""
     seeds = {"seeds": page_url(SEED_PAGE, n_sites)}
     return Crawl("stock", spider, n_pages, common_settings(n_sites), seeds)
 
 
 def our_crawl(n_pages: int, n_sites: int, label: str = "crawlprio", **settings: Any) -> Crawl:
-    """Return a crawl of the made-up web by the bundled project, with its store."""
+    """Return a crawl of the synthetic web by the bundled project, with its store."""
     arguments = {"seeds": page_url(SEED_PAGE, n_sites), "follow": "web"}
     return Crawl(
         label, "site", n_pages, {**common_settings(n_sites), **settings}, arguments, is_bundled=True
@@ -113,13 +113,13 @@ def our_crawl(n_pages: int, n_sites: int, label: str = "crawlprio", **settings: 
 
 
 def with_addon(crawl: Crawl, label: str) -> Crawl:
-    """Return the same crawl of the same spider with crawlprio's add-on."""
+    """Return the same crawl by the same spider with crawlprio's add-on."""
     addons = {"ADDONS": {"crawlprio.Addon": 500}}
     return replace(crawl, label=label, settings={**crawl.settings, **addons})
 
 
 def run(crawl: Crawl, time_limit: float = 600.0) -> Figures:
-    """Crawl once in a process of its own, in an empty folder; exit if it fails."""
+    """Crawl once in a new process, in an empty folder; exit if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, str(FOLDER / "child.py")],
@@ -138,7 +138,7 @@ def run(crawl: Crawl, time_limit: float = 600.0) -> Figures:
 def run_in_turn(
     crawls: Sequence[Crawl], n_rounds: int, *, warm_up: bool = True
 ) -> dict[str, list[Figures]]:
-    """Run all crawls, `n_rounds` times; the short crawl of each before that is not counted."""
+    """Run all crawls `n_rounds` times, each after a short crawl that is not counted."""
     if warm_up:
         for crawl in crawls:
             run(replace(crawl, n_pages=min(N_WARM_UP, crawl.n_pages)))
@@ -165,7 +165,7 @@ def show(figures: dict[str, list[Figures]], base: str | None = None) -> None:
 
 
 def options(doc: str | None, *, n_pages: int, n_rounds: int = 3) -> argparse.ArgumentParser:
-    """Return a parser with what every benchmark of crawls takes."""
+    """Return a parser with the options of every crawl benchmark."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

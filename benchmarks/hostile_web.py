@@ -1,7 +1,7 @@
-"""A made-up web of which a third of the sites do what they can against a crawl, without a network.
+"""A synthetic web without a network, in which a third of the sites attack the crawl.
 
-Honest sites have so many pages in a tree, link to each other and, now and then, to a hostile one.
-What the hostile ones do is in `TRICKS`, one function each.
+Honest sites are trees of pages. They link to each other and occasionally to a hostile site. The
+attacks are in `TRICKS`, one function each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEEDS = [f"http://honest{site}.example/" for site in range(0, N_HONEST, 30)]
 
 
 class Made(NamedTuple):
-    """An answer."""
+    """A response."""
 
     body: bytes
     status: int = 200
@@ -37,7 +37,7 @@ def links(urls: list[str]) -> bytes:
 
 
 def honest_page(site: int, number: int, n_pages: int) -> Made:
-    """A page of a tree with four branches; every home page is linked to from elsewhere."""
+    """Return a page of a tree with four branches; every home page has links from elsewhere."""
     if number >= n_pages:
         return Made(b"", 404)
     mixed = (site * 1_000_003 + number * 7_919) * 2_654_435_761 % 2**32
@@ -50,13 +50,13 @@ def honest_page(site: int, number: int, n_pages: int) -> Made:
 
 
 def calendar(host: str, path: str, victim: str) -> Made:
-    """A page for each month, without end, and all of them on the first."""
+    """An endless calendar: a page per month, with links to all months on the first."""
     month = int("".join(filter(str.isdigit, path)) or 0)
     return Made(links([f"/?month={month + step}" for step in range(1, 200)]))
 
 
 def deeper(host: str, path: str, victim: str) -> Made:
-    """Paths that grow by relative links."""
+    """Paths that grow through relative links."""
     return Made(links([f"{name}{len(path)}/" for name in "abcdefgh"]))
 
 
@@ -78,13 +78,13 @@ def long_base(host: str, path: str, victim: str) -> Made:
 
 
 def inventor(host: str, path: str, victim: str) -> Made:
-    """Thousands of hosts that there are not."""
+    """Thousands of hosts that do not exist."""
     tag = f"{zlib.crc32(path.encode()):08x}"
     return Made(links([f"http://n{n}.{tag}.invented.example/" for n in range(9_000)] + [f"/{tag}"]))
 
 
 def subdomains(host: str, path: str, victim: str) -> Made:
-    """Its own subdomains, each with the same."""
+    """Endless subdomains of its own, each with the same page."""
     tag = f"{zlib.crc32((host + path).encode()):08x}"
     root = host.rpartition("hostile")[2]
     return Made(links([f"http://s{n}{tag}.hostile{root}/" for n in range(200)]))
@@ -103,7 +103,7 @@ def bomb(host: str, path: str, victim: str) -> Made:
 
 
 def redirects(host: str, path: str, victim: str) -> Made:
-    """Redirects without end, in circles and to private addresses."""
+    """Endless redirects, redirect loops, and redirects to private addresses."""
     number = int("".join(filter(str.isdigit, path)) or 0)
     targets = ["http://10.0.0.1 #a", "http://169.254.169.254/latest", f"/r{number + 1}", "/", "//"]
     if path == "/":
@@ -148,7 +148,7 @@ def _many_rules() -> bytes:
 
 
 class Silence:
-    """How long the event loop heard nobody, in processor time of its thread and in wall time."""
+    """The longest time between event-loop turns, in processor time of its thread and wall time."""
 
     longest_cpu = longest_wall = 0.0
     n_long = 0
@@ -156,7 +156,7 @@ class Silence:
 
     @classmethod
     def tick(cls) -> None:
-        """Called in every turn in which a fetch begins."""
+        """Must be called in every turn in which a fetch begins."""
         now = thread_time(), perf_counter()
         if cls._before is not None:
             cpu, wall = now[0] - cls._before[0], now[1] - cls._before[1]
@@ -167,7 +167,7 @@ class Silence:
 
 
 class HostileWeb:
-    """A download handler that makes what it is asked for, and notes in which order.
+    """A download handler that generates what it is asked for, and records the order.
 
     Parameters
     ----------

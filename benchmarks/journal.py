@@ -1,8 +1,8 @@
-"""What the crawl store costs: the engine without a network, with and without it, in turn.
+"""The cost of the crawl store: the engine without a network, with and without a store, in turn.
 
     python benchmarks/journal.py [--pages 5000] [--rounds 5]
 
-What it does not show: a slow disk; the folder for temporary files decides which one is used.
+What it does not show: a slow disk. The folder for temporary files determines the disk.
 """
 
 from __future__ import annotations

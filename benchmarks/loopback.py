@@ -1,12 +1,12 @@
-"""Pages per second over HTTP on loopback: Scrapy as it comes, and crawlprio, in turn.
+"""Pages per second over HTTP on loopback: stock Scrapy and crawlprio, in turn.
 
     python benchmarks/loopback.py [--web made-up|demo] [--pages 2500] [--rounds 3]
 
-`made-up`, the default, is the web of `engine.py` on 100 sites: the difference is the network.
-`demo` is the demo web (20,000 pages, 200 sites), which has redirects, errors and slow pages, and
-fewer links a page, so that Scrapy has less to do. Either is served by one process of its own. Both
-contenders fetch through the same download handler, which sends requests for all hosts to it; 16 in
-flight, no delay, robots.txt not asked for.
+`made-up`, the default, is the web of `engine.py` on 100 sites; the only difference is the network.
+`demo` is the demo web (20,000 pages, 200 sites). It has redirects, errors and slow pages, and fewer
+links per page, so Scrapy has less to do. A separate process serves the web. Both contenders fetch
+through the same download handler, which sends the requests for all hosts to that process, with 16
+in flight, no delay and no robots.txt.
 
 What it does not show: TLS, DNS, connections to many hosts, bandwidth. The server shares the
 machine's cores with the crawl.
@@ -37,7 +37,7 @@ N_SITES = 100
 
 
 class TimedHandler(LoopbackHandler):
-    """The handler of virtual crawls, with a clock that counts its answers."""
+    """The handler of virtual crawls, with a clock that counts its responses."""
 
     async def download_request(self, request: Request) -> Response:
         response = await super().download_request(request)
@@ -46,7 +46,7 @@ class TimedHandler(LoopbackHandler):
 
 
 def serving_rate(address: str, url: str, n_pages: int = 500) -> float:
-    """Return the pages per second that the server alone gives one plain client."""
+    """Return the pages per second that the server alone delivers to one plain client."""
     client = http.client.HTTPConnection(address)
     started = time.perf_counter()
     for _ in range(n_pages):
@@ -58,7 +58,7 @@ def serving_rate(address: str, url: str, n_pages: int = 500) -> float:
 
 @contextmanager
 def served(web: str) -> Iterator[tuple[str, list[str]]]:
-    """Serve a web; give the server's address and the seeds."""
+    """Serve a web; yield the server's address and the seeds."""
     if web == "demo":
         with LoopbackServer() as server:
             yield server.address, server.seeds

@@ -1,4 +1,4 @@
-"""Serves the made-up web on loopback, as the demo web is served, until standard input ends.
+"""Serves the synthetic web on loopback, like the demo web, until standard input ends.
 
     python benchmarks/madeup_server.py [--sites 100]
 
@@ -28,7 +28,7 @@ _PAGE = re.compile(r"http://site[0-9]+\.example/pages/([0-9]+)\.html")
 
 
 class MadeUpWeb:
-    """The made-up web on so many sites; pages are made when they are asked for."""
+    """The synthetic web on a number of sites; pages are generated on request."""
 
     def __init__(self, n_sites: int) -> None:
         self._n_sites = n_sites
@@ -49,7 +49,7 @@ class MadeUpWeb:
 
 @contextmanager
 def serving(n_sites: int) -> Iterator[str]:
-    """Serve from a child process; give its address, `127.0.0.1:PORT`."""
+    """Serve from a child process; yield its address, `127.0.0.1:PORT`."""
     line = [executable, str(Path(__file__).resolve()), "--sites", str(n_sites)]
     with Popen(line, stdin=PIPE, stdout=PIPE, text=True) as process:
         try:

@@ -1,8 +1,8 @@
-"""A made-up web without end, a download handler that makes its pages, and spiders for stock Scrapy.
+"""An endless synthetic web, a download handler that makes its pages, and spiders for stock Scrapy.
 
-Every page has 20 links: 7 to pages that nothing else links to, 13 to pages among the 4,000 best
-known, of which some are better known than others. A page has the same links whenever it is asked
-for, and every order of crawling finds new pages at about the same rate: 8 for each page fetched.
+Every page has 20 links: 7 to pages that nothing else links to, and 13 to pages among the 4,000 most
+popular, whose popularity varies. A page always has the same links, and every crawl order finds new
+pages at about the same rate: 8 per page fetched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED_PAGE = N_BEST_KNOWN
 
 
 class Clock:
-    """When the first answer of a crawl was made and when the last one wanted; tells who listens."""
+    """Records when the first and the last required response were made; notifies listeners."""
 
     on_start: Callable[[], None] | None = None
     on_end: Callable[[], None] | None = None
@@ -38,7 +38,7 @@ class Clock:
 
     @classmethod
     def tick(cls) -> None:
-        """Count one answer."""
+        """Count one response."""
         cls.n_answers += 1
         if cls.n_answers == 1:
             cls.started, cls.cpu_started = perf_counter(), process_time()
@@ -51,7 +51,7 @@ class Clock:
 
 
 def links_of(page: int) -> list[int]:
-    """Return the pages that a page links to, distinct, in the order of its HTML."""
+    """Return the distinct pages that a page links to, in HTML order."""
     mixed = (page * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
     mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
     mixed ^= mixed >> 32
@@ -78,7 +78,7 @@ def page_body(page: int, n_sites: int) -> bytes:
 
 
 def html_response(request: Request, body: bytes) -> HtmlResponse:
-    """Return the answer that Scrapy's own handler would have made."""
+    """Return the response that Scrapy's own handler would have made."""
     return HtmlResponse(
         request.url,
         body=body,
@@ -88,7 +88,7 @@ def html_response(request: Request, body: bytes) -> HtmlResponse:
 
 
 class NoNetwork:
-    """A download handler that makes the page it is asked for, at once."""
+    """A download handler that generates the requested page at once."""
 
     lazy = False
 
@@ -109,7 +109,7 @@ class NoNetwork:
 
 
 class FollowSpider(Spider):
-    """What a spider that follows all links looks like without crawlprio."""
+    """A spider that follows all links, as written without crawlprio."""
 
     name = "follow"
     extractor = LinkExtractor()
@@ -129,7 +129,7 @@ class FollowSpider(Spider):
 
 
 class RulesSpider(CrawlSpider):
-    """The same as Scrapy's `CrawlSpider` says it: one rule and no callback."""
+    """The same as a Scrapy `CrawlSpider`: one rule and no callback."""
 
     name = "rules"
     rules = (Rule(LinkExtractor(), follow=True),)
@@ -140,7 +140,7 @@ class RulesSpider(CrawlSpider):
 
 
 class StartsSpider(Spider):
-    """One that knows its pages beforehand, scrapes their titles and follows nothing."""
+    """A spider that knows its pages beforehand, scrapes their titles and follows nothing."""
 
     name = "starts"
 

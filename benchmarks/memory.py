@@ -1,24 +1,24 @@
-"""Resident bytes for each page that waits, in crawlprio's frontier and in Scrapy's default queue.
+"""Resident bytes per waiting page, in crawlprio's frontier and in Scrapy's default queue.
 
     python benchmarks/memory.py [--pages 100000]... [--sites 1000] [--folder FOLDER]
 
-Each is filled in a process of its own: with 100,000 and 1,000,000 pages by default, whose URLs have
-57 characters or so. What the process has resident before is taken off, what garbage collection can
-free is freed first. `peak` is the most it had resident on the way, which counts arrays that are
-copied as they grow.
+Each queue is filled in its own process, by default with 100,000 and 1,000,000 pages whose URLs have
+about 57 characters. Garbage is collected first, and what the process had resident before is
+subtracted. `peak` is the peak resident memory on the way, including arrays that are copied as they
+grow.
 
-`crawlprio` is a crawl with its store and OPIC, as the bundled project has it, without the engine:
-each visit has 20 links, 8 of them to new pages, and is journalled; `no store` is the same with
-CRAWLPRIO_STORE = None, URLs in memory. `resumed` opens the store of the first again and replays it:
-page table, frontier and ordering as they were, in the seconds shown. `whole` is all that the
-process has resident, Python, Scrapy and numba included. Scrapy is its default queue over LIFO
-memory queues and the fingerprints of its duplicate filter; `bare` requests have a URL only, `depth`
-also the meta that its depth middleware gives to each.
+`crawlprio` is a crawl with its store and OPIC, as in the bundled project, but without the engine.
+Each visit has 20 links, 8 of them to new pages, and is journalled. `no store` is the same with
+CRAWLPRIO_STORE = None and URLs in memory. `resumed` reopens the first one's store and replays it,
+which restores page table, frontier and ordering in the seconds shown. `whole` is the whole
+process's resident memory, with Python, Scrapy and Numba. Scrapy is its default queue over LIFO
+memory queues, plus the fingerprints of its duplicate filter. `bare` requests have only a URL;
+`depth` requests also have the meta that the depth middleware adds.
 
 What it does not show: requests in flight, responses, and the parser. One page in eight is fetched
-and does not wait; Scrapy would keep a fingerprint of it and crawlprio keeps as much as of a waiting
-one, and its visit's place in the crawl. A size for which less than 1.3 times the memory expected is
-free is left out. It reads /proc, and so needs Linux.
+and does not wait. For such a page Scrapy would keep a fingerprint; crawlprio keeps as much as for a
+waiting page, plus the visit's place in the crawl. A size is skipped if less than 1.3 times the
+expected memory is free. It reads /proc, so it needs Linux.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXPECTED = {
     "Scrapy, bare": 1_500,
     "Scrapy, depth": 2_000,
 }
-"""Bytes a page, to see whether the memory that is free will do."""
+"""Bytes per page, to estimate whether the free memory suffices."""
 
 
 def page_url(page: int, n_sites: int) -> str:
@@ -65,7 +65,7 @@ def free_bytes() -> int:
 
 
 def opened(folder: Path, with_store: bool) -> Any:
-    """Open the recorder and the frontier of a crawl in a job directory, where it was before."""
+    """Open the recorder and the frontier of a crawl in a job directory, and resume it."""
     from scrapy.utils.test import get_crawler
 
     from crawlprio import compiled
@@ -209,7 +209,7 @@ def main() -> None:
 
 
 def compare(contenders: Sequence[str], n_pages: int, n_sites: int, folder: Path) -> None:
-    """Print what the contenders need for so many pages."""
+    """Print what the contenders need for this number of pages."""
     ours = None
     for contender in contenders:
         measured = measure(contender, n_pages, n_sites, folder)

@@ -1,9 +1,9 @@
-"""What each ordering costs over breadth-first: the engine without a network, in turn.
+"""The cost of each ordering relative to breadth-first: the engine without a network, in turn.
 
     python benchmarks/orderings.py [--pages 5000] [--rounds 3] [--ordering NAME[:EVERY]]...
 
-The crawl store is on. PageRank is computed in a thread beside the crawl, so wall time is kinder to
-it than processor time, which counts all threads.
+The crawl store is on. PageRank is computed in a background thread, so it looks cheaper by wall time
+than by processor time, which counts all threads.
 
 What it does not show: larger crawls, in which each computation of PageRank takes longer.
 """

@@ -1,11 +1,11 @@
-"""PageRank of a link graph beside igraph's PRPACK and NetworkX, in turn, in one run.
+"""PageRank of a link graph, compared with igraph's PRPACK and NetworkX, in turn, in one run.
 
     python benchmarks/pagerank.py GRAPH [--rounds N]
 
-The graph is built for all three before the clock runs; compiling is not counted. Ours and NetworkX
-stop at a change of 1e-10 in all (NetworkX is told 1e-10 / pages, as it multiplies by them); PRPACK
-has a bound of its own. Prints the median seconds, ratios, and the largest differences of ranks,
-absolute and as a share of the rank.
+The graph is built for all three before the clock starts; compiling is not counted. Ours and
+NetworkX stop at a total change of 1e-10 (NetworkX is given 1e-10 / pages, because it multiplies by
+the number of pages); PRPACK has its own bound. Prints median seconds, ratios, and the largest
+differences between ranks, absolute and relative to the rank.
 """
 
 from __future__ import annotations

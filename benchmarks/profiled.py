@@ -3,13 +3,13 @@
     python benchmarks/profiled.py [--pages 5000] [--sites 100] [--crawl crawlprio] [--functions 25]
                                   [--calls]
 
-`--crawl` is `crawlprio`, `stock`, `follow+addon` or `rules+addon`. First a sampled run: 1,000 times
-a second, from the first answer to the last, the function that runs and all that called it are
-noted, which hardly slows the crawl. Then, with `--calls`, cProfile for numbers of calls; it makes
-small Python functions look dearer than they are.
+`--crawl` is `crawlprio`, `stock`, `follow+addon` or `rules+addon`. The first run is sampled: 1,000
+times a second, from the first response to the last, it records the running function and its
+callers, which hardly slows the crawl. With `--calls`, a second run under cProfile counts calls; it
+makes small Python functions look more expensive than they are.
 
-What it does not show: threads other than the first. Compiled code (numba, lexbor, ada, SQLite)
-counts for the Python function that calls it.
+What it does not show: threads other than the main thread. Compiled code (Numba, lexbor, ada,
+SQLite) is attributed to the Python function that calls it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Place = tuple[str, str, int]
 
 
 class Sampler:
-    """Notes where the main thread is, at equal steps of time."""
+    """Records where the main thread is, at equal time steps."""
 
     def __init__(self) -> None:
         self.own: Counter[Place] = Counter()
@@ -94,7 +94,7 @@ def shown(place: Place) -> str:
 
 
 def report(sampler: Sampler, n_functions: int) -> None:
-    """Print the shares of groups, and of the functions with the largest."""
+    """Print the shares of groups, and of the functions with the largest shares."""
     n = max(sampler.n_samples, 1)
     groups: Counter[str] = Counter()
     for place, count in sampler.own.items():

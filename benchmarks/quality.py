@@ -1,26 +1,25 @@
-"""How good the order of each ordering is, on many webs and from many starts; run by hand.
+"""The quality of each ordering, on many webs and from many starts; run by hand.
 
     python benchmarks/quality.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--starts N]
         [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--markdown FILE] [--json FILE]
     python benchmarks/quality.py --again FILE... [--plot FILE] [--markdown FILE]
 
-A WEB is a graph as `scrapy simulate` reads it, such as those of `webs.py`; beside `NAME.npz` there
-may be `NAME.homes.txt`, the home page of each site. From each web the crawls start at all home
-pages, if there are several, and at single pages: the first home page and pages drawn with a fixed
-seed from which at least half as much is reached, `--starts` in all (default 5). A crawl ends when
-nothing waits.
+A WEB is a graph that `scrapy simulate` reads, such as those of `webs.py`. Next to `NAME.npz` there
+may be `NAME.homes.txt`, the home page of each site. Crawls of a web start at all home pages, if
+there are several, and at single pages: the first home page, and random pages (from a fixed seed)
+that reach at least half as much, `--starts` in total (default 5). A crawl ends when nothing waits.
 
-For each web and kind of start a row for each ordering: the mean of the average cumulative PageRank
-over the starts and its standard deviation, Kendall's tau, and the share of PageRank gathered after
-5, 10 and 30 % of the pages. `gain` is the share of the distance from the better of opic and
-breadth-first to greedy omniscient that an ordering closes. With `--in-flight` the same with so many
-fetches at once, and with `--delay` against time: w seconds between fetches of a site, 16 in flight,
-1 s a fetch; then the average is over time. `--markdown` writes the rows as the tables of
-docs/orderings/sibling-sampling.md, webs named `held-out-...` in a table of their own; `--again`
-prints, writes and draws what earlier runs wrote with `--json`.
+Each web and kind of start has one row per ordering: the mean and standard deviation of the average
+cumulative PageRank over the starts, Kendall's tau, and the share of PageRank gathered after 5, 10
+and 30 % of the pages. `gain` is the share of the distance from the better of opic and breadth-first
+to greedy omniscient that an ordering closes. `--in-flight` repeats this with several fetches at
+once, and `--delay` with a clock: w seconds between fetches of a site, 16 in flight, 1 s per fetch;
+the average is then over time. `--markdown` writes the rows as the tables of
+docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate table. `--again`
+prints, writes and draws the results that earlier runs wrote with `--json`.
 
-PageRank is that of the web as it is in the file, damping 0.85; it says nothing of pages that are
-not in it. The webs of `webs.py` are documentation: clean, linked tightly, without spam.
+PageRank is computed on the web in the file, with damping 0.85; pages outside it do not count. The
+webs of `webs.py` are documentation: clean, densely linked, without spam.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Case:
 
 @dataclass
 class Row:
-    """One ordering in one case: one number for each start."""
+    """One ordering in one case, with one number per start."""
 
     web: str
     starts: str
@@ -109,7 +108,7 @@ def single_starts(graph: LinkGraph, homes: list[int], n: int) -> list[list[int]]
 
 
 def networks(in_flight: list[int], delay: float | None) -> Iterator[tuple[str, Network]]:
-    """The networks to crawl through, by name."""
+    """Return the networks to crawl through, by name."""
     for n in in_flight:
         name = "order-only" if n == 1 else f"{n} in flight"
         yield name, Network(robots=n, latency=0.0 if n == 1 else 1.0)
@@ -119,7 +118,7 @@ def networks(in_flight: list[int], delay: float | None) -> Iterator[tuple[str, N
 
 
 def parse_ordering(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the options in NAME[:OPTION=VALUE,...]."""
+    """Return the name and the options in NAME[:OPTION=VALUE,...]."""
     name, _, rest = text.partition(":")
     options = dict(part.split("=", 1) for part in rest.split(",") if part)
     return name, {option: json.loads(value) for option, value in options.items()}
@@ -156,7 +155,7 @@ def measure(
 
 
 def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
-    """The rows of each case of one web."""
+    """Return the rows of each case of one web."""
     source = Source.open(str(path))
     graph = source.graph
     beside = path.with_name(f"{path.name.removesuffix('.npz')}.homes.txt")
@@ -166,7 +165,7 @@ def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
     kinds = {"one page": single_starts(graph, homes[:1], given.starts)}
     if len(homes) > 1:
         rng = np.random.default_rng(2)
-        # Which home page waits first decides ties, so shuffle them for a spread.
+        # The order of the home pages breaks ties, so shuffle them for a spread.
         shuffled = [rng.permutation(homes).tolist() for _ in range(given.starts - 1)]
         kinds = {"all home pages": [homes, *shuffled], **kinds}
     for starts, seeds in kinds.items():
@@ -198,7 +197,7 @@ def print_case(rows: list[Row]) -> None:
 
 
 def print_summary(rows: list[Row], orderings: list[str]) -> None:
-    """Print means over all cases of a network, and where an ordering falls below the usual two."""
+    """Print means over all cases of a network, and where an ordering is below the usual two."""
     for network in dict.fromkeys(row.network for row in rows):
         cases: dict[tuple[str, str], dict[str, Row]] = {}
         for row in rows:
@@ -229,7 +228,7 @@ def print_summary(rows: list[Row], orderings: list[str]) -> None:
 
 
 def by_case(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
-    """The rows of each web and kind of start by ordering, those of the first network."""
+    """Return the rows of each web and kind of start by ordering, for the first network."""
     cases: dict[tuple[str, str], dict[str, Row]] = {}
     for row in rows:
         if row.network == rows[0].network:
@@ -238,7 +237,7 @@ def by_case(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
 
 
 def distance_closed(case: dict[str, Row]) -> str:
-    """How much of the distance to greedy omniscient the default closes, or says why none is."""
+    """Return how much of the distance to greedy omniscient the default closes, or why none."""
     best = max(case[name].mean for name in ("opic", "breadth-first"))
     own, greedy = case[OURS].mean, case["omniscient"].mean
     if greedy > best:
@@ -248,7 +247,7 @@ def distance_closed(case: dict[str, Row]) -> str:
 
 
 def write_tables(rows: list[Row], path: Path) -> None:
-    """Write a Markdown table of the webs, and one of those held out."""
+    """Write one Markdown table of the webs, and one of the held-out webs."""
     cases = by_case(rows)
     tables = []
     for is_held_out in (False, True):
@@ -261,7 +260,7 @@ def write_tables(rows: list[Row], path: Path) -> None:
 
 
 def table_of(cases: dict[tuple[str, str], dict[str, Row]]) -> str:
-    """One Markdown table with means, and a sentence on early coverage and Kendall's tau."""
+    """Return a Markdown table with means, and a sentence on early coverage and Kendall's tau."""
     orderings = list(next(iter(cases.values())))
     names = [name.replace(":", ", ") for name in orderings]
     heads = ["web, start", *names, "distance closed", "tau, OPIC", "tau"]
@@ -299,7 +298,7 @@ def table_of(cases: dict[tuple[str, str], dict[str, Row]]) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw a panel of curves for each web and kind of start, order-only."""
+    """Draw a panel of curves for each web and kind of start, by order alone."""
     at = np.linspace(0, 1, POINTS)
     panels = [
         Panel(

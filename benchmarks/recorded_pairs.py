@@ -1,16 +1,16 @@
-"""Whether a replay recorded the links that its pages have, judged without crawlprio's extraction.
+"""Whether a replay recorded its pages' links, checked without crawlprio's own link extraction.
 
     python benchmarks/recorded_pairs.py WARC STORE [--pages 200] [--seed 0]
 
 Takes random pages that were fetched with status 200, reads their bodies from the WARC file with
-warcio, and finds their links by hand: libxml2's tree, Python's urljoin, w3lib's quoting. What the
-store recorded, followed or outside, must be the same; each difference is counted under a cause that
-was checked on the link itself, and so is the reason why a link is outside. Scrapy's LinkExtractor
-gives a second opinion. The exit status is 1 if anything is left unexplained.
+warcio, and extracts their links independently: libxml2's tree, Python's urljoin, w3lib's quoting.
+The store must have recorded the same links, followed or outside. Each difference is counted under a
+cause that was verified on the link itself, and so is the reason why a link is outside. Scrapy's
+LinkExtractor gives a second opinion. The exit status is 1 if anything remains unexplained.
 
-Not judged: anchor texts, the order of links on their page, and which pages were fetched at all. No
-code is shared with crawlprio; but where libxml2's tree lacks a link, or has one too many, the tree
-that selectolax builds as the HTML standard has it is asked too.
+Not checked: anchor texts, the order of links on their page, and which pages were fetched at all. No
+code is shared with crawlprio, with one exception: if libxml2's tree lacks a link or has one too
+many, selectolax's standard-conforming tree is consulted too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_URL = 2083  # characters: Scrapy's URLLENGTH_LIMIT
 MAX_PAGES_PER_SITE = 25_000  # CRAWLPRIO_MAX_PAGES_PER_SITE
 MAX_DEPTH = {False: 15, True: 5}  # CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH
 DYNAMIC = r"(asp|aspx|cfml?|cgi|do|fcgi|jhtml|jspx?|mvc|nsf|php\d?|phtml|pl)"
-# CRAWLPRIO_SKIP_EXTENSIONS, as documented: what a system says of an extension differs by system.
+# CRAWLPRIO_SKIP_EXTENSIONS, as documented; the MIME types of extensions differ by system.
 _SKIPPED = """
     3gp 7z aac aif aiff apk asf avi avif bin bmp bz2 cab cdr deb djvu dmg doc docm docx dvi
     dxf eot eps epub exe flac flv gif gz heic ico img iso jar jp2 jpeg jpg lz lzma m4a m4v mid
@@ -58,7 +58,7 @@ Href = tuple[str, bool]
 
 @dataclass
 class Page:
-    """What the store has of a page that was fetched."""
+    """What the store holds about a fetched page."""
 
     url: str
     depth: int
@@ -69,7 +69,7 @@ class Page:
 
 @dataclass
 class Tally:
-    """Counts under names, how often LinkExtractor sides with the store, and the first examples."""
+    """Counts by name, how often LinkExtractor agrees with the store, and the first examples."""
 
     counts: Counter[str] = field(default_factory=Counter)
     agreed: Counter[str] = field(default_factory=Counter)
@@ -83,7 +83,7 @@ class Tally:
 
 
 class Recording:
-    """The first response to each URL of a WARC file that does not redirect to itself."""
+    """Return the first response to each URL of a WARC file, ignoring redirects to itself."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -102,7 +102,7 @@ class Recording:
             self.hosts.add(urlsplit(url).hostname or "")
 
     def response(self, url: str) -> tuple[dict[str, str], bytes] | None:
-        """The headers, names in lower case, and the decoded body; None if there is none."""
+        """Return the headers, names in lower case, and the decoded body, or None without a body."""
         offset = self._offsets.get(without_scheme(url))
         if offset is None:
             return None
@@ -113,9 +113,9 @@ class Recording:
 
 
 def read_store(path: Path) -> tuple[list[Page], Counter[str], set[str]]:
-    """Return the pages fetched with status 200, how many of each host are known, and some URLs.
+    """Return the pages fetched with status 200, the known pages per host, and some URLs.
 
-    Those are of pages that more than one page links to.
+    The URLs are those of pages that more than one page links to.
     """
     followed: dict[int, list[str]] = defaultdict(list)
     outside: dict[int, list[str]] = defaultdict(list)
@@ -166,7 +166,7 @@ def read_html(text: str) -> tuple[list[Href], str, bool]:
 
 
 def read_html_by_the_standard(text: str) -> tuple[list[str], str]:
-    """Return each `href` in the tree that the HTML standard prescribes, and the base."""
+    """Return each `href` in the tree that the HTML standard requires, and the base."""
     tree = LexborHTMLParser(text)
     links = [node.attributes.get("href") or "" for node in tree.css("a[href], area[href]")]
     bases = [node.attributes.get("href") or "" for node in tree.css("base[href]")]
@@ -178,7 +178,7 @@ def _says_nofollow(rel: str | None) -> bool:
 
 
 class Judge:
-    """Holds pages of a store against their bodies in the recording, and counts what differs."""
+    """Compares pages of a store with their recorded bodies, and counts the differences."""
 
     def __init__(self, recording: Recording, known: Counter[str], shared: set[str]) -> None:
         self.links = Tally()
@@ -226,7 +226,7 @@ class Judge:
         standard: Spellings,
         second: Spellings,
     ) -> dict[str, bool]:
-        """Count what became of the links found by hand; return which are recorded, and nofollow."""
+        """Count what happened to the links found; return the recorded and the nofollow ones."""
         recorded = Spellings(page.followed + page.outside)
         nofollow: dict[str, bool] = {}
         seen: set[str] = set()
@@ -249,7 +249,7 @@ class Judge:
     def _judge_recorded(
         self, page: Page, found: dict[str, bool], standard: Spellings, second: Spellings
     ) -> None:
-        """Count what is recorded and was not found by hand."""
+        """Count the recorded links that were not found independently."""
         for url in [*page.followed, *page.outside]:
             agrees = bool(second.find(url)[0])
             self.n_second += agrees
@@ -259,7 +259,7 @@ class Judge:
                 self.links.add(cause, f"{url} on {page.url}", agrees)
 
     def _judge_scope(self, page: Page, nofollow: dict[str, bool], page_nofollow: bool) -> None:
-        """Find why links are outside, and whether any that are followed should be."""
+        """Find out why links are outside, and whether any followed link should be outside."""
         for url in page.outside:
             reason = self._reason(url, page.depth + 1)
             if nofollow.get(url, False):
@@ -278,7 +278,7 @@ class Judge:
                 )
 
     def _reason(self, url: str, depth: int) -> str:
-        """Why a link is not followed, as far as its URL shows it."""
+        """Return why a link is not followed, as far as its URL shows."""
         parts = urlsplit(url)
         name = parts.path.rpartition("/")[2].partition(";")[0]
         ending = name.rpartition(".")[2].lower() if "." in name else ""
@@ -299,7 +299,7 @@ class Judge:
 
 
 def _utf8_or_1252(body: bytes) -> str:
-    """The encoding of a page that declares none."""
+    """Return the encoding of a page that declares none."""
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -310,7 +310,7 @@ def _utf8_or_1252(body: bytes) -> str:
 def _explain(
     href: str, page_url: str, base: str, encoding: str, recorded: Spellings
 ) -> tuple[str, str]:
-    """Return what was recorded for a link, if anything was, and the rule or cause that says so."""
+    """Return what was recorded for a link, if anything, and the rule or cause behind it."""
     scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", without_white_space(href))
     if scheme and scheme[1].lower() not in ("http", "https"):
         return "", "scheme is not http or https"
@@ -330,7 +330,7 @@ def _explain(
 
 
 def _has_host(url: str) -> bool:
-    """Whether a URL has a host name and port that can be."""
+    """Return whether a URL has a valid host name and port."""
     try:
         parts = urlsplit(url)
         host, _ = unquote_to_bytes(parts.hostname or ""), parts.port

@@ -149,7 +149,9 @@ class Worker:
         self._answers: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.prefix = prefix_of("benchmark")
         client = server.client()
-        shards = open_crawl(client, self.prefix, config, rules, lease_seconds=600.0, records=records)
+        shards = open_crawl(
+            client, self.prefix, config, rules, lease_seconds=600.0, records=records
+        )
         self.frontier = RedisFrontier(
             client,
             shards,

@@ -1,9 +1,9 @@
-"""What a request costs to store as JSON, beside a pickle of Scrapy's own dict; some ten seconds.
+"""The cost of a request as JSON, compared with a pickle of Scrapy's own dict; about ten seconds.
 
     python benchmarks/request_json.py
 
-Both in turn in one run, the best of many turns. `to_dict` looks for the names of callbacks among
-all members of the spider; the JSON asks the callback for its name. What SQLite adds is not shown.
+Both run in turn, and the best of many turns counts. `to_dict` looks up the names of callbacks among
+all members of the spider; the JSON code asks the callback for its name. SQLite's cost is not shown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Shop(scrapy.Spider):
 
 
 def in_turn(functions: Sequence[Callable[[], object]]) -> list[float]:
-    """The least microseconds of each function."""
+    """Return the fewest microseconds that each function took."""
     best = [float("inf")] * len(functions)
     for _ in range(TURNS):
         for at, function in enumerate(functions):

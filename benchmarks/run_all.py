@@ -1,11 +1,10 @@
-"""Runs all benchmarks with modest sizes, in about 12 minutes, and writes what they print to a file.
+"""Runs all benchmarks with modest sizes, in 12 to 30 minutes, and writes their output to a file.
 
     python benchmarks/run_all.py [--output benchmarks/results.txt] [--shared ../shared/data]
                                  [--only NAME]...
 
-Nothing else should run on the machine meanwhile; the
-load average at the start is noted. Benchmarks of real pages are left out where their files are
-missing.
+Nothing else should run on the machine at the same time; the load average at the start is recorded.
+Benchmarks on real pages are skipped if their files are missing.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ COMMANDS = (
 
 
 def processor() -> str:
-    """The name of the processor, where the system tells."""
+    """Return the name of the processor, if the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -66,7 +65,7 @@ def processor() -> str:
 
 
 def fingerprint() -> str:
-    """What tells one state of crawlprio's sources from another."""
+    """Return a hash that identifies the state of crawlprio's sources."""
     digest = hashlib.sha256()
     for path in sorted((FOLDER.parent / "crawlprio").rglob("*.py")):
         digest.update(path.relative_to(FOLDER.parent).as_posix().encode())
@@ -87,7 +86,7 @@ def write_heading(output: TextIO) -> None:
 
 
 def run(command: str, shared: Path, output: TextIO) -> bool:
-    """Run one benchmark, and write its command, output and duration; return whether it worked."""
+    """Run one benchmark; write its command, output and duration; return whether it succeeded."""
     script, *arguments = command.split()
     files = {name: shared / name for name in arguments if name in (GRAPH, WARC, LARGE)}
     output.write(f"\n$ python benchmarks/{command}\n")

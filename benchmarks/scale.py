@@ -1,16 +1,16 @@
-"""What a crawl of a large made-up web costs: making it, PageRank, and order-only simulations.
+"""The cost of crawling a large synthetic web: generating it, PageRank, and simulations.
 
     python benchmarks/scale.py [--pages N]... [--sites N] [--hosts GRAPH] [--ordering NAME]...
 
-By default webs of 300,000, 3 million and 30 million pages with ten links a page, on at most 50,000
-sites; crawls start from all home pages: order-only, and in time with 256 robots and 15 seconds
-between the fetches on a site. Each step runs in a process of its own, forked from one
-that holds the web, so that its peak of resident memory counts the web and that step alone.
-Compiling does not count. All runs on one core; its seconds are given beside those of the clock,
-which others on the machine stretch. The largest web takes some 30 minutes and 6 GiB.
+The default webs have 300,000, 3 million and 30 million pages with ten links per page, on at most
+50,000 sites. Crawls start from all home pages: once by order alone, and once with a clock, 256
+robots and 15 seconds between fetches on a site. Each step runs in its own process, forked from one
+that holds the web, so that its peak resident memory counts only the web and that step. Compiling
+does not count. Everything runs on one core. Processor seconds are printed next to wall seconds,
+which other processes stretch. The largest web takes about 30 minutes and 6 GiB.
 
-It shows how time and memory grow with a web; not fetching, parsing or a store. A made-up web is
-like real ones in its degrees and sizes, and numbered site by site, which suits caches.
+It shows how time and memory grow with a web, not fetching, parsing or a store. A synthetic web
+resembles real ones in degrees and sizes. Its pages are numbered site by site, which suits caches.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ Result = tuple[float, float, float, str]
 
 
 def peak_gib() -> float:
-    """Return the peak of resident memory of this process."""
+    """Return the peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def apart(step: Callable[[], str]) -> Result:
-    """Run a step in a process of its own; return seconds, CPU seconds, GiB, and what it says."""
+    """Run a step in its own process; return seconds, CPU seconds, GiB, and its message."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_report, args=(step, sender))
@@ -77,7 +77,7 @@ def _report(step: Callable[[], str], sender: Connection) -> None:
 
 
 def degrees_of(web: LinkGraph) -> str:
-    """Return the exponents of the degrees and sizes of sites, and shares."""
+    """Return the exponents of degrees and site sizes, and shares."""
     out_degrees = np.diff(web.indptr)
     n_between = 0
     for first in range(0, web.n_pages, 1_000_000):
@@ -102,7 +102,7 @@ def degrees_of(web: LinkGraph) -> str:
 
 
 def depths_of(web: LinkGraph) -> str:
-    """Return how many pages lie how many links from the nearest home page."""
+    """Return the number of pages at each distance from the nearest home page."""
     depth = np.full(web.n_pages, -1, dtype=np.int16)
     level = home_pages(web)
     depth[level] = 0
@@ -120,7 +120,7 @@ def depths_of(web: LinkGraph) -> str:
 
 
 def ranks_of(web: LinkGraph) -> str:
-    """Compute PageRank; return how it is spread."""
+    """Compute PageRank; return its distribution."""
     start, start_cpu = time.perf_counter(), time.process_time()
     ranks = pagerank(web.indptr, web.indices)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
@@ -135,12 +135,12 @@ def ranks_of(web: LinkGraph) -> str:
 
 
 def order_of(web: LinkGraph, seeds: list[int], name: str) -> str:
-    """Crawl all that can be reached; return how many pages that are."""
+    """Crawl everything reachable; return the number of pages."""
     return str(len(crawl_order(web, seeds, make_ordering(name, {}))))
 
 
 def timed_order_of(web: LinkGraph, seeds: list[int], name: str) -> str:
-    """Crawl the same in time; return how many pages that are."""
+    """Crawl the same with a clock; return the number of pages."""
     network = Network(robots=ROBOTS, politeness=Politeness(delay=DELAY))
     return str(timed_crawl(web, seeds, make_ordering(name, {}), network).fetched)
 
@@ -148,7 +148,7 @@ def timed_order_of(web: LinkGraph, seeds: list[int], name: str) -> str:
 def simulate(
     web: LinkGraph, names: Sequence[str], cost_of_first: dict[str, float], *, in_time: bool
 ) -> None:
-    """Print a line for each ordering, with its cost as a multiple of that of the first web."""
+    """Print a line for each ordering, with its cost relative to the first web."""
     seeds = home_pages(web).tolist()
     crawl = timed_order_of if in_time else order_of
     bound = BOUND_SECONDS_IN_TIME if in_time else BOUND_SECONDS

@@ -1,14 +1,14 @@
-"""How many pages a second the order-only simulator fetches; run by hand, about a minute at most.
+"""Pages per second of the order-only simulator; run by hand, at most about a minute.
 
     python benchmarks/simulate.py GRAPH [--seeds ID[,ID...]] [--ordering NAME]... [--every K]
 
-For each ordering the best of three runs on one core, or the first if it takes more than five
-seconds. Compiling, reading the graph and the PageRank that `omniscient` looks up do not count;
-opening the ordering does. `page by page` is the first 20,000 pages of the same crawl with the
-frontier and ordering objects of a live crawl.
+For each ordering, the best of three runs on one core counts, or the first if it takes more than
+five seconds. Compiling, reading the graph and the PageRank that `omniscient` looks up are excluded;
+opening the ordering is included. `page by page` is the first 20,000 pages of the same crawl with
+the frontier and ordering objects of a live crawl.
 
-It shows what deciding costs: no fetching, no parsing, no store. Graphs with more links a page, or
-with records larger than the processor's cache (32 bytes a page), are slower.
+It shows the cost of deciding: no fetching, no parsing, no store. Graphs with more links per page,
+or with records larger than the processor's cache (32 bytes per page), are slower.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> None:
     print(f"{given.graph}: {graph.n_pages:,} pages, {graph.n_links:,} links, seeds {seeds}")
     print(f"{'ordering':30} {'pages':>10} {'seconds':>9} {'pages/s':>11} {'page by page':>13}")
     for name in names:
-        # The default of `pagerank` is as fresh as can be afforded, which is what to measure.
+        # By default, `pagerank` is recomputed as often as is affordable; that is what to measure.
         every = "every" in option_names(name) and name != "pagerank"
         options = {"every": given.every} if every else {}
         crawl = partial(crawl_order, graph, seeds, truth=ranks)

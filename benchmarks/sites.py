@@ -1,22 +1,23 @@
-"""What a page costs at many sites, and how well sites of different delays are kept busy.
+"""The cost of a page with many sites, and how busy sites with different delays are kept.
 
     python benchmarks/sites.py [--sites 1000]... [--without-crawl | --without-calls]
                                [--slow 1] [--fast 0.1] [--seconds 10]
 
-First the calls of a page's life in the frontier, one site after the other in its delay: `pop`
-(next_page), `end` (end_fetch and release) and `push` (add), from Python, in microseconds; the
-median of 300 batches of 100 calls, and the mean where later calls pay for earlier ones. A page is
-pushed with a new random key, so that the same sites do not come again and again; clock time is made
-up. Once with two waiting pages a site, once with two million waiting pages whatever the number of
-sites. Beside it the default queue of Scrapy with two waiting requests a site, up to the number of
-sites at which a pop takes over 5 ms.
+The first part times the frontier calls in a page's life, as sites go through their delays: `pop`
+(next_page), `end` (end_fetch and release) and `push` (add), from Python, in microseconds. It prints
+the median of 300 batches of 100 calls, and the mean if later calls pay for earlier ones. Pages are
+pushed with new random keys, so that the same sites do not keep coming first; the clock is
+simulated. One run has two waiting pages per site, another two million waiting pages whatever the
+number of sites. The peer is Scrapy's default queue with two waiting requests per site, up to the
+number of sites at which a pop takes over 5 ms.
 
-Then crawls, without a network, of 40 sites with a long delay and 40 with a short one, 16 in flight.
-Each site has a home page that leads to all its others. `whole`: a site has as many pages as it can
-give in `--seconds`, and all are fetched. `budget`: sites have ten times as many, and the crawl ends
-after as many pages as all sites can give in `--seconds`. Ideal is that time.
+The second part crawls 40 sites with a long delay and 40 with a short one, without a network and
+with 16 fetches in flight. Each site has a home page that links to all its other pages. `whole`: a
+site has as many pages as it can deliver in `--seconds`, and all are fetched. `budget`: sites have
+ten times as many, and the crawl ends after as many pages as all sites can deliver in `--seconds`.
+The ideal is exactly that time.
 
-What it does not show: memory of more than two million waiting pages; answers that take time.
+What it does not show: memory with more than two million waiting pages; responses that take time.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def time_frontier(n_pages: int, n_sites: int) -> list[float]:
         for page in leased:
             frontier.add(page)
 
-    # Sites come out of their delay at the rate at which others go into it.
+    # Sites leave their delay at the rate at which others enter it.
     step = 5.0 * 2 * N_CALLS / min(n_sites, 20_000)
     seconds = []
     for _ in range(N_BATCHES):
@@ -129,7 +130,7 @@ def time_stock(n_sites: int) -> list[float]:
 
 
 def _slot_key(request: Request) -> str:
-    """The slot of a request as Scrapy's downloader has it."""
+    """Return a request's slot, as in Scrapy's downloader."""
     return request.meta.get(Downloader.DOWNLOAD_SLOT) or urlparse_cached(request).hostname or ""
 
 
@@ -163,7 +164,7 @@ def show_calls(all_sites: Sequence[int]) -> None:
 
 
 class DelayedSites:
-    """A download handler that makes a portal, the home pages of its sites, and their pages."""
+    """A download handler that generates a portal, the home pages of its sites, and their pages."""
 
     lazy = False
 
@@ -191,7 +192,7 @@ class DelayedSites:
 
 
 def show_crawl(slow: float, fast: float, seconds: float, whole: bool) -> None:
-    """Print how long a crawl of sites of two delays takes, and the ideal."""
+    """Print how long a crawl of sites with two delays takes, and the ideal."""
     delays = {
         f"{name}{at:02}.example": delay
         for at in range(N_EACH)

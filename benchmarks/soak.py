@@ -1,13 +1,13 @@
-"""A crawl of a web a third of which is hostile: memory, disk, silence, and what the honest get.
+"""A crawl of a web of which a third is hostile: memory, disk, silence, and honest pages fetched.
 
     python benchmarks/soak.py [--fetches 200000] [--json FILE]
 
-The bundled project crawls the made-up web of `hostile_web.py` twice, in processes of their own,
+The bundled project crawls the synthetic web of `hostile_web.py` twice, each time in a new process,
 with OPIC and the crawl store on and without delays: once as it is, and once with all hostile sites
-answering 404. Compared are the honest pages fetched and their order (Kendall's tau).
+answering 404. The benchmark compares the honest pages fetched and their order (Kendall's tau).
 
 What it does not show: sockets, DNS and TLS, and servers that send slowly. Silence is the processor
-time of the event loop's thread between two turns of it, which a busy machine does not lengthen.
+time of the event loop's thread between two of its turns, which a busy machine does not lengthen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 HONEST_SHARE = 0.3
-"""Honest pages, as a share of the fetches of the hostile crawl."""
+"""Honest pages as a share of the hostile crawl's fetches."""
 
 
 def crawl(n_fetches: int, n_pages: int, *, is_quiet: bool) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def crawl(n_fetches: int, n_pages: int, *, is_quiet: bool) -> dict[str, Any]:
 
 
 def in_child(n_fetches: int, n_pages: int, *, is_quiet: bool) -> dict[str, Any]:
-    """Crawl in a process of its own, in an empty folder; exit if it fails."""
+    """Crawl in a new process, in an empty folder; exit if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, __file__, "--child", json.dumps([n_fetches, n_pages, is_quiet])],
@@ -128,7 +128,7 @@ def _path() -> list[str]:
 
 
 def tau(order: list[str], other: list[str]) -> float:
-    """Kendall's tau of the pages that both orders have."""
+    """Return Kendall's tau of the pages that are in both orders."""
     from scipy.stats import kendalltau
 
     place = {page: at for at, page in enumerate(other)}

@@ -1,4 +1,4 @@
-"""Which spellings of a URL are one page, and what an `href` means, found without crawlprio."""
+"""Which spellings of a URL mean the same page, and what an `href` means, without crawlprio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXACT = "the same, to the letter"
 
 
 def join(base: str, href: str, encoding: str) -> str:
-    """Return the URL that an `href` means, without its fragment; empty if Python finds none."""
+    """Return the URL that an `href` means, without its fragment; empty if Python cannot tell."""
     try:
         url = urldefrag(urljoin(base, without_white_space(href)))[0]
         return str(safe_url_string(url, encoding=encoding, path_encoding="utf-8"))
@@ -35,7 +35,7 @@ def _part(name: str, change: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _without_dots(path: str) -> str:
-    """A path without the segments . and .., empty segments kept."""
+    """Return a path without the segments . and .., but with empty segments."""
     kept: list[str] = []
     segments = re.sub(r"%2e", ".", path, flags=re.IGNORECASE).split("/")
     for segment in segments:
@@ -49,7 +49,7 @@ def _without_dots(path: str) -> str:
 
 
 def without_scheme(url: str) -> str:
-    """What names a page of a recording: its canonical URL without scheme and default port."""
+    """Return the name of a page in a recording: its canonical URL, no scheme or default port."""
     try:
         parts = urlsplit(canonicalize_url(url))
     except ValueError:
@@ -70,7 +70,7 @@ SAME_PAGE: dict[str, Callable[[str], str]] = {
     "percent-encoding": lambda url: quote(unquote_to_bytes(url), safe=":/?=&"),
     "canonical form (page known under another spelling)": canonicalize_url,
 }
-"""Rules that do not change which page a URL means; two URLs are alike if one makes them equal."""
+"""Rules that keep the page that a URL means; two URLs are the same page if a rule equates them."""
 
 SAME_HREF: dict[str, Callable[[str], str]] = {
     EXACT: str,
@@ -79,11 +79,11 @@ SAME_HREF: dict[str, Callable[[str], str]] = {
         r"(?i)^(https?:)[/\\]*", r"\1//", href
     ),
 }
-"""How an `href` can be read: as it stands, and by what browsers read in it and Python does not."""
+"""Ways to read an `href`: as written, and as browsers but not Python read it."""
 
 
 class Spellings:
-    """URLs, to be found again under any spelling that a rule of `SAME_PAGE` explains."""
+    """URLs that can be looked up under any spelling that a rule of `SAME_PAGE` explains."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._found: dict[str, dict[str, str]] = {EXACT: {}}
@@ -93,7 +93,7 @@ class Spellings:
                 self._found.setdefault(name, {}).setdefault(rewritten, url)
 
     def find(self, url: str) -> tuple[str, str]:
-        """Return the URL that `url` means and the rule that shows it; empty if there is none."""
+        """Return the URL that `url` means and the rule that shows it, or empty texts."""
         for name, rewritten in {EXACT: url, **_rewritings(url)}.items():
             found = self._found.get(name, {}).get(rewritten)
             if found is not None:
@@ -102,7 +102,7 @@ class Spellings:
 
 
 def _rewritings(url: str) -> dict[str, str]:
-    """A URL by each rule alone, and by all of them one after the other."""
+    """Return a URL after each rule alone, and after all rules in turn."""
     found, every = {}, url
     for name, rule in SAME_PAGE.items():
         try:

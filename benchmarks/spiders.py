@@ -1,10 +1,10 @@
-"""People's own spiders that yield a request a link: as they are, and with crawlprio's add-on.
+"""Custom spiders that yield a request per link, without and with crawlprio's add-on.
 
     python benchmarks/spiders.py [--pages 2000] [--sites 100] [--rounds 3]
 
-The engine without a network, OPIC and the crawl store on. `follow` yields the requests itself,
-`rules` is a `CrawlSpider` with one rule, and `starts` has start URLs alone. Nothing of the spiders
-or their settings is changed but the one line in ADDONS.
+The engine runs without a network, with OPIC and the crawl store on. `follow` yields the requests
+itself, `rules` is a `CrawlSpider` with one rule, and `starts` has start URLs only. The only change
+to the spiders and their settings is the line in ADDONS.
 
 What it does not show: spiders that scrape more than links, which makes any difference smaller.
 """

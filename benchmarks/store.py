@@ -1,11 +1,11 @@
-"""How fast the crawl store records visits and explodes links; run by hand, some ten seconds.
+"""How fast the crawl store records visits and expands links; run by hand, about ten seconds.
 
     python benchmarks/store.py [--visits N] [--folder FOLDER]
 
-A made-up crawl: each visit brings 7 new pages, 25 links with anchor texts, and a title. It
-shows the cost of the store alone: no parsing, no network, no ordering. The disk decides what a
-checkpoint costs, so run it in the folder where the crawl will be. `bare` is the same rows written
-with sqlite3 and nothing else, in turn with the store, in the same run: the ratio is ours.
+The crawl is synthetic: each visit brings 7 new pages, 25 links with anchor texts, and a title. The
+benchmark shows the cost of the store alone: no parsing, no network, no ordering. The cost of a
+checkpoint depends on the disk, so run it in the folder of the crawl. `bare` writes the same rows
+with plain sqlite3, alternating with the store; the ratio shows what the store adds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = ["home", "about", "read", "more", "papers", "machine", "learning", "grou
 
 
 def made_up_visits(n: int, rng: random.Random) -> list[tuple[list[str], Visit]]:
-    """For each visit the URLs of the pages that it discovers, and the visit."""
+    """Yield for each visit the URLs of the pages that it discovers, and the visit."""
     visits, n_pages = [], 1
     for page in range(n):
         urls = [
@@ -54,13 +54,13 @@ def made_up_visits(n: int, rng: random.Random) -> list[tuple[list[str], Visit]]:
 
 
 def discover(pages: PageTable, urls: list[str]) -> None:
-    """Put pages into the table, as a scheduler does before it records their visit."""
+    """Add pages to the table, as a scheduler does before it records their visit."""
     for url in urls:
         pages.add(url, url, pages.site(url.split("/", 3)[2]), 1)
 
 
 def time_store(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
-    """Seconds to record the visits, each with its own pages, in its own transaction."""
+    """Return the seconds to record the visits, each with its pages, in its own transaction."""
     spent = 0.0
     with Store.create(path) as store:
         pages = store.stored_pages()
@@ -76,7 +76,7 @@ def time_store(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
 
 
 def time_bare(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
-    """Seconds to insert rows of the same size with sqlite3 alone, one transaction per visit."""
+    """Return the seconds to insert equally large rows with sqlite3 alone, committing each visit."""
     db = sqlite3.connect(path, isolation_level=None)
     db.executescript(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
@@ -113,7 +113,7 @@ def time_bare(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
 
 
 def time_reading(path: Path) -> None:
-    """Print what reading the store costs."""
+    """Print the cost of reading the store."""
     with sqlite3.connect(path) as db:
         for what in ("count(*)", "sum(target)", "sum(length(anchor))"):
             start = time.perf_counter()

@@ -1,19 +1,18 @@
-"""Link graphs of real documentation: each package of a distribution is a site; run by hand.
+"""Link graphs of real documentation, in which each Debian package is a site; run by hand.
 
     python benchmarks/webs.py FOLDER [--web NAME]... [--list]
 
 Downloads the HTML documentation of Debian packages with `apt-get download`, unpacks it with
 `dpkg-deb`, reads the links of every page with the crawler's own parser, and writes one link graph
 for each web: `FOLDER/NAME.npz`, `NAME.urls.gz` and `NAME.homes.txt`, the home page of each site.
-Pages and packages stay in FOLDER, which should be outside of the repository; some 6 GB for all
-webs. A second run reads what is there.
+Pages and packages stay in FOLDER, which should be outside the repository; all webs together take
+about 6 GB. A second run reuses what is there.
 
-Links are those that the pages have: relative ones across packages, `file:` URLs into the folder
-of another package, and links to the upstream address of a package that is in the web too (`SITES`
-says which). Query and fragment are left out, and a folder stands for its `index.html`. A page is in
-the web if it can be reached from the home pages; at most `MOST_PAGES` of a site are taken, the
-first breadth-first. Which pages there are depends on the release of the distribution: figures from
-another release differ.
+The links are those in the pages: relative links across packages, `file:` URLs into the folder of
+another package, and links to the upstream address of a package that is also in the web (listed in
+`SITES`). Query and fragment are dropped, and a folder means its `index.html`. A page is in the web
+if it can be reached from the home pages; a site contributes at most its first `MOST_PAGES` pages,
+breadth-first. The pages depend on the Debian release, so figures from another release differ.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from crawlprio.linkgraph.npz import write_npz
 from crawlprio.web.html import parse_page
 
 MOST_PAGES = 12_000
-"""Pages of one site at most; the largest packages would be most of a web otherwise."""
+"""Most pages of one site; otherwise the largest packages would make up most of a web."""
 
 LARGEST = 2_000_000
-"""Bytes of a page at most; a crawler stops about there as well."""
+"""Most bytes of a page; crawlers have a similar limit."""
 
 FEWEST = 5
-"""Links of a home page at least."""
+"""Fewest links of a home page."""
 
 HOST = "debian.example"
 
@@ -163,7 +162,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "python-biopython-doc": ("biopython.org/docs/latest/api/",),
     "python-skimage-doc": ("scikit-image.org/docs/stable/", "scikit-image.org/"),
 }
-"""Packages, and where the web has their pages: URLs without scheme, each the folder of the home
+"""Packages, and their addresses on the web: URLs without scheme, each the folder of the home
 page."""
 
 WEBS: dict[str, tuple[str, ...]] = {
@@ -222,7 +221,7 @@ WEBS: dict[str, tuple[str, ...]] = {
     "held-out-sage": ("sagemath-doc",),
     "held-out-singular": ("singular-doc",),
 }
-"""The webs, each with its sites. The options of orderings were chosen without those held out."""
+"""The webs, each with its sites. Orderings' options were chosen without the held-out webs."""
 
 
 @dataclass
@@ -234,7 +233,7 @@ class Site:
 
 
 class Library:
-    """Packages downloaded and unpacked into one tree, as if they were all installed."""
+    """Packages downloaded and unpacked into one tree, as if all were installed."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "root"
@@ -245,7 +244,7 @@ class Library:
         self._real: dict[str, str] = {}
 
     def add(self, package: str) -> None:
-        """Have a package in the tree; raises CalledProcessError if apt or dpkg fails."""
+        """Add a package to the tree; raises CalledProcessError if apt or dpkg fails."""
         if package in self.sites:
             return
         found = sorted(self._debs.glob(f"{package}_*.deb"))
@@ -274,17 +273,17 @@ class Library:
         front = real & paths | indexes
         home = min(front, key=lambda path: (path.count("/"), path), default="")
         if not home or self._count_links(home) < FEWEST:
-            # No front page, or one of frames only.
+            # No front page, or one that has only frames.
             home = max(sorted(paths), key=self._count_links)
         self.sites[package] = Site(paths, home)
         print(f"  {package}: {len(paths):,} pages, home {home}", flush=True)
 
     def _count_links(self, path: str) -> int:
-        """About how many links a page has."""
+        """Return roughly how many links a page has."""
         return (self.root / path[1:]).read_bytes().count(b"<a ")
 
     def resolve(self, path: str) -> str:
-        """Return the path of the page that a path means, links and folders resolved, or ''."""
+        """Return the path of the page that a path means, with links and folders resolved, or ''."""
         found = self._real.get(path)
         if found is None:
             full = os.path.realpath(f"{self.root}{os.path.normpath(path)}")
@@ -297,7 +296,7 @@ class Library:
 
 
 def links_of(library: Library, upstream: dict[str, str], path: str) -> list[str]:
-    """Return the paths of the pages that a page links to, in page order, once each."""
+    """Return the distinct paths of the pages that a page links to, in page order."""
     body = (library.root / path[1:]).read_bytes()[:LARGEST]
     body = body.replace(b'"file:///usr/', f'"http://{HOST}/usr/'.encode())
     targets: dict[str, None] = {}
@@ -313,7 +312,7 @@ def links_of(library: Library, upstream: dict[str, str], path: str) -> list[str]
 
 
 def _from_upstream(library: Library, upstream: dict[str, str], address: str) -> str:
-    """The path of the page whose address on the web this is, or ''."""
+    """Return the path of the page with this address on the web, or ''."""
     folders = address.split("/")
     for end in range(len(folders) - 1, 0, -1):
         prefix = "/".join(folders[:end]) + "/"
@@ -327,7 +326,7 @@ def _from_upstream(library: Library, upstream: dict[str, str], address: str) -> 
 
 
 def read_web(library: Library, packages: Sequence[str]) -> tuple[LinkGraph, list[int]]:
-    """Return the graph of the pages that the home pages of some packages reach, and the homes."""
+    """Return the graph of the pages reachable from the packages' home pages, and the home pages."""
     site_of: dict[str, int] = {}
     upstream: dict[str, str] = {}
     for number, package in enumerate(packages):
@@ -369,7 +368,7 @@ def read_web(library: Library, packages: Sequence[str]) -> tuple[LinkGraph, list
 
 
 def build(folder: Path, names: Iterable[str]) -> None:
-    """Write the graphs of some webs."""
+    """Write the graphs of the given webs."""
     library = Library(folder)
     for name in names:
         if (folder / f"{name}.homes.txt").exists():

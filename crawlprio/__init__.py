@@ -1,7 +1,7 @@
 """crawlprio: crawl the important part of the web first.
 
-The names here are all that most projects need; they are imported when first used, so that the core
-(orderings, frontier, simulator) can be used without Scrapy.
+The names here are all that most projects need. They are imported on first use, so that the core
+(orderings, frontier, simulator) works without Scrapy.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
 
 from crawlprio.compiled.notices import quieten
-from crawlprio.config import bad_stock_settings, names_component, read_setting
+from crawlprio.config import invalid_stock_settings, names_component, read_setting
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
@@ -38,12 +38,12 @@ _SCHEDULERS = {
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
-    `ADDONS = {"crawlprio.Addon": 500}` brings the scheduler, the downloader, the middlewares, the
-    pipeline, the report, a parser that reads no more than half a megabyte of a robots.txt, and
-    Scrapy's own middleware for it without the gap through which pages passed unchecked.
-    Retries and redirects keep their place in the order (their priority adjustments become 0) unless
-    the project says otherwise. Nothing else changes: stats, items, garbage collection and all other
-    settings are the project's.
+    `ADDONS = {"crawlprio.Addon": 500}` installs the scheduler, the downloader, the middlewares, the
+    pipeline, the report, a parser that reads at most half a megabyte of a robots.txt, and a version
+    of Scrapy's robots.txt middleware that lets no page through unchecked. Retries and redirects
+    keep their place in the order (their priority adjustments become 0) unless the project sets
+    them. Nothing else changes: stats, items, garbage collection and all other settings stay the
+    project's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -55,7 +55,7 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
-        # At Scrapy's default level of DEBUG they log every step of what they do.
+        # At DEBUG, Scrapy's default level, these libraries log every step.
         quieten("numba", "llvmlite", "matplotlib", "rich")
         settings.set("SCHEDULER", _SCHEDULERS[self._frontier(settings)], "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
@@ -63,20 +63,20 @@ class Addon:
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")
         add = settings.setdefault_in_component_priority_dict
-        _exchange(settings, RobotsTxtMiddleware, RobotsMiddleware)
+        _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
         add("SPIDER_MIDDLEWARES", YieldedLinksMiddleware, 100_000)
         add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        for name, error in bad_stock_settings(settings):
+        for name, error in invalid_stock_settings(settings):
             Crawl.of(self._crawler).refuse(error)
-            # So that Scrapy's components can be made, and the crawl end in good order.
+            # This lets Scrapy create its components, and the crawl end cleanly.
             settings.set(name, SETTINGS[name].guest_default, "cmdline")
 
     def _frontier(self, settings: BaseSettings) -> str:
-        """CRAWLPRIO_FRONTIER; a bad value is refused when the crawl starts."""
+        """Return CRAWLPRIO_FRONTIER; an invalid value is refused when the crawl starts."""
         try:
             return str(read_setting(settings, "CRAWLPRIO_FRONTIER"))
         except ConfigError as error:
@@ -84,8 +84,8 @@ class Addon:
             return "local"
 
 
-def _exchange(settings: BaseSettings, stock: type, ours: type) -> None:
-    """Put a downloader middleware of ours in the place of Scrapy's, where the project uses that."""
+def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
+    """Replace a downloader middleware of Scrapy by ours, if the project uses it."""
     with suppress(KeyError):
         settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
         return

@@ -1,6 +1,7 @@
-"""What the settings of a crawl say, checked once at its start; the only reader of settings.
+"""The configuration of a crawl, read from its settings and checked once at its start.
 
-Every bad value, and every misspelt name, is a `ConfigError` of one sentence.
+Only this module reads settings. An invalid value, or an unknown name with our prefix, is a
+`ConfigError` of one sentence.
 """
 
 from __future__ import annotations
@@ -35,37 +36,37 @@ class CrawlConfig:
     Parameters
     ----------
     ordering_name
-        ORDERING as it was given; the name that reports show.
+        ORDERING as it was given, for reports.
     ordering
         the ordering itself, with ORDERING_OPTIONS.
     topic
-        TOPIC; None without one.
+        TOPIC; None if it is empty.
     topic_options
         `distance`, `title` and `body` of the hot queue (TOPIC_OPTIONS).
     politeness
         the delay rules (DOWNLOAD_DELAY, CRAWLPRIO_*).
     limit
-        fetches at once on a site (CONCURRENT_REQUESTS_PER_DOMAIN).
+        maximum concurrent fetches on a site (CONCURRENT_REQUESTS_PER_DOMAIN).
     concurrency
-        fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
+        maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
     pages_per_visit
         k (CRAWLPRIO_PAGES_PER_VISIT).
     max_pages_per_site, max_pages_per_domain, max_pages_per_pattern
-        pages of a site, of a registered domain, and of one pattern of URLs that are ever fetched
+        maximum pages taken from a site, a registered domain, and a pattern of URLs
         (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
     max_sites
-        sites that are ever known (CRAWLPRIO_MAX_SITES); None: no limit.
+        maximum known sites (CRAWLPRIO_MAX_SITES); None: no limit.
     max_waiting
-        pages that may wait (CRAWLPRIO_MAX_WAITING); None: no limit.
+        maximum waiting pages (CRAWLPRIO_MAX_WAITING); None: no limit.
     stop_at_coverage
         the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
         is not computed.
     private_addresses
         "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
-        DOWNLOAD_SLOTS: own delay (seconds) and limit of single sites, by host; None: as for others.
+        DOWNLOAD_SLOTS: delay (seconds) and limit of individual sites, by host; None: the default.
     store_path
-        where the crawl store goes; None: nothing is recorded.
+        path of the crawl store; None: nothing is recorded.
     max_store_bytes
         size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     resumes
@@ -73,8 +74,8 @@ class CrawlConfig:
     keeps_items
         whether items are kept in the store (CRAWLPRIO_ITEMS).
     kept_headers
-        names of the headers with which requests are stored (CRAWLPRIO_KEPT_HEADERS), as Scrapy has
-        them; None: all.
+        names of the headers to store with requests (CRAWLPRIO_KEPT_HEADERS), as Scrapy spells them;
+        None: all.
     """
 
     ordering_name: str
@@ -105,19 +106,19 @@ class CrawlConfig:
     ) -> CrawlConfig:
         """Read and check all settings.
 
-        A name that looks like a misspelt one of crawlprio's is logged as a warning.
+        A name that looks like a misspelt setting of crawlprio is logged as a warning.
 
         Parameters
         ----------
         ordering
-            stands in for ORDERING where it is given.
+            overrides ORDERING, if given.
         records
             False: nothing is recorded, whatever CRAWLPRIO_STORE says.
 
         Raises
         ------
         ConfigError
-            for the first unknown name or bad value, whether this crawl would use it or not.
+            for the first unknown name or invalid value, whether or not this crawl would use it.
         """
         for sentence in misspelt_names(settings):
             logger.warning("%s", sentence)
@@ -146,7 +147,7 @@ class CrawlConfig:
                 _store_path(
                     values["CRAWLPRIO_STORE"],
                     values["JOBDIR"],
-                    is_asked_for=settings.getpriority("CRAWLPRIO_STORE") is not None,
+                    is_explicit=settings.getpriority("CRAWLPRIO_STORE") is not None,
                 )
                 if records
                 else None
@@ -159,15 +160,15 @@ class CrawlConfig:
         )
 
     def hot_queue(self) -> HotQueue | None:
-        """Return a new hot queue for the topic, or None without one."""
+        """Return a new hot queue for the topic, or None if there is none."""
         return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
 
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
-    """Return the value of a setting of the table, checked, as its kind has it.
+    """Return the value of a setting of the table, checked and parsed by its kind.
 
-    A setting that nobody has set has its default under the add-on: the bundled project sets all of
-    its own. None for one of Scrapy's settings is Scrapy's default, as in Scrapy.
+    A setting that is not set has its default under the add-on, because the bundled project sets all
+    of its own. None means Scrapy's default for one of Scrapy's settings, as in Scrapy.
 
     Raises
     ------
@@ -181,10 +182,10 @@ def read_setting(settings: BaseSettings, name: str) -> Any:
     return setting.parse(value)
 
 
-def bad_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
-    """Return the settings of Scrapy's that have a bad value, and what to say of each.
+def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
+    """Yield each of Scrapy's settings that has an invalid value, and its error.
 
-    Scrapy's own components read them first, and fail with a traceback.
+    Scrapy's own components would read them first, and fail with a traceback.
     """
     for name, setting in SETTINGS.items():
         if not setting.is_ours:
@@ -195,12 +196,12 @@ def bad_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigErro
 
 
 def misspelt_names(settings: BaseSettings) -> list[str]:
-    """Return a sentence for each name that is close to a setting of crawlprio, and is none.
+    """Return a warning for each name that is close to a setting of crawlprio but is not one.
 
     Raises
     ------
     ConfigError
-        for a name that begins with `CRAWLPRIO_` and is unknown: it can be meant for nobody else.
+        for an unknown name that begins with `CRAWLPRIO_`, which can be meant for nothing else.
     """
     sentences = []
     for name in settings:
@@ -214,29 +215,29 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
         near_names = near_names or get_close_matches(ours, _OWN_SETTINGS, 1, 0.9)
         if near_names:
             sentences.append(
-                f"{name} is set, which neither Scrapy nor crawlprio reads; if {near_names[0]} is "
-                "meant, write that."
+                f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean "
+                f"{near_names[0]}, set that."
             )
     return sentences
 
 
 def from_command_line(settings: BaseSettings, name: str) -> bool:
-    """Return whether a setting has its value from the command line."""
+    """Return whether the value of a setting comes from the command line."""
     return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
 
 
 def given_settings(settings: BaseSettings) -> dict[str, Any]:
-    """Return the settings of the table that the command line gave, as it gave them."""
+    """Return the settings of the table that the command line gave, unparsed."""
     return {name: settings[name] for name in SETTINGS if from_command_line(settings, name)}
 
 
 def names_component(settings: BaseSettings, name: str, component: type) -> bool:
-    """Return whether a setting that lists components names this one, be it to leave it out."""
+    """Return whether a setting that lists components names this one, even to disable it."""
     return any(load_object(path) is component for path in settings.getdict(name))
 
 
 def names_own_components(settings: BaseSettings, name: str) -> bool:
-    """Return whether a dict of components has any that are neither Scrapy's nor crawlprio's."""
+    """Return whether a dict of components enables any that are not Scrapy's or crawlprio's."""
     used = (path for path, order in settings.getdict(name).items() if order is not None)
     return any(
         not load_object(path).__module__.startswith(("scrapy.", "crawlprio.")) for path in used
@@ -244,39 +245,39 @@ def names_own_components(settings: BaseSettings, name: str) -> bool:
 
 
 def plot_path(settings: BaseSettings) -> Path | None:
-    """Return the picture that CRAWLPRIO_PLOT asks for, for a crawl that will draw it.
+    """Return CRAWLPRIO_PLOT, checked for a crawl that will draw the plot.
 
     Raises
     ------
     ConfigError
-        if it cannot be written.
+        if it is not writable.
     """
     path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
     if path is not None and not can_write(path if path.exists() else path.parent):
         raise ConfigError(
-            f"CRAWLPRIO_PLOT is {str(path)!r}, which cannot be written; name a file in a folder "
-            "that can, or None for no picture."
+            f"CRAWLPRIO_PLOT is {str(path)!r}, which is not writable; name a file in a writable "
+            "folder, or None for no plot."
         )
     return path
 
 
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
-    """Return the download handler of a scheme, a class or an import path; None without one."""
+    """Return the download handler of a scheme, a class or an import path; None if there is none."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
 def _keeps_items(values: dict[str, Any]) -> bool:
-    """CRAWLPRIO_ITEMS, which needs a store."""
+    """Return CRAWLPRIO_ITEMS, which needs a store."""
     if values["CRAWLPRIO_ITEMS"] and values["CRAWLPRIO_STORE"] is None:
         raise ConfigError(
-            "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None, so that there is no store to keep "
+            "CRAWLPRIO_ITEMS is on, but CRAWLPRIO_STORE is None, so there is no store to keep "
             "items in; name a file."
         )
     return bool(values["CRAWLPRIO_ITEMS"])
 
 
 def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:
-    """TOPIC and TOPIC_OPTIONS, checked."""
+    """Return TOPIC and TOPIC_OPTIONS, checked."""
     for option in options:
         if option not in _TOPIC_OPTIONS:
             raise ConfigError(
@@ -289,19 +290,19 @@ def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str,
     return topic, options
 
 
-def _store_path(store: Path | None, jobdir: str | None, *, is_asked_for: bool) -> Path | None:
-    """Where the crawl store goes; inside JOBDIR its folder is made if it does not exist.
+def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:
+    """Return the path of the crawl store; inside JOBDIR, create its folder if it does not exist.
 
-    A store that nobody asked for does not end a crawl whose working folder is read-only.
+    The default store does not stop a crawl whose working folder is read-only.
     """
     if store is None:
         return None
     if jobdir is None:
-        if is_asked_for or can_write(store.parent):
+        if is_explicit or can_write(store.parent):
             return store
         logger.warning(
-            "%s cannot be written in %s: nothing is recorded; set CRAWLPRIO_STORE to a file that "
-            "can be written, or to None.",
+            "%s cannot be written in %s: nothing is recorded; set CRAWLPRIO_STORE to a writable "
+            "file, or to None.",
             store,
             Path.cwd(),
         )
@@ -311,7 +312,7 @@ def _store_path(store: Path | None, jobdir: str | None, *, is_asked_for: bool) -
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"CRAWLPRIO_STORE is {str(store)!r}, whose folder cannot be made in JOBDIR {jobdir!r} "
-            f"({error.strerror}); name another file."
+            f"CRAWLPRIO_STORE is {str(store)!r}, whose folder cannot be created in JOBDIR "
+            f"{jobdir!r} ({error.strerror}); name another file."
         ) from None
     return path

@@ -1,10 +1,10 @@
-"""The exceptions that crawlprio raises for bad input; nothing here knows Scrapy."""
+"""The exceptions that crawlprio raises for invalid input."""
 
 
 class CrawlprioError(Exception):
-    """Bad input or a broken file, said in one sentence: subject, value, bound, remedy.
+    """Invalid input or a damaged file, in one sentence: subject, value, bound, remedy.
 
-    What it quotes of a file or an answer does nothing to the terminal that it is shown on.
+    The sentence has no control characters, whatever it quotes of a file or a response.
     """
 
     def __str__(self) -> str:
@@ -16,7 +16,7 @@ class ConfigError(CrawlprioError):
 
 
 class GraphError(CrawlprioError):
-    """A link graph or a file of scores cannot be read or makes no sense."""
+    """A link graph or a file of scores cannot be read or is invalid."""
 
 
 class StoreError(CrawlprioError):
@@ -24,7 +24,7 @@ class StoreError(CrawlprioError):
 
 
 def printable(text: str) -> str:
-    """Return a text that does nothing to a terminal: `?` for control and direction characters."""
+    """Return a text with `?` in place of control and direction characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else "?" for char in text)

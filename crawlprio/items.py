@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class LinkPairs:
-    """One fetched page and all it links to: the pairs (source, target), in page order.
+    """A fetched page and all its links: the pairs (source, target), in page order.
 
-    Yield one per page. The scheduler takes the links from it in bulk, `LinkPairPipeline` records
-    it in the crawl store.
+    Yield one per page. The scheduler takes the links from it in bulk, and `LinkPairPipeline`
+    records it in the crawl store.
 
     Parameters
     ----------
@@ -19,15 +19,15 @@ class LinkPairs:
     targets
         URLs of the links that the crawl may follow: distinct, in page order, without `source`.
     anchors
-        Anchor text of each target, as long as `targets` (or empty where nobody asked for it).
+        Anchor text of each target, as long as `targets`, or empty if not needed.
     outside
         `(url, anchor text)` of the links that the crawl does not follow: out of scope, nofollow or
-        too deep. No page is fetched for them; those to pages that are known anyway are links of the
-        graph like `targets`.
+        too deep. No page is fetched for them; those that lead to known pages are links of the graph
+        like `targets`.
     status
-        HTTP status of the answer.
+        HTTP status of the response.
     title, text
-        Title and visible text of the page; `text` is filled only where a topic asks for it.
+        Title and visible text of the page; `text` is filled only if a topic needs it.
     content_hash
         64-bit signed hash of the body; 0 when not computed. Equal hashes mean identical pages.
     n_bytes

@@ -1,7 +1,4 @@
-"""Pages, sites and visits as the core sees them: integer ids, with URLs and hosts at the edges.
-
-Nothing here knows Scrapy, queues or clocks.
-"""
+"""Pages, sites and visits as the core sees them: integer ids, with URLs and hosts at the edges."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 NO_PAGE = -1
-"""The source of the visit that discovers the seeds; also the answer where no page is meant."""
+"""The page of the visit that discovers the seeds; also returned where there is no page."""
 
 MAX_DEPTH = 32_767
-"""The largest depth that is told from a larger one."""
+"""The largest depth that is stored; larger ones are stored as this."""
 
 PageIds = NDArray[np.int32]
 
@@ -25,14 +22,14 @@ NO_PAGES: PageIds = np.empty(0, dtype=np.int32)
 
 
 class NewPages(NamedTuple):
-    """What was added to a page table and a store does not have yet.
+    """What was added to a page table and is not in a store yet.
 
     Parameters
     ----------
     urls, sites, depths
         of each page, in order.
     keys
-        identity of each page where it is not the URL, by position in `urls`.
+        identity of each page for which it is not the URL, by position in `urls`.
     aliases
         `(identity, page)` of each alias, in order.
     """
@@ -45,7 +42,7 @@ class NewPages(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What one fetched page says: all the evidence that an ordering ever gets.
+    """The content of one fetched page: all the evidence that an ordering ever gets.
 
     Parameters
     ----------
@@ -55,14 +52,14 @@ class Visit(NamedTuple):
         int32, shape (n_links,): ids of the pages it links to, distinct, without `page`, in page
         order. A redirect is a visit with one target; a failed fetch has none.
     anchors
-        Anchor text of each target; empty where nobody asked for it.
+        Anchor text of each target; empty if not needed.
     status
-        HTTP status; 0 when no answer came.
+        HTTP status; 0 if there was no response.
     title, text
-        Title and visible text; `text` is empty unless a topic asks for it.
+        Title and visible text; `text` is empty unless a topic needs it.
     outside
-        `(url, anchor text)` of links that the crawl does not follow, to pages that were not known
-        then; recorded, not ordered.
+        `(url, anchor text)` of links that the crawl does not follow, to pages that were unknown at
+        that time; recorded, but not used for ordering.
     fetched_at
         Unix time in seconds at which the fetch ended.
     elapsed
@@ -72,7 +69,7 @@ class Visit(NamedTuple):
     content_hash
         64-bit signed hash of the body; 0 when not computed.
     error
-        Why there was no page, in a word or two; empty on success.
+        Short cause if there was no page; empty on success.
     """
 
     page: int
@@ -92,9 +89,9 @@ class Visit(NamedTuple):
 class PageTable:
     """URL <-> page id <-> site id; ids count from 0 in order of discovery.
 
-    A page is found again by its *identity*: its canonical URL, or for a request that is more than
-    a link (another method, a body) a text that says so. This one keeps all in memory, and looking
-    up costs one dictionary access; a crawl with a store keeps URLs there
+    A page is found by its *identity*: its canonical URL, or another string for a request that is
+    more than a link (another method, a body). This class keeps everything in memory, and a lookup
+    costs one dictionary access; a crawl with a store keeps URLs on disk
     (`crawlprio.store.StoredPages`).
     """
 
@@ -117,7 +114,7 @@ class PageTable:
 
     @property
     def n_identities(self) -> int:
-        """Texts by which a page is found: one for each page, and the aliases."""
+        """Number of identities: one for each page, and the aliases."""
         return len(self._ids)
 
     @property
@@ -131,7 +128,7 @@ class PageTable:
         return self._depths[: self._n_pages]
 
     def site_size(self, site: int) -> int:
-        """Return how many pages of a site are known."""
+        """Return the number of known pages of a site."""
         return self._site_sizes[site]
 
     def find(self, identity: str) -> int:
@@ -139,12 +136,12 @@ class PageTable:
         return self._ids.get(identity, NO_PAGE)
 
     def find_all(self, identities: Iterable[str]) -> list[int]:
-        """Return the page with each identity, or `NO_PAGE`; faster than one by one."""
+        """Return the page with each identity, or `NO_PAGE`; faster than `find` for each."""
         get = self._ids.get
         return [get(identity, NO_PAGE) for identity in identities]
 
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
-        """Give a new page the next id; the identity must not be known yet."""
+        """Add a page under the next id; the identity must be new."""
         page = self._place(site, depth)
         self._ids[identity] = page
         self._urls.append(url)
@@ -155,7 +152,7 @@ class PageTable:
         self._ids[identity] = page
 
     def site(self, host: str) -> int:
-        """Return the id of a site, which is new if the host has not been seen."""
+        """Return the id of a site, adding it if the host is new."""
         site = self._site_ids.get(host)
         if site is None:
             site = self._site_ids[host] = len(self._hosts)
@@ -178,13 +175,13 @@ class PageTable:
         return self._hosts[site]
 
     def new_since(self, n_pages: int, n_identities: int) -> NewPages:
-        """Return what was added beyond so many pages and identities. O(what is new)."""
+        """Return what was added after the first `n_pages` and `n_identities`. O(what is new)."""
         urls = self._urls[n_pages:]
         keys: dict[int, str] = {}
         aliases: list[tuple[str, int]] = []
         found = n_pages
-        # A table never forgets an identity, so the new ones are the last of its dictionary; the
-        # first that means a page is the one it was added by.
+        # A table never drops an identity, so the new ones are the last of its dictionary. The first
+        # identity of a page is the one that the page was added under.
         n_new = len(self._ids) - n_identities
         for key, page in reversed(list(islice(reversed(self._ids.items()), n_new))):
             if page == found:
@@ -197,10 +194,10 @@ class PageTable:
         return NewPages(urls, sites, depths, keys, aliases)
 
     def note_stored(self) -> None:
-        """Note that a store has all that the table holds."""
+        """Note that a store has everything in the table."""
 
     def _place(self, site: int, depth: int) -> int:
-        """The next id, for a page of a site."""
+        """Assign the next id to a page of a site, and return it."""
         page = self._n_pages
         if page == len(self._sites):
             self._reserve(2 * page)
@@ -211,7 +208,7 @@ class PageTable:
         return page
 
     def _reserve(self, n_pages: int) -> None:
-        """Make room for so many pages; memory beyond those known is not touched."""
+        """Make room for `n_pages`, without touching the memory beyond the known pages."""
         sites, depths = np.empty(n_pages, dtype=np.int32), np.empty(n_pages, dtype=np.int16)
         sites[: self._n_pages], depths[: self._n_pages] = self.sites, self.depths
         self._sites, self._depths = sites, depths

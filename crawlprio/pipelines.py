@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class LinkPairPipeline:
     """Records every `LinkPairs` item in the crawl store, and returns it.
 
-    It works under any scheduler, and alone. Where `LinksMiddleware` is in use that records the
-    pairs of a page with its visit; then the pipeline adds nothing.
+    It works under any scheduler, and on its own. If `LinksMiddleware` is in use, that records the
+    pairs of a page with its visit, and the pipeline adds nothing.
     """
 
     def __init__(self, crawler: Crawler | None = None) -> None:
-        # An ITEM_PROCESSOR of the project's own may know no crawler; then nothing is recorded here.
+        # A project's own ITEM_PROCESSOR may pass no crawler; then nothing is recorded here.
         self._crawl = None if crawler is None else Crawl.of(crawler)
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Settings of the bundled Scrapy project: polite by default, and fast in what it leaves out.
+"""Settings of the bundled Scrapy project: polite by default, and fast because it leaves much out.
 
-Most are the settings table's (`crawlprio/setting_table/`), which `docs/settings.md` shows.
+Most come from the settings table (`crawlprio/setting_table/`), which `docs/settings.md` shows.
 """
 
 from importlib.util import find_spec
@@ -14,21 +14,21 @@ ADDONS = {"crawlprio.Addon": 500}
 USER_AGENT = f"crawlprio/{__version__} (a Scrapy crawler)"
 LOG_LEVEL = "INFO"
 
-# A faster event loop, where it is installed (the extra `fast`).
+# A faster event loop, if it is installed (the extra `fast`).
 ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None
 
-# The settings table: docs/settings.md says what each is.
+# The settings table; docs/settings.md describes each setting.
 globals().update(bundled_defaults())
 
-# Left out or exchanged, since each would cost time on every page: the spider yields one item a page
-# and no requests, follows by its own scope and has no password. Set a name back to Scrapy's default
-# to have it again; DOWNLOADER, which the add-on sets, likewise.
-STATS_CLASS = "crawlprio.live.stats.StatsCollector"  # no look for arguments of older days
+# Left out or replaced because each would cost time on every page: the spider yields one item per
+# page and no requests, has its own scope and needs no password. Set a name back to Scrapy's default
+# to restore it; the same goes for DOWNLOADER, which the add-on sets.
+STATS_CLASS = "crawlprio.live.stats.StatsCollector"  # no check for deprecated arguments
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "crawlprio.middlewares.RedirectReferer": 700,  # the same for redirects alone
+    "crawlprio.middlewares.RedirectReferer": 700,  # the same for redirects only
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
@@ -37,16 +37,16 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "crawlprio.middlewares.BoundedCompression": 590,  # the same, and counts what it refuses
+    "crawlprio.middlewares.BoundedCompression": 590,  # the same, but it counts refusals
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "crawlprio.live.stats.FetchStats": 850,  # the same without the bytes of requests
+    "crawlprio.live.stats.FetchStats": 850,  # the same without downloader/request_bytes
 }
 CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its default is 100
 LOG_FORMATTER = "crawlprio.live.logformatter.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
-WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would ask at each page
+WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would check at each page
 TELNETCONSOLE_ENABLED = False
-REMOTE_CONTROL_ENABLED = False  # a server on loopback, whose folder is in the home of the user
+REMOTE_CONTROL_ENABLED = False  # a server on loopback, with a folder in the user's home
 DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
-RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # the one line of a failed fetch comes after it
+RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # QuietLogFormatter logs the failed fetch

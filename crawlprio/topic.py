@@ -1,7 +1,4 @@
-"""What a topic is, and the hot queue that a topic puts in front of any ordering.
-
-It reads visits and URLs alone; it knows no queue and no Scrapy object.
-"""
+"""Topics, and the hot queue that a topic puts in front of any ordering."""
 
 from __future__ import annotations
 
@@ -23,19 +20,19 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+")
 
 MAX_DISTANCE = 255
-"""Links from a hot page that a hot queue can look: distances are kept in a byte each."""
+"""The largest `distance` of a hot queue: distances are stored in one byte each."""
 
 
 class Topic:
-    """Words and phrases that say what a crawl is about, matched by word and case-folded.
+    """Words and phrases that a crawl is about, matched by word and case-folded.
 
     Parameters
     ----------
     terms
-        Terms as a list, or as one text with commas between terms. A term of several words matches
-        them in a row. At least one word in all.
+        Terms as a list, or as one comma-separated string. A term of several words matches them in a
+        row. There must be at least one word.
     stem
-        Stemmer to reduce words with before they are compared, as a Snowball language ("english");
+        Snowball language ("english") of the stemmer that reduces words before they are compared;
         None (the default) compares whole words.
 
     Raises
@@ -56,18 +53,19 @@ class Topic:
                 )
             self._stemmer = snowballstemmer.stemmer(stem)
         if not isinstance(terms, str | Sequence) or isinstance(terms, bytes):
-            raise ConfigError(f"TOPIC is {terms!r}; give words, with commas between terms.")
+            raise ConfigError(f"TOPIC is {terms!r}; give comma-separated words or phrases.")
         self.terms = terms.split(",") if isinstance(terms, str) else [str(term) for term in terms]
         phrases = [tuple(self.words(term)) for term in self.terms]
         self._words = {phrase[0] for phrase in phrases if len(phrase) == 1}
         self._phrases = list(dict.fromkeys(phrase for phrase in phrases if len(phrase) > 1))
         if not self._words and not self._phrases:
             raise ConfigError(
-                f"TOPIC is {terms!r}, which holds no word; give words, with commas between terms."
+                f"TOPIC is {terms!r}, which contains no word; give comma-separated words or "
+                "phrases."
             )
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text as they are compared."""
+        """Return the words of a text in the form in which they are compared."""
         words = _WORD.findall(text.casefold())
         return words if self._stemmer is None else self._stemmer.stemWords(words)
 
@@ -87,12 +85,12 @@ class Topic:
 
 
 class HotQueue:
-    """Which pages go to the hot queue, which is served before all others whatever the ordering.
+    """Decides which pages go to the hot queue, which is served first under any ordering.
 
-    A page is put into one of the two queues once, when it is discovered: into the hot queue if a
-    topic word is in the anchor text or URL that shows it, or if it is fewer than `distance` links
-    from a hot page. Seeds go to the other queue. A fetched page is hot if its title or body holds
-    enough topic words.
+    A page is put into one of the two queues once, when it is discovered: into the hot queue if the
+    anchor text or the URL of the link contains a topic word, or if it is fewer than `distance`
+    links from a hot page. Seeds go to the other queue. A fetched page is hot if its title or body
+    contains enough topic words.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 4
     (`distance` 0) and Fig. 5 (`distance` 3); Algorithms 5.2 and 5.3 of the extended version. The
@@ -106,12 +104,12 @@ class HotQueue:
         links from a hot page below which a page goes to the hot queue; default 3, at most 255; 0
         looks at anchor text and URL only.
     title, body
-        topic words in title (default 1) or body (default 10) that make a page hot.
+        number of topic words in the title (default 1) or body (default 10) that makes a page hot.
 
     Notes
     -----
-    With `distance`, the links of all fetched pages are kept, 4 bytes each, since a hot page found
-    later may shorten distances. Each shortening costs one step, and distances only fall to 0.
+    With `distance`, the links of all fetched pages are kept, 4 bytes each, because a hot page found
+    later may shorten distances. Each shortening costs one step, and a distance never grows.
     """
 
     def __init__(self, topic: Topic, *, distance: int = 3, title: int = 1, body: int = 10) -> None:
@@ -133,14 +131,14 @@ class HotQueue:
         self.n_hot = 0
 
     def is_hot(self, visit: Visit) -> bool:
-        """Whether a fetched page is about the topic."""
+        """Return whether a fetched page is about the topic."""
         return (
             self.topic.count(visit.title) >= self._title
             or self.topic.count(visit.text) >= self._body
         )
 
     def sort_in(self, visit: Visit, first: int, last: int, pages: Pages) -> NDArray[np.int32]:
-        """Learn from a visit; return 1 or 0, hot or not, for its new pages first, ..., last - 1."""
+        """Observe a visit; return 1 (hot) or 0 for each of its new pages first, ..., last - 1."""
         tiers = np.zeros(last - first, dtype=np.int32)
         distances = self._distances
         distances.extend(bytes([self._far]) * (last - len(distances)))
@@ -165,7 +163,7 @@ class HotQueue:
         return tiers
 
     def _shorten(self, page: int, distance: int) -> None:
-        """Note a shorter distance, and what it means for the pages behind fetched ones."""
+        """Store a shorter distance, and propagate it along the links of fetched pages."""
         distances = self._distances
         distances[page] = distance
         reached = deque([page])

@@ -1,4 +1,4 @@
-"""The claims of Baeza-Yates et al. 2005 on strategies without history."""
+"""The claims of Baeza-Yates et al. 2005 about strategies without history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Measure = Callable[[Group], float]
 
 
 def add(report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> None:
-    """Hold each claim against the groups of crawls."""
+    """Judge each claim by the groups of crawls."""
     claims = _Claims(report, groups, errors)
     _on_limits(claims)
     _on_poor_strategies(claims)
@@ -27,7 +27,7 @@ def add(report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> Non
 
 
 class _Claims:
-    """Writes findings, each with a case for each group that can tell."""
+    """Writes findings, each with a case for every group that can decide."""
 
     def __init__(self, report: Report, groups: Sequence[Group], errors: GeneratorErrors) -> None:
         self._report, self._groups, self._errors = report, groups, errors
@@ -45,18 +45,18 @@ class _Claims:
         why: str = "",
         name: str = "",
     ) -> None:
-        """Judge a claim by one number of each group.
+        """Judge a claim by one number per group.
 
         Parameters
         ----------
         words, measure
-            what is measured, in words, and its value.
+            the measure in words, and a function that returns its value.
         margin
-            from the value, how far it is beyond the bound.
+            how far a value is beyond the bound.
         of
-            which of the generator's errors it has.
+            which of the generator's errors applies.
         length
-            whether the claim is on larger sites first, of which webs without sites tell nothing.
+            whether the claim is about larger sites first; webs without sites cannot decide it.
         """
         groups = [g for g in self._groups if g.tells_length() or not length]
         values = {g.name: measure(g) for g in groups}
@@ -75,15 +75,15 @@ class _Claims:
 
 
 def _on_limits(claims: _Claims) -> None:
-    """Random below, omniscient above."""
+    """Judge the claims about the extremes, random and omniscient."""
     claims.claim(
         "A random crawl gathers PageRank approximately linearly (section 5.2)",
-        "average of random less 0.5, that of a line",
+        "average of random minus 0.5, the average of a straight line",
         lambda g: g.average("random") - 0.5,
         "within 0.03 of 0.5",
         margin=lambda x: 0.03 - abs(x),
         of="average",
-        why="a crawler that draws from the pages it knows meets well-linked ones sooner",
+        why="a crawler that draws from the pages it knows finds well-linked ones sooner",
         name="random-linear",
     )
     claims.claim(
@@ -104,18 +104,18 @@ def _on_limits(claims: _Claims) -> None:
 
 
 def _on_poor_strategies(claims: _Claims) -> None:
-    """Backlink count, partial PageRank, breadth-first."""
+    """Judge the claims about backlink count, partial PageRank and breadth-first."""
     for name in ("backlink-count", "partial-pagerank"):
         claims.claim(
             f"{name} performs worse than a random crawl (figure 4)",
-            "random less it, by the average",
+            "average of random minus its own",
             lambda g, n=name: g.average("random") - g.average(n),
             "the lower average",
             name=f"{name}-below-random",
         )
     claims.claim(
         "Backlink count and partial PageRank are the two worst strategies (table 2)",
-        "the worst of the others less the better of the two, by the average",
+        "average of the worst of the others minus that of the better of the two",
         lambda g: min(map(g.average, (*GOOD, POOR[0]))) - max(map(g.average, POOR[1:])),
         "both averages are below those of breadth-first, batch PageRank, OPIC and larger sites "
         "first",
@@ -123,7 +123,8 @@ def _on_poor_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "Breadth-first is close to the best for the first 20 to 30 % of pages (figure 4)",
-        "its lag behind the best, omniscient apart, the larger of 20 and 30 % of the pages",
+        "its lag behind the best except omniscient, at 20 or 30 % of the pages, whichever is "
+        "larger",
         lambda g: max(
             max(g.at(n, x) for n in KNOWN) - g.at("breadth-first", x) for x in (0.2, 0.3)
         ),
@@ -134,7 +135,7 @@ def _on_poor_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "After that breadth-first becomes less efficient (figure 4)",
-        "its lag behind the best at 50 % of the pages less that at 20 %",
+        "its lag behind the best at 50 % of the pages minus that at 20 %",
         lambda g: _lag(g, 0.5) - _lag(g, 0.2),
         "it lags more at 50 % than at 20 %",
         of="lead at a share",
@@ -142,17 +143,17 @@ def _on_poor_strategies(claims: _Claims) -> None:
 
 
 def _lag(group: Group, share: float) -> float:
-    """How far breadth-first is behind the best at this share of the pages."""
+    """Return how far breadth-first is behind the best at this share of the pages."""
     return max(group.at(n, share) for n in KNOWN) - group.at("breadth-first", share)
 
 
 def _on_good_strategies(claims: _Claims) -> None:
-    """Batch PageRank, OPIC, larger sites first."""
+    """Judge the claims about batch PageRank, OPIC and larger sites first."""
     for good in GOOD:
         for poor in POOR:
             claims.claim(
                 f"{good} is better than {poor} (table 2)",
-                "its average less that of the other",
+                "its average minus that of the other",
                 lambda g, a=good, b=poor: g.average(a) - g.average(b),
                 "the higher average",
                 length=good == LENGTH,
@@ -160,7 +161,7 @@ def _on_good_strategies(claims: _Claims) -> None:
             )
     claims.claim(
         "Batch PageRank is not better than OPIC and larger sites first (conclusions)",
-        "the better of these less it, by the average",
+        "average of the better of these minus its own",
         lambda g: max(map(g.average, GOOD[1:])) - g.average("batch-pagerank"),
         "no higher average than the better of the two",
         margin=lambda x: x + 1e-12,
@@ -168,7 +169,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "OPIC and larger sites first perform alike (table 2)",
-        "OPIC less larger sites first, by the average",
+        "average of OPIC minus that of larger sites first",
         lambda g: g.average("opic") - g.average(LENGTH),
         "averages within 0.02",
         margin=lambda x: 0.02 - abs(x),
@@ -176,7 +177,7 @@ def _on_good_strategies(claims: _Claims) -> None:
         name="opic-like-larger-sites-first",
     )
     claims.claim(
-        "Larger sites first has the advantage when the coverage wanted is high (section 5.2)",
+        "Larger sites first has the advantage when high coverage is wanted (section 5.2)",
         "its lead over OPIC and batch PageRank at 80 % of the pages",
         lambda g: g.at(LENGTH, 0.8) - max(g.at(n, 0.8) for n in GOOD[:2]),
         "ahead of both at 80 % of the pages",
@@ -186,7 +187,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     claims.claim(
         "OPIC, larger sites first and batch PageRank have half of the PageRank after 20 to 30 % "
         "of the pages (section 5.2)",
-        "PageRank of the least of the three at 30 %",
+        "PageRank of the lowest of the three at 30 %",
         lambda g: min(g.at(n, 0.3) for n in GOOD),
         "all three have half at 30 %",
         margin=lambda x: x - 0.5,
@@ -195,7 +196,7 @@ def _on_good_strategies(claims: _Claims) -> None:
     )
     claims.claim(
         "By Kendall's tau larger sites first is the best strategy without history (table 2)",
-        "its tau less the best other",
+        "its tau minus that of the next best",
         lambda g: g.tau(LENGTH) - max(g.tau(n) for n in KNOWN if n != LENGTH),
         "the highest tau",
         of="tau lead",

@@ -1,4 +1,4 @@
-"""Strategies with the PageRank of an earlier crawl, after Baeza-Yates et al. 2005, figure 5."""
+"""Strategies with the PageRank of an earlier crawl (Baeza-Yates et al. 2005, figure 5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Network
 
 MODELS = {"pages change": 1.0, "pages and links change": 0.5}
-"""Models of change by the share of the links between old pages that were there before."""
+"""Models of change, by the share of links between old pages that existed before."""
 
 WITHOUT = ("opic", "larger-sites-first", "omniscient")
 """Strategies without history."""
@@ -60,13 +60,13 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
     report.figure(
         "figure-5",
         [curves_panel(group.name, mean_curves(group.crawls), group.starts) for group in groups],
-        "Figure 5: strategies that know the PageRank of an earlier crawl, with OPIC and "
+        "Figure 5: strategies that know the PageRank of an earlier crawl, compared with OPIC and "
         "omniscient. The paper has two crawls of Greece, four months apart; 45 % of the pages "
-        "were new. Here the earlier crawl is made from the web: pages are taken out at random, "
-        "such that what is left to reach has 55 % of the pages and, as near as can be, 72 % of "
-        "the PageRank; its PageRank is that of the pages left. In the upper panels no link "
-        "between pages left is changed; in the lower ones half of these links, drawn at random, "
-        "were not there.",
+        "were new. Here the earlier crawl is derived from the web. Pages are removed at random "
+        "so that what remains reachable has 55 % of the pages and, as nearly as possible, 72 % "
+        "of the PageRank. The earlier PageRank is computed on the remaining pages. In the upper "
+        "panels all links between remaining pages are kept; in the lower ones a random half of "
+        "these links is removed.",
         title="Baeza-Yates et al. 2005, figure 5",
         columns=3,
     )
@@ -74,8 +74,9 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
         "figure-5-history",
         ["web", "pages known", "their PageRank now", "mean relative error of the earlier PageRank"],
         [["paper", "55 %", "72 %", "78 % (Cho & Adams)"], *states],
-        "The earlier crawls. The paper quotes an average relative error of 78 % after four months "
-        "from Cho & Adams 2004; where ours is smaller, our history is better than real ones.",
+        "The earlier crawls. The paper quotes an average relative error of 78 % after four "
+        "months from Cho & Adams 2004. Where ours is smaller, our history is better than a real "
+        "one.",
     )
     strategies = [*PRINTED_HISTORICAL, *WITHOUT]
     printed = PRINTED_HISTORICAL | PRINTED
@@ -93,7 +94,8 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
             ],
             "Table 2, strategies with history: "
             f"{'average cumulative PageRank' if k == 0 else 'tau'}. The paper's historical rows "
-            "are of one pair of crawls of Greece, its other rows means over four collections.",
+            "are from one pair of crawls of Greece; its other rows are means over four "
+            "collections.",
         )
     _compare_historical(report, by_model, errors)
 
@@ -101,7 +103,7 @@ def add(report: Report, countries: list[Web], recorded: list[Web], errors: Gener
 def _state(
     start: Start, known: NDArray[np.bool_], earlier: NDArray[np.float64]
 ) -> tuple[float, float, float]:
-    """Shares of pages and PageRank that an earlier crawl knew, and how wrong its PageRank is."""
+    """Return the shares of pages and PageRank an earlier crawl knew, and its PageRank's error."""
     ranks = start.web.ranks
     now, then = ranks[known] / ranks[known].sum(), earlier[known] / earlier[known].sum()
     return (
@@ -117,7 +119,7 @@ def _historical_crawls(
     earlier: NDArray[np.float64],
     network: Network | None,
 ) -> dict[str, Crawled]:
-    """Crawl with the four rules for new pages."""
+    """Crawl with each of the four rules for new pages."""
     named, scores = with_history(start, known, earlier)
     return {
         name: named.crawl(
@@ -131,7 +133,7 @@ def _historical_crawls(
 def _compare_historical(
     report: Report, by_model: Mapping[str, Sequence[Group]], errors: GeneratorErrors
 ) -> None:
-    """Hold the claims on strategies with history against the crawls."""
+    """Judge the claims about strategies with history by the crawls."""
     zero, at_random, parent, knowing = PRINTED_HISTORICAL
     rows = list(zip(*by_model.values(), strict=True))
 
@@ -144,7 +146,7 @@ def _compare_historical(
         of: str = "lead",
         name: str = "",
     ) -> None:
-        """Judge by a number of each group, over both models of change."""
+        """Judge by one number per group, over both models of change."""
         cases = []
         for models in rows:
             margins = [margin(measure(group)) for group in models]
@@ -158,7 +160,8 @@ def _compare_historical(
         )
         report.finding(
             text, f"{words}, by both models of change: {values}", cases, rule,
-            why="the earlier crawl is made by models of change; a case decides where both agree",
+            why="two models of change generate the earlier crawl; a case decides only if both "
+                "agree",
             picture="figure-5", name=name,
         )  # fmt: skip
 
@@ -168,7 +171,7 @@ def _compare_historical(
             lambda g, n=rule_name: g.average(n) - g.average("opic"),
             lambda gain: gain,
             "the higher average",
-            "average less that of OPIC",
+            "average minus that of OPIC",
             name=f"{rule_name.replace(', ', '-')}-over-opic",
         )
         claim(
@@ -176,10 +179,10 @@ def _compare_historical(
             lambda g, n=rule_name: g.average(n) - g.average("opic"),
             lambda gain: 0.035 - gain,
             "an average higher by less than 0.035",
-            "average less that of OPIC",
+            "average minus that of OPIC",
         )
     claim(
-        "OPIC is bad at the beginning, history helps there (figure 5)",
+        "OPIC is bad at the beginning, and history helps there (figure 5)",
         lambda g: g.at(at_random, 0.05) - g.at("opic", 0.05),
         lambda lead: lead,
         "more PageRank at 5 % of the pages",
@@ -188,11 +191,11 @@ def _compare_historical(
         name="history-early",
     )
     claim(
-        "By tau, random values for new pages are best of zero, random and parent (table 2)",
+        "By tau, random values for new pages are the best of zero, random and parent (table 2)",
         lambda g: g.tau(at_random) - max(g.tau(zero), g.tau(parent)),
         lambda lead: lead,
         "the highest tau",
-        "tau of random less the better of the others",
+        "tau of random minus the better of the others",
         of="tau lead",
     )
     claim(
@@ -200,5 +203,5 @@ def _compare_historical(
         lambda g: abs(g.average("omniscient") - g.average(knowing)),
         lambda gap: 0.03 - gap,
         "averages within 0.03",
-        "distance of the averages",
+        "difference between the averages",
     )

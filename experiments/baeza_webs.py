@@ -1,4 +1,4 @@
-"""The crawls of Baeza-Yates et al. 2005: the paper's numbers, and crawls of the same kind."""
+"""The paper's numbers of Baeza-Yates et al. 2005, and groups of crawls of the same kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlprio.frontier import Politeness
 from crawlprio.simulator import Network
 
 BEYOND = ("sibling-sampling",)
-"""Orderings of this project that the papers do not have: in the tables, not in claims."""
+"""This project's own orderings: they appear in tables, not in claims."""
 
 PRINTED = {
     "random": (None, None),
@@ -38,7 +38,7 @@ PRINTED_HISTORICAL = {
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Crawls of the same kind, over which figures are averaged."""
+    """Crawls of the same kind, whose figures are averaged."""
 
     name: str
     starts: list[Start]
@@ -55,7 +55,7 @@ class Group:
         return self.starts[0].web.made_up
 
     def tells_length(self) -> bool:
-        """Whether larger sites first is not breadth-first here, as where sites are not known."""
+        """Whether larger sites first differs from breadth-first here; it needs known sites."""
         return any(
             displaced(c["larger-sites-first"].order, c["breadth-first"].order) >= SAME
             for c in self.crawls
@@ -65,37 +65,37 @@ class Group:
         return [crawls[strategy].average for crawls in self.crawls]
 
     def average(self, strategy: str) -> float:
-        """Average cumulative PageRank, mean over the crawls."""
+        """Return the average cumulative PageRank, as a mean over the crawls."""
         return float(np.mean(self.averages(strategy)))
 
     def taus(self, strategy: str) -> list[float]:
         return [crawls[strategy].tau for crawls in self.crawls]
 
     def tau(self, strategy: str) -> float:
-        """Kendall's tau, mean over the crawls."""
+        """Return Kendall's tau, as a mean over the crawls."""
         return float(np.mean(self.taus(strategy)))
 
     def at(self, strategy: str, share: float) -> float:
-        """Share of the PageRank at this share of the pages, mean over the crawls."""
+        """Return the share of PageRank at this share of the pages, as a mean over the crawls."""
         return float(np.mean([crawls[strategy].gathered_at(share) for crawls in self.crawls]))
 
     def lead(self, strategy: str, other: str) -> float:
-        """The largest lead over another strategy after half of the pages."""
+        """Return the largest lead over another strategy after half of the pages."""
         shares = np.linspace(0.5, 0.995, 100)
         return max(self.at(strategy, share) - self.at(other, share) for share in shares)
 
     def best(self, measure: Callable[[str], float], among: Sequence[str]) -> str:
-        """The strategy of the largest measure."""
+        """Return the strategy with the largest measure."""
         return max(among, key=measure)
 
 
 def drawn(web: Web) -> Network:
-    """w = 15 s, and fetches that take time."""
+    """Return a network with w = 15 s and fetches that take time."""
     return polite_network(web)
 
 
 def rounds(web: Web) -> Network:
-    """w = 15 s, and fetches that take none."""
+    """Return a network with w = 15 s and fetches that take no time."""
     return Network(politeness=Politeness(DELAY))
 
 

@@ -1,7 +1,6 @@
 """Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005.
 
-Figures 3, 4 and 6 and table 2; the claims on them are in `baeza_claims`, history is in
-`baeza_history`.
+Figures 3, 4 and 6 and table 2. Their claims are in `baeza_claims`, history is in `baeza_history`.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from crawlprio.simulator import Network, timed_crawl
 
 COUNTRIES = 4
 COUNTRY_SHARE, CRAWLED_SHARE = 35, 5
-"""Parts of the large country that the small ones, and that of figure 6, are."""
+"""Divisors of the large country's size: for the small countries, and for the one of figure 6."""
 
 DAY = 86_400.0
 CRAWL_DAYS, CRAWL_ROBOTS, SITES_A_ROBOT = 4, 1000, 10
 PAGES_A_BATCH = 200_000
-"""Of a crawl of 3.5 million pages."""
+"""Batch size, for a crawl of 3.5 million pages."""
 
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
@@ -57,20 +56,20 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     recorded = [uci(shared), hollins(shared), cnr(shared)]
     groups = _groups(countries, recorded)
     report.text(
-        f"Crawls of {COUNTRIES} made-up countries of {n_pages:,} pages in the proportions of "
-        "Chile's (70 pages a site), and of three recorded webs. One robot, one connection to a "
-        f"site at a time. *w = 15 s*: {DELAY:g} s from the end of a fetch to the next start on its "
-        "site, fetches taking the time that drawn sizes, speeds and latencies give (about 1 s on "
-        "average); the clock jumps when no site is ready. *Rounds*: the same, but fetches take no "
-        "time, so that every site with waiting pages is fetched from once in a round. *Order "
-        "alone*: no delay. cnr-2000 has no known sites, so that larger sites first is "
-        "breadth-first there and politeness decides nothing. PageRank of batch and partial "
-        "PageRank is computed every N / 35 pages (K = 100,000 in the paper), all other keys are "
-        "brought up to date after every page. 'random' takes each next page uniformly from all "
-        "that wait. The seeds are all home pages, or one page; with one page the crawls are from "
-        f"several, of which the first is a good start and the others drawn. {RULE} A case is one "
-        "kind of crawls, and its numbers are means over the crawls; it is left out of claims on "
-        "larger sites first where sites are not known."
+        f"Crawls of {COUNTRIES} synthetic countries of {n_pages:,} pages in the proportions of "
+        "Chile's web (70 pages per site), and of three recorded webs. One robot, with one "
+        f"connection per site at a time. *w = 15 s*: {DELAY:g} s pass between the end of a fetch "
+        "and the next start on its site. Fetch times follow from drawn sizes, speeds and "
+        "latencies (about 1 s on average), and the clock jumps ahead when no site is ready. "
+        "*Rounds*: the same, but fetches take no time, so every site with waiting pages is "
+        "fetched from once per round. *Order alone*: no delay. The sites of cnr-2000 are "
+        "unknown, so there larger sites first is breadth-first and politeness has no effect. "
+        "Batch and partial PageRank compute PageRank every N / 35 pages (K = 100,000 in the "
+        "paper); all other keys are updated after every page. 'random' picks each next page "
+        "uniformly from those waiting. The seeds are all home pages, or one page. With one page, "
+        "there are several crawls: the first from a good start, the others from random pages. "
+        f"{RULE} A case is one kind of crawl, and its numbers are means over the crawls. It is "
+        "left out of claims about larger sites first if sites are unknown."
     )
     _figure_3(report, [Start(web, web.homes) for web in countries], recorded)
     _figure_4(report, groups)
@@ -84,7 +83,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _groups(countries: list[Web], recorded: list[Web]) -> list[Group]:
-    """All crawls but those with history."""
+    """Return all crawls except those with history."""
     by_homes = [Start(web, web.homes) for web in countries]
     by_page = [Start(web, [web.start]) for web in countries]
     ics, college, italian = recorded
@@ -107,7 +106,7 @@ def _groups(countries: list[Web], recorded: list[Web]) -> list[Group]:
 
 
 def _figure_3(report: Report, countries: list[Start], recorded: list[Web]) -> None:
-    """The distribution of PageRank, which bounds all curves."""
+    """Write the distribution of PageRank, which bounds all curves."""
     starts = [*countries, *(Start(web, [web.start]) for web in recorded)]
     bounds = {start.web.name: start.best for start in starts}
     report.figure(
@@ -123,8 +122,8 @@ def _figure_3(report: Report, countries: list[Start], recorded: list[Web]) -> No
                 references={"random, expected": [(0.0, 0.0), (1.0, 1.0)]},
             )
         ],
-        "Figure 3: cumulative PageRank of the pages by falling PageRank, which no crawl exceeds. "
-        "The paper's shows almost the same curve for Chile and Greece.",
+        "Figure 3: cumulative PageRank of the pages by descending PageRank, which no crawl "
+        "exceeds. In the paper, the curves for Chile and Greece are almost the same.",
     )
     shares = np.linspace(0.0, 1.0, 201)
     heights = {n: np.interp(shares, b[:, 0], b[:, 1]) for n, b in bounds.items()}
@@ -136,30 +135,31 @@ def _figure_3(report: Report, countries: list[Start], recorded: list[Web]) -> No
     }
     report.finding(
         "PageRank is distributed almost alike in different webs (figure 3)",
-        "largest distance of curves: " + ", ".join(f"{x:.3f} ({n})" for n, x in apart.items()),
+        "largest distance between curves: " + ", ".join(f"{x:.3f} ({n})" for n, x in apart.items()),
         [Case(name, 0.05 - gap) for name, gap in apart.items()],
-        "curves are never more than 0.05 apart; countries, made by one model, are left out",
+        "curves are never more than 0.05 apart; the countries are left out, because one model "
+        "made them all",
         picture="figure-3",
         name="pagerank-alike",
     )
 
 
 def _figure_4(report: Report, groups: Sequence[Group]) -> None:
-    """Cumulative PageRank of all strategies."""
+    """Write cumulative PageRank of all strategies."""
     report.figure(
         "figure-4",
         [curves_panel(g.name, mean_curves(g.crawls, STRATEGIES), g.starts) for g in groups],
-        "Figure 4: cumulative PageRank against pages. The paper's four panels show larger sites "
-        "first, OPIC and batch PageRank best, breadth-first good up to 20 to 30 % and worse after, "
-        "and backlink count and partial PageRank at the diagonal or below. Means over crawls; "
-        "bands from the least to the greatest.",
+        "Figure 4: cumulative PageRank against pages. In the paper's four panels, larger sites "
+        "first, OPIC and batch PageRank are best. Breadth-first is good up to 20 to 30 % and "
+        "worse after that. Backlink count and partial PageRank are at the diagonal or below. "
+        "Curves are means over crawls; bands show the range from least to greatest.",
         title="Baeza-Yates et al. 2005, figure 4",
         columns=3,
     )
 
 
 def _table_2(report: Report, groups: Sequence[Group]) -> None:
-    """Average cumulative PageRank and Kendall's tau of all strategies."""
+    """Write average cumulative PageRank and Kendall's tau of all strategies."""
     names = [f"{group.name} ({len(group.crawls)})" for group in groups]
     report.table(
         "table-2-average",
@@ -170,8 +170,8 @@ def _table_2(report: Report, groups: Sequence[Group]) -> None:
             for strategy in (*STRATEGIES, *BEYOND)
         ],
         "Table 2, average cumulative PageRank: mean ± sample standard deviation over the crawls, "
-        "whose number is in parentheses. sibling-sampling is this project's own; its options were "
-        "chosen on these webs and others, so that these figures flatter it.",
+        "with their number in parentheses. sibling-sampling is this project's own ordering. Its "
+        "options were chosen on these webs and others, so these figures flatter it.",
     )  # fmt: skip
     report.table(
         "at-20",
@@ -192,7 +192,7 @@ def _table_2(report: Report, groups: Sequence[Group]) -> None:
 
 
 def _figure_6(report: Report, webs: Sequence[Web]) -> None:
-    """Crawls with many robots, against the clock."""
+    """Write timed crawls with many robots."""
     panels: list[Panel] = []
     rows: list[list[str | float]] = []
     faster: dict[str, float] = {}
@@ -238,15 +238,15 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
     report.figure(
         "figure-6",
         panels,
-        "Figure 6: PageRank and documents against time with breadth-first and larger sites "
-        "first. The paper's are two real crawls of Greece in batches of 200,000 pages with r = "
-        f"1,000; here up to {CRAWL_ROBOTS:,} robots, one for each {SITES_A_ROBOT} sites, crawl "
-        f"from all home pages a country of {webs[0].graph.n_pages:,} pages and a recorded web; w "
-        "= 5 s, and 15 s for sites of which under 100 pages are known, k = 1. 'Link for 4 days': "
-        "one that carries all pages in that time. 'In batches': of as large a part of the web as "
-        "200,000 of 3.5 million pages, whose links are seen when the last of them has come. "
-        "Where one line is seen, both coincide; crawls in which the orders are the same do not "
-        "count.",
+        "Figure 6: PageRank and documents against time, with breadth-first and larger sites "
+        "first. The paper shows two real crawls of Greece in batches of 200,000 pages with r = "
+        f"1,000. Here, up to {CRAWL_ROBOTS:,} robots, one per {SITES_A_ROBOT} sites, crawl a "
+        f"country of {webs[0].graph.n_pages:,} pages and a recorded web from all home pages. w = "
+        "5 s, or 15 s for sites with fewer than 100 known pages; k = 1. 'Link for 4 days': a "
+        "link that carries all pages in that time. 'In batches': each batch is the same part of "
+        "the web as 200,000 of 3.5 million pages, and its links are seen when its last page has "
+        "arrived. Where only one line is visible, both coincide. Crawls with identical orders do "
+        "not count.",
         title="Baeza-Yates et al. 2005, figure 6",
     )
     report.table(
@@ -254,11 +254,11 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
         ["link", "strategy", *(f"days to {x} of the PageRank" for x in ("50 %", "80 %", "95 %")),
          *(f"to {x} of the documents" for x in ("50 %", "80 %", "95 %")), "in all"],
         rows,
-        "Days by which shares were gathered.",
+        "Days until shares were gathered.",
     )  # fmt: skip
     report.finding(
         "Larger sites first is faster than breadth-first in documents and in PageRank (figure 6)",
-        "time against breadth-first: " + ", ".join(f"{x:.3f} ({n})" for n, x in faster.items()),
+        "time relative to breadth-first: " + ", ".join(f"{x:.3f} ({n})" for n, x in faster.items()),
         [Case(name, 0.99 - ratio) for name, ratio in faster.items()],
         "at least 1 % fewer days to 50, 80 and 95 %, on average of the three ratios",
         why="the largest site, or the link, bounds both",
@@ -270,7 +270,7 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
 def _crawl(
     start: Start, strategy: str, network: Network, size: int | None
 ) -> tuple[PageIds, NDArray[np.float64]]:
-    """The order of a crawl, in batches of a size if one is given, and when its fetches ended."""
+    """Return the order of a crawl (in batches, if a size is given), and when its fetches ended."""
     graph, seeds = start.web.graph, start.seeds
     if size is not None:
         return crawl_in_batches(graph, seeds, lambda: make_ordering(strategy), network, size)
@@ -279,7 +279,7 @@ def _crawl(
 
 
 def _faster(name: str, days: Mapping[tuple[str, str], Sequence[float]]) -> dict[str, float]:
-    """Time of larger sites first against breadth-first, for PageRank and documents."""
+    """Return larger sites first's time relative to breadth-first, for PageRank and documents."""
     return {
         f"{what}, {name}": float(
             np.mean(np.divide(days["larger-sites-first", what], days["breadth-first", what]))

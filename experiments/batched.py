@@ -1,4 +1,4 @@
-"""Crawls in batches, as the papers' real crawlers made them: links are seen between batches."""
+"""Crawls in batches, like those of the papers' real crawlers: links are seen between batches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from crawlprio.simulator import Network, TimedCrawl, timed_crawl
 
 
 def alone(graph: LinkGraph, pages: PageIds, network: Network) -> tuple[LinkGraph, Network]:
-    """Return some pages as a web without links, and the network as it is to them.
+    """Return some pages as a web without links, with the network for them.
 
-    Pages are numbered as they come, and sites among those that are left.
+    Pages are renumbered in the order given, and sites among those that remain.
     """
     sites, site = np.unique(graph.site[pages], return_inverse=True)
     web = LinkGraph(np.zeros(len(pages) + 1, np.int64), np.empty(0, np.int32), site)
@@ -37,16 +37,16 @@ def crawl_in_batches(
     network: Network,
     size: int,
 ) -> tuple[PageIds, NDArray[np.float64]]:
-    """Return the pages in the order of their starts, and when their fetches ended.
+    """Return the pages in the order in which their fetches start, and when the fetches end.
 
-    A batch is what the ordering takes first of the pages that wait, up to `size`; when its last
-    fetch has ended, the links of all its pages are seen, and the next batch begins. Sites keep no
-    delay from one batch to the next. A site is small by the pages that wait, not by those known.
+    A batch is the first `size` waiting pages by the ordering. When its last fetch has ended, the
+    links of all its pages are seen, and the next batch begins. Delays of sites do not carry over
+    to the next batch. Whether a site is small depends on its waiting pages, not its known pages.
 
     Parameters
     ----------
     make
-        makes the ordering of each batch, which sees no links: one by order of discovery or by site.
+        makes the ordering of each batch. It sees no links, so it goes by discovery or by site.
     size
         pages of a batch, at least 1; 100,000 in Castillo et al. 2004, 200,000 in Baeza-Yates et al.
         2005.

@@ -1,6 +1,6 @@
 """Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB 2004.
 
-Figures 5 and 6, m and k; batches are in `castillo_batches`, what takes time in `castillo_time`.
+Figures 5 and 6, m and k. Batches are in `castillo_batches`, crawl times in `castillo_time`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FEW_ROBOTS = (1, 16, 64)
 """For webs of fewer than 100 sites."""
 LEAST_LEAD = 0.001
 COUNTRY_SHARE, SMALL_SHARE = 5, 70
-"""Parts of the large country: that which is crawled, whose PageRank is computed 210 times, and that
-on which m and k are varied."""
+"""Divisors of the large country's size: for most crawls (210 PageRank computations), and for
+varying m and k."""
 BATCHES_OF = {"N/350": 350, "N/70": 70, "N/35": 35}
 """m = 10,000, 50,000 and 100,000 of 3.5 million pages."""
 PAGES_A_CONNECTION = (1, 10, 100)
@@ -54,7 +54,7 @@ class Setting:
         return max(one.gathered_at(x) - other.gathered_at(x) for x in shares)
 
     def tells_length(self) -> bool:
-        """Whether larger sites first is not breadth-first here, as where few sites are left."""
+        """Whether larger sites first differs from breadth-first here; it needs many sites."""
         return displaced(self.crawls[LENGTH].order, self.crawls["breadth-first"].order) >= SAME
 
 
@@ -67,16 +67,16 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     network = polite_network(web)
     recorded = [Start(w, w.homes) for w in (uci(shared), hollins(shared))]
     report.text(
-        f"Crawls of a made-up country of {web.graph.n_pages:,} pages on {web.graph.n_sites:,} "
-        "sites, in the proportions of the Chilean Web of April 2004 (3.5 million pages, 50,000 "
-        "sites of at most 25,000 pages) at a fifth of its size, and of the recorded webs uci-ics "
-        "(88 sites) and hollins (4 sites), from all home pages. One connection to a site at a "
-        f"time, w = {DELAY:g} s from the end of a fetch to the next start on its site, one page a "
-        "connection (k = 1) unless said otherwise. Keys are brought up to date after every "
-        "page; Batch and Partial compute "
-        f"PageRank every N / 35 pages (m = 100,000 in the paper). {NETWORK}. {RULE} What takes "
-        "time is decided by the sizes of sites, which are the paper's, and by the drawn speeds; "
-        "the generator's errors are of PageRank and do not bear on it."
+        f"Crawls of a synthetic country of {web.graph.n_pages:,} pages on {web.graph.n_sites:,} "
+        "sites, and of the recorded webs uci-ics (88 sites) and hollins (4 sites), all from all "
+        "home pages. The country has the proportions of the Chilean Web of April 2004 (3.5 "
+        "million pages, 50,000 sites of at most 25,000 pages) at a fifth of its size. Each site "
+        f"has one connection at a time, w = {DELAY:g} s pass between the end of a fetch and the "
+        "next start on its site, and a connection fetches one page (k = 1) unless stated "
+        "otherwise. Keys are updated after every page; Batch and Partial compute PageRank every "
+        f"N / 35 pages (m = 100,000 in the paper). {NETWORK}. {RULE} Crawl times depend on the "
+        "sizes of sites, which are the paper's, and on the drawn speeds. The generator's errors "
+        "are about PageRank and do not affect them."
     )
     settings = _settings([start, *recorded])
     _figure_5(report, settings, errors)
@@ -100,8 +100,8 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     )  # fmt: skip
     report.finding(
         "No difference between simulator and real crawler in cumulative PageRank (section V)",
-        "no crawl of a real country was made here; that live crawls fetch in the simulated order "
-        "is held by the project's tests, page for page",
+        "no real country was crawled here; the project's tests check, page for page, that live "
+        "crawls fetch in the simulated order",
         [],
         "-",
     )
@@ -109,7 +109,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _settings(starts: list[Start]) -> list[Setting]:
-    """Crawl each web with drawn times of fetches, with fetches that take none, without delay."""
+    """Crawl each web with drawn fetch times, with fetches that take no time, and without delay."""
     networks = {
         "w = 15 s": polite_network,
         "rounds": lambda web: Network(politeness=Politeness(DELAY)),
@@ -123,23 +123,23 @@ def _settings(starts: list[Start]) -> list[Setting]:
 
 
 def _short(start: Start) -> str:
-    """The web's name as cases have it."""
+    """Return the web's name as used in cases."""
     return "country" if start.web.made_up else start.web.name
 
 
 def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) -> None:
-    """Cumulative PageRank of all strategies with one robot."""
+    """Write cumulative PageRank of all strategies with one robot."""
     report.figure(
         "figure-5",
         [
             curves_panel(s.name, {n: c.points for n, c in s.crawls.items()}, [s.start])
             for s in settings
         ],
-        "Figure 5: cumulative PageRank against pages, r = 1. The paper's shows Length above "
-        "Batch, Partial and Depth, and Optimal above all but for the end. Depth is "
-        "breadth-first, Length larger-sites-first, Optimal omniscient. What politeness decides: "
-        "in rounds fetches take no time, so that every site with waiting pages is fetched from "
-        "once in 15 s; right, order alone.",
+        "Figure 5: cumulative PageRank against pages, r = 1. In the paper, Length is above "
+        "Batch, Partial and Depth, and Optimal is above all of them except at the end. Depth is "
+        "breadth-first, Length larger-sites-first, Optimal omniscient. The panels show the "
+        "effect of politeness: in rounds, fetches take no time, so every site with waiting pages "
+        "is fetched from once in 15 s; on the right, order alone.",
         title="Castillo et al. 2004, figure 5",
         columns=3,
     )
@@ -161,7 +161,7 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
         leads = {s: s.crawls[LENGTH].average - s.crawls[other].average for s in telling}
         report.finding(
             f"Length is more efficient than {NAMES[other]} (figure 5)",
-            "averages, Length and the other: "
+            "averages of Length and the other: "
             + "; ".join(
                 f"{s.crawls[LENGTH].average:.3f}, {s.crawls[other].average:.3f} ({s.name})"
                 for s in telling
@@ -188,7 +188,7 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
 
 
 def _robots(start: Start, settings: Sequence[Setting]) -> dict[str, dict[int, Crawled]]:
-    """Crawl under the three strategies of figure 6 with more robots than the one in figure 5."""
+    """Crawl under the three strategies of figure 6 with more robots than figure 5's one."""
     network = polite_network(start.web)
     robots = ROBOTS if start.web.graph.n_sites >= 100 else FEW_ROBOTS
     alone = next(setting for setting in settings if setting.start is start)
@@ -204,7 +204,7 @@ def _robots(start: Start, settings: Sequence[Setting]) -> dict[str, dict[int, Cr
 def _figure_6(
     report: Report, several: list[dict[str, dict[int, Crawled]]], errors: GeneratorErrors
 ) -> None:
-    """Cumulative PageRank as robots increase."""
+    """Write cumulative PageRank as robots increase."""
     webs = ("country", "uci-ics", "hollins")
     report.figure(
         "figure-6",
@@ -217,8 +217,8 @@ def _figure_6(
             for web, crawls in zip(webs[:2], several[:2], strict=True)
             for name in crawls
         ],
-        "Figure 6: cumulative PageRank against pages with more and more robots. The paper's shows "
-        "that Length changes little and Depth improves. The link is unlimited, w = 15 s.",
+        "Figure 6: cumulative PageRank against pages, with increasing numbers of robots. In the "
+        "paper, Length changes little and Depth improves. The link is unlimited, w = 15 s.",
         title="Castillo et al. 2004, figure 6",
         columns=3,
     )
@@ -242,7 +242,7 @@ def _figure_6(
     steadier = {w: _range(c["breadth-first"]) - _range(c[LENGTH]) for w, c in by_web.items()}
     report.finding(
         "Length is more stable than Depth as robots increase (figure 6)",
-        "range of the average over numbers of robots, Length and Depth: "
+        "range of the average over the numbers of robots, Length and Depth: "
         + "; ".join(
             f"{_range(c[LENGTH]):.4f}, {_range(c['breadth-first']):.4f} ({w})"
             for w, c in by_web.items()
@@ -259,20 +259,20 @@ def _figure_6(
             + ", ".join(f"{x:+.4f} ({w})" for w, x in gains.items()),
             above(gains, 0.0, error.__getitem__),
             "a higher average",
-            why="the paper's sentence can be read of either strategy",
+            why="the paper's sentence can refer to either strategy",
             picture="figure-6",
         )
     report.write()
 
 
 def _range(crawls: Mapping[int, Crawled]) -> float:
-    """Largest less least average."""
+    """Return the largest average minus the smallest."""
     averages = [crawl.average for crawl in crawls.values()]
     return max(averages) - min(averages)
 
 
 def _batch_sizes_and_connections(report: Report, starts: list[Start]) -> None:
-    """m, how often PageRank is computed, and k, pages a connection: what they do to quality."""
+    """Write how m (pages between PageRanks) and k (pages per connection) affect quality."""
     rows: list[list[str | float]] = []
     for start in starts:
         network = polite_network(start.web)
@@ -286,9 +286,9 @@ def _batch_sizes_and_connections(report: Report, starts: list[Start]) -> None:
         "m",
         ["web", "strategy", *(f"m = {words}" for words in BATCHES_OF)],
         rows,
-        "Average cumulative PageRank by m, the pages fetched between computations of PageRank: "
-        "10,000, 50,000 and 100,000 of 3.5 million in the paper, which made these crawls and "
-        "shows none of them apart. w = 15 s, r = 1; the country is of "
+        "Average cumulative PageRank by m, the number of pages fetched between computations of "
+        "PageRank. The paper ran m = 10,000, 50,000 and 100,000 of 3.5 million pages but does "
+        "not show the results separately. w = 15 s, r = 1; the country is of "
         f"{starts[0].web.graph.n_pages:,} pages.",
     )
     report.table(
@@ -301,6 +301,6 @@ def _batch_sizes_and_connections(report: Report, starts: list[Start]) -> None:
             for start in starts
             for name in (LENGTH, "breadth-first")
         ],
-        "Average cumulative PageRank by k, the pages fetched on a connection (section IV.B asks "
-        "for its effect on quality and does not show it). w = 15 s, r = 64.",
+        "Average cumulative PageRank by k, the number of pages fetched per connection (section "
+        "IV.B asks for its effect on quality but does not show it). w = 15 s, r = 64.",
     )  # fmt: skip

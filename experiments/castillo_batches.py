@@ -1,4 +1,4 @@
-"""Batches of Castillo et al. 2004: figures 3 and 7 to 9, and the bandwidth that they waste."""
+"""Batches of Castillo et al. 2004: figures 3 and 7 to 9, and the bandwidth that batches waste."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add(
     of_recorded: Mapping[str, Batch],
     network: Network,
 ) -> None:
-    """Write the figures of batches of the country, and of those of a recorded web."""
+    """Write the figures about batches of the country and of a recorded web."""
     _figures_3_and_7(report, shared, graph, batches, of_recorded)
     _figures_8_and_9(report, graph, batches, network)
 
@@ -54,7 +54,7 @@ def _figures_3_and_7(
     batches: Mapping[str, Batch],
     of_recorded: Mapping[str, Batch],
 ) -> None:
-    """Sizes of sites in the whole web and in batches."""
+    """Write the sizes of sites in the whole web and in batches."""
     real = uci(shared).graph
     sizes = {
         "country": np.bincount(graph.site),
@@ -95,11 +95,11 @@ def _figures_3_and_7(
                   "share of pages", x_percent=True, y_percent=True,
                   references={"random: alike": [(0.0, 0.0), (1.0, 1.0)]}),
         ],
-        "Figures 3 and 7: distribution of pages to sites, of the whole Web and of a typical "
-        "batch. The paper's shows that few sites hold most pages of either. The country's sizes "
-        "are made so; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive fetches "
-        "from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of Batch "
-        "with one.",
+        "Figures 3 and 7: distribution of pages over sites, for the whole Web and for a typical "
+        "batch. In the paper, few sites hold most pages of either. The country's sizes were "
+        "generated that way; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
+        "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
+        "Batch with one.",
         title="Castillo et al. 2004, figures 3 and 7",
         columns=3,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def _figures_3_and_7(
         if "batch" in name
     }
     report.finding(
-        "Most pages of a typical batch are on a reduced number of sites (section VI)",
+        "Most pages of a typical batch are on a small number of sites (section VI)",
         "half of the pages are on "
         + ", ".join(f"{x:.1%} of the web's sites ({name})" for name, x in few.items()),
         below(few, 0.1),
@@ -134,22 +134,22 @@ def _figures_3_and_7(
         "half of the pages are on "
         + ", ".join(f"{x:.1%} of the batch's sites ({name})" for name, x in skewed.items()),
         below(skewed, 0.1),
-        f"half are on less than a tenth of the batch's sites; batches on {LEAST_SITES} sites or "
+        f"half are on less than a tenth of the batch's sites; batches with {LEAST_SITES} sites or "
         "more",
-        why="Length takes turns at the largest sites, as many pages from each",
+        why="Length rotates over the largest sites and takes the same number of pages from each",
         picture="figures-3-7",
     )
 
 
 def _sites_for_half(sizes: NDArray[np.int64]) -> float:
-    """The share of sites, largest first, that holds half of the pages."""
+    """Return the share of sites, largest first, that holds half of the pages."""
     return float(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2) + 1) / len(sizes)
 
 
 def _figures_8_and_9(
     report: Report, graph: LinkGraph, batches: Mapping[str, Batch], network: Network
 ) -> None:
-    """Robots at work while each batch is fetched, one page a connection and up to 100."""
+    """Write robots at work while each batch is fetched, with k = 1 and with k = 100."""
     crawls: dict[tuple[str, int, str], TimedCrawl] = {}
     n_bytes: dict[str, float] = {}
     for kind, batch in batches.items():
@@ -175,13 +175,13 @@ def _figures_8_and_9(
             for kind in batches
             for k, figure in ((1, 8), (100, 9))
         ],
-        f"Figures 8 and 9: robots at work while a batch is fetched by {BATCH_ROBOTS} robots with "
-        "w = 15 s, at one page a connection and at up to 100; above the nearly flat batch of "
-        f"Length, on {n_sites['Length']:,} sites, below the skewed one of Batch, on "
-        f"{n_sites['Batch']:,}. The paper's curves are for 'small (2K) and large "
-        "(20K) bandwidth', without unit or r, and most robots are idle most of the time; with k "
-        "= 100 more are at work. A robot waiting for its share of a saturated link is at work "
-        "here.",
+        f"Figures 8 and 9: robots at work while {BATCH_ROBOTS} robots fetch a batch with w = 15 "
+        "s, at one page per connection and at up to 100. Top: the nearly flat batch of Length, "
+        f"on {n_sites['Length']:,} sites. Bottom: the skewed batch of Batch, on "
+        f"{n_sites['Batch']:,}. The paper's curves are for 'small (2K) and large (20K) "
+        "bandwidth', without a unit or r. In them, most robots are idle most of the time; with k "
+        "= 100, more are at work. A robot waiting for its share of a saturated link counts as at "
+        "work here.",
         title="Castillo et al. 2004, figures 8 and 9",
     )
     report.table(
@@ -199,8 +199,8 @@ def _figures_8_and_9(
             for kind in batches
             for name, bandwidth in BATCH_BANDWIDTHS.items()
         ],
-        "The same in numbers. T* is equation 2: all bytes at the full bandwidth; what of it is not "
-        "used is wasted (section III). Most robots idle: fewer than half of them at work.",
+        "The same in numbers. T* is equation 2: the time for all bytes at full bandwidth. Unused "
+        "bandwidth is wasted (section III). Most robots idle: fewer than half of them at work.",
     )  # fmt: skip
     kinds = [(kind, name) for kind in batches for name in BATCH_BANDWIDTHS]
     idle = {f"{kind}, {name}": _idle_time(crawls[kind, 1, name]) for kind, name in kinds}
@@ -210,7 +210,7 @@ def _figures_8_and_9(
         + ", ".join(f"{x:.0%} ({name})" for name, x in idle.items()),
         above(idle, 0.5),
         "more than half of the time",
-        why="where the link is saturated all robots wait for it",
+        why="on a saturated link, all robots wait for it",
         picture="figures-8-9",
     )
     faster = {
@@ -218,7 +218,7 @@ def _figures_8_and_9(
         for kind, name in kinds
     }
     report.finding(
-        "Up to 100 pages a connection (k = 100) amortise w and use the robots better (figure 9)",
+        "Up to 100 pages per connection (k = 100) amortise w and use the robots better (figure 9)",
         "times faster than k = 1: " + ", ".join(f"{x:.1f} ({n})" for n, x in faster.items()),
         above(faster, 1.5),
         "the batch takes less than two thirds of the time",
@@ -242,24 +242,24 @@ def _figures_8_and_9(
 
 
 def _crawl_of_batch(batch: LinkGraph, network: Network) -> TimedCrawl:
-    """Fetch a batch, all of whose pages wait from the start, larger sites first."""
+    """Fetch a batch, larger sites first; all of its pages wait from the start."""
     pages = list(range(batch.n_pages))
     return timed_crawl(batch, pages, make_ordering(LENGTH), network)
 
 
 def _active(crawl: TimedCrawl) -> Series:
-    """Robots at work by share of the time."""
+    """Return robots at work by share of the time."""
     seconds, active = active_robots(crawl.started, crawl.ended, 100)
     return Series(np.column_stack((seconds / crawl.seconds, active)))
 
 
 def _mean_active(crawl: TimedCrawl) -> float:
-    """Robots at work on average over the time."""
+    """Return the mean number of robots at work over time."""
     return float((crawl.ended - crawl.started).sum()) / crawl.seconds
 
 
 def _idle_time(crawl: TimedCrawl) -> float:
-    """The share of the time with fewer than half of the robots at work."""
+    """Return the share of the time with fewer than half of the robots at work."""
     seconds, active = active_robots(crawl.started, crawl.ended)
     lasting = np.diff(seconds)
     return float(lasting[active[:-1] < BATCH_ROBOTS / 2].sum() / seconds[-1])

@@ -1,4 +1,4 @@
-"""What takes time in crawls of Castillo et al. 2004: table I, figures 10 to 12, whole crawls."""
+"""Crawl times in Castillo et al. 2004: table I, figures 10 to 12, whole crawls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add(report: Report, shared: Path, start: Start, network: Network) -> None:
 
 
 def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int, Crawled]]) -> None:
-    """Write how long whole crawls take, what bounds that, and when sites are exhausted."""
+    """Write how long whole crawls take, what bounds them, and when sites are exhausted."""
     largest = int(np.bincount(start.web.graph.site).max())
     report.table(
         "whole-crawls",
@@ -73,10 +73,10 @@ def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int,
             for r, crawl in by_robots.items()
         ],
         "Whole crawls with an unlimited link. However many robots there are, a site of "
-        f"{largest:,} pages takes {largest:,} times w and its fetches, over "
-        f"{largest * DELAY / DAY:.1f} days: the largest site bounds the whole crawl, the link "
-        "and the robots what comes before. In the paper's country that is a site of "
-        "25,000 pages, and over 4.3 days.",
+        f"{largest:,} pages takes {largest:,} times w plus its fetches, over "
+        f"{largest * DELAY / DAY:.1f} days. The largest site bounds the whole crawl; the link and "
+        "the robots bound what comes before. In the paper's country, that is a site of 25,000 "
+        "pages, and over 4.3 days.",
     )  # fmt: skip
     ahead = {
         f"r = {r}, {x:.0%} of the pages": _left(start, crawls[LENGTH][r], x)
@@ -86,34 +86,34 @@ def whole_crawls(report: Report, start: Start, crawls: Mapping[str, Mapping[int,
         if displaced(crawls[LENGTH][r].order, crawls["breadth-first"][r].order) >= SAME
     }
     report.finding(
-        "Length avoids exhausting sites too early and keeps many active (conclusions)",
-        "sites that still have pages to fetch, Length less Depth: "
+        "Length avoids exhausting sites too early and keeps many sites active (conclusions)",
+        "sites that still have pages to fetch, Length minus Depth: "
         + ", ".join(f"{100 * x:+.1f} points ({n})" for n, x in ahead.items()),
         above(ahead),
         "more sites have pages left",
-        why="it takes from small sites last, so that nearly all of them are left to the end",
+        why="it fetches small sites last, so nearly all of them are left until the end",
         name="length-keeps-sites",
     )
 
 
 def _left(start: Start, crawl: Crawled, share: float) -> float:
-    """The share of the sites of which pages are still to be fetched after this share of them."""
+    """Return the share of sites with unfetched pages after this share of the pages is fetched."""
     site = start.web.graph.site
     rest = crawl.order[int(share * len(crawl.order)) :]
     return len(np.unique(site[rest])) / len(np.unique(site[crawl.order]))
 
 
 def _days_to(crawl: TimedCrawl, share: float) -> float:
-    """Days until this share of the pages has been fetched."""
+    """Return the days until this share of the pages is fetched."""
     return float(np.quantile(crawl.ended, share)) / DAY
 
 
 def _steady_rate(crawl: TimedCrawl, pages: NDArray[np.bool_]) -> float:
     """Return the pages per second of a crawl while all its robots are at work.
 
-    That is the mean number of fetches under way, from a tenth to nine tenths of the starts, by the
-    mean duration of the fetches of some pages (Little's law). To count fetches that ended would
-    favour crawls of many robots: slow fetches are under way when the count ends.
+    By Little's law, this is the mean number of fetches in flight, from a tenth to nine tenths of
+    the starts, divided by the mean duration of the fetches of some pages. Counting finished fetches
+    would favour crawls with many robots, because slow fetches are in flight when the count ends.
     """
     started = np.sort(crawl.started)
     first, last = (float(started[int(x * len(started))]) for x in (0.1, 0.9))
@@ -124,7 +124,7 @@ def _steady_rate(crawl: TimedCrawl, pages: NDArray[np.bool_]) -> float:
 
 
 def _table_1(report: Report, start: Start, network: Network) -> None:
-    """Speed-ups by bandwidth and robots."""
+    """Write speed-ups by bandwidth and robots."""
     budget = max(start.n_pages // 35, 1000)
     runs = []
     for bandwidth in BANDWIDTHS:
@@ -163,19 +163,19 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
             *(f"against the best link, r = {r}" for r in ROBOTS),
         ],
         rows,
-        f"Table I: speed-ups by robots and bandwidth, of the first {budget:,} pages under Depth, "
-        "which are nearly the same for any r: pages per second in the steady state, that is "
-        "fetches under way by the mean duration of the same pages. Middle: against one robot "
-        "with the same bandwidth; right: against one robot with 20 MB/s. The paper gives no "
-        "unit, no base; its column r = 1 grows as bandwidth falls, so it seems to be time, not "
-        "speed. With 24 kB pages no link of 20,000 B/s carries 83 times what one robot fetches, "
-        "unless robots fetch a page in over 100 s.",
+        f"Table I: speed-ups by robots and bandwidth, for the first {budget:,} pages under Depth, "
+        "which are nearly the same for any r. Speed is pages per second in the steady state: "
+        "fetches in flight divided by the mean duration of the same pages. Middle: relative to "
+        "one robot with the same bandwidth. Right: relative to one robot with 20 MB/s. The paper "
+        "gives neither unit nor baseline. Its column r = 1 grows as bandwidth falls, so it seems "
+        "to be time, not speed. With 24 kB pages, a link of 20,000 B/s cannot carry 83 times "
+        "what one robot fetches, unless a robot takes over 100 s per page.",
     )
     report.figure(
         "table-1",
         [_speed_panel(by_row, PRINTED_SPEED_UPS)],
-        "Table I as a figure: speed-up against one robot with the same bandwidth; points are the "
-        "paper's numbers.",
+        "Table I as a figure: speed-up relative to one robot with the same bandwidth; points are "
+        "the paper's numbers.",
     )
     highest, lowest = by_row.speed_up[-1], by_row.speed_up[0]
     printed = dict(zip(ROBOTS[1:], PRINTED_SPEED_UPS[BANDWIDTHS[0]][1:], strict=True))
@@ -192,13 +192,13 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
     gain = {f"{bandwidth:,.0f} B/s": row[2] / row[1] for bandwidth, row in rows_of}
     report.finding(
         "Bandwidth saturation makes several robots pointless (table I)",
-        "256 robots are as many times faster than 64: "
+        "speed of 256 robots relative to 64: "
         + ", ".join(f"{x:.2f} at {b}" for b, x in gain.items()),
         [
             *below({"at 200 B/s": lowest[2] / lowest[1]}, 1.1),
             *above({"at 20 MB/s": highest[2] / highest[1]}, 2.0),
         ],
-        "below 1.1 times where the link is saturated, above 2 times where it is not",
+        "below 1.1 times on a saturated link, above 2 times otherwise",
         picture="table-1",
         name="saturation",
     )
@@ -206,7 +206,7 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
 
 
 def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Panel:
-    """Speed-ups by robots, a line for each bandwidth, with the printed ones as points."""
+    """Draw speed-ups by robots, with a line per bandwidth and the printed ones as points."""
     names = {b: f"{b:,.0f} B/s" for b in sorted(printed, reverse=True)}
     rows = {float(b): row for b, row in zip(found.bandwidths, found.speed_up, strict=True)}
     lines: dict[str, Any] = {
@@ -229,7 +229,7 @@ def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Pa
 def _figures_10_and_11(
     report: Report, start: Start, network: Network, errors: GeneratorErrors
 ) -> None:
-    """A whole crawl against the clock, as the real one of the paper."""
+    """Write a whole timed crawl, like the paper's real one."""
     ranks = start.web.ranks
     whole = float(network.sizes()[start.reachable].sum())
     slow = with_bandwidth(replace(network, robots=REAL_ROBOTS), whole / (CRAWL_DAYS * DAY))
@@ -286,11 +286,12 @@ def _figures_10_and_11(
                   "mean PageRank (all pages: 1)"),
         ],
         "Figures 10 and 11: documents and PageRank against days, and mean PageRank of the pages "
-        f"of each day, of crawls with Length, r = {REAL_ROBOTS:,}, w = 15 s; 'link for 8 days': "
-        "one that carries all pages in that time; 'in batches' of N / 35 pages (100,000 in the "
-        "paper): links are seen when the last page of a batch has come. The paper's real crawl "
-        "had half of the pages and 80 % of the PageRank after day 2, 80 % and over 95 % after "
-        "day 4, and a mean that fell steeply after very few days.",
+        f"of each day, in crawls with Length, r = {REAL_ROBOTS:,}, w = 15 s. 'link for 8 days': a "
+        "link that carries all pages in that time. 'in batches': batches of N / 35 pages "
+        "(100,000 in the paper), whose links are seen when the last page of the batch has "
+        "arrived. The paper's real crawl had half of the pages and 80 % of the PageRank after "
+        "day 2, and 80 % and over 95 % after day 4. Its daily mean fell steeply after very few "
+        "days.",
         title="Castillo et al. 2004, figures 10 and 11",
         own_legends=True,
         columns=2,
@@ -310,10 +311,10 @@ def _figures_10_and_11(
                 for name, f in figures.items()
             ),
         ],
-        "A crawl in time with Length.",
+        "Timed crawls with Length.",
     )  # fmt: skip
     report.finding(
-        "Half of the pages bring some 80 % of the PageRank, 80 % of them over 95 % (figure 10)",
+        "Half of the pages hold about 80 % of the PageRank, 80 % of them over 95 % (figure 10)",
         "; ".join(f"{name}: {f[0.5]:.1%} and {f[0.8]:.1%}" for name, f in figures.items()),
         [
             Case(f"{name}, {x:.0%} of the pages", f[x] - least, errors.of("share", made_up=True))
@@ -329,7 +330,7 @@ def _figures_10_and_11(
         for day, least in ((2, 0.5), (4, 0.8))
     }
     report.finding(
-        "By the end of day 2 half of the pages are there, by that of day 4 80 % (figure 10)",
+        "Half of the pages are fetched by the end of day 2, 80 % by the end of day 4 (figure 10)",
         "pages after 2 and 4 days: "
         + "; ".join(
             f"{f['pages by day 2']:.0%}, {f['pages by day 4']:.0%} ({n})"
@@ -337,12 +338,12 @@ def _figures_10_and_11(
         ),
         above(by_days, -0.05),
         "at most 5 points less",
-        why="at a link that takes 8 days for all, a crawl is no faster than the link",
+        why="on a link that needs 8 days for all pages, a crawl is no faster than the link",
         picture="figures-10-11",
     )
     falls = {name: _mean_of(points, 1) / _mean_of(points, 4) for name, points in by_day.items()}
     report.finding(
-        "Mean PageRank by day falls dramatically after very few days (figure 11)",
+        "Mean PageRank per day falls dramatically after very few days (figure 11)",
         "day 1 against day 4: " + ", ".join(f"{x:.2f} times ({n})" for n, x in falls.items()),
         above(falls, 2.0, errors.of("day 1 by day 2", made_up=True)),
         "more than twice",
@@ -352,12 +353,12 @@ def _figures_10_and_11(
 
 
 def _mean_of(points: list[tuple[float, float]], day: int) -> float:
-    """The mean of a day, or of the last one before it."""
+    """Return the mean of a day, or of the last day before it that has one."""
     return [mean for x, mean in points if x <= day][-1]
 
 
 def _figure_12(report: Report, shared: Path, start: Start) -> None:
-    """Mean PageRank by depth."""
+    """Write mean PageRank by depth."""
     lines: dict[str, list[tuple[float, float]]] = {}
     recorded = [Start(web, web.homes) for web in (uci(shared), hollins(shared))]
     for begun in (start, *recorded):
@@ -373,9 +374,9 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         "figure-12",
         [Panel(lines, "Mean PageRank by depth", "links from the nearest home page",
                "mean PageRank (all pages: 1)", y_scale="log")],
-        "Figure 12: mean PageRank by depth, in links from the nearest home page; depths of 30 "
-        "pages and more. The paper's falls over the first levels and is flat after 3 or 4; home "
-        "pages are below the next level, as many have few or no in-links.",
+        "Figure 12: mean PageRank by depth, in links from the nearest home page, for depths with "
+        "30 pages or more. In the paper it falls over the first levels and is flat after 3 or 4. "
+        "Home pages are below the next level, because many have few or no in-links.",
     )  # fmt: skip
     shown = {name: ", ".join(f"{y:.2f}" for _, y in points[:7]) for name, points in lines.items()}
     error = {name: math.inf if name == start.web.name else 0.0 for name in lines}
@@ -391,8 +392,8 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         picture="figure-12",
     )
     report.finding(
-        "3 to 4 clicks from the home page the relation is very low (figure 12)",
-        "largest by least mean: "
+        "3 to 4 clicks from the home page, the relation is very weak (figure 12)",
+        "largest mean divided by smallest: "
         + "; ".join(
             f"{n}: {_spread(p[1:4]):.2f} over depths 1 to 3, {_spread(p[4:8]):.2f} over 4 to 7"
             for n, p in lines.items()
@@ -402,21 +403,21 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
             0.0,
             error.__getitem__,
         ),
-        "means differ less over depths 4 to 7 than over 1 to 3",
+        "means differ less over depths 4 to 7 than over depths 1 to 3",
         picture="figure-12",
     )
     report.finding(
-        "Home pages have low PageRank on average, many having few or no in-links (figure 12)",
+        "Home pages have low PageRank on average, because many have few or no in-links (figure 12)",
         "mean at depth 0 and 1: "
         + "; ".join(f"{n}: {p[0][1]:.2f}, {p[1][1]:.2f}" for n, p in lines.items()),
         above({n: p[1][1] - p[0][1] for n, p in lines.items()}, 0.0, error.__getitem__),
         "lower than at depth 1",
-        why="these webs know of home pages by links alone, and not from a register of names",
+        why="these webs know home pages from links alone, not from a domain registry",
         picture="figure-12",
     )
 
 
 def _spread(points: list[tuple[float, float]]) -> float:
-    """Largest by least mean."""
+    """Return the largest mean divided by the smallest."""
     means = [mean for _, mean in points]
     return max(means) / min(means) if means else float("nan")

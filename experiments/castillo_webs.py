@@ -1,4 +1,4 @@
-"""What all crawls after Castillo et al. 2004 have in common: names, the network, a batch."""
+"""What all crawls modelled on Castillo et al. 2004 share: names, the network, a batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAMES = {
 """The paper's names of the strategies."""
 
 NETWORK = (
-    "Sizes of pages are those of Barford & Crovella (mean some 21 kB; the paper's crawl had 24 "
-    "kB); latencies and speeds of sites are drawn (log-normal, medians 0.2 s and 50 kB/s), since "
+    "Page sizes follow Barford & Crovella (mean about 21 kB; the paper's crawl had 24 kB); "
+    "latencies and speeds of sites are drawn (log-normal, medians 0.2 s and 50 kB/s), because "
     "the paper's are not published"
 )
 

@@ -1,8 +1,8 @@
 """Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7 1998.
 
-Figures 3 to 7 of the extended version, among them graphs 1 to 3, on large webs. The limited buffer
-is in `cho_buffer`, the small domain in `cho_small`; crawls on a topic and other metrics are a
-section of their own, `cho_topics`.
+Figures 3 to 7 of the extended version, including graphs 1 to 3, on large webs. The limited buffer
+is in `cho_buffer` and the small domain in `cho_small`. Crawls on a topic and other metrics are a
+separate section, `cho_topics`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from crawlprio.evaluation import (
 from crawlprio.evaluation.figures import Panel, Series
 
 THRESHOLDS = {3: "47 %", 10: "10 %", 100: "0.8 %"}
-"""G for backlinks, and the share of the paper's pages that are hot."""
+"""G for backlinks, and the share of pages that are hot in the paper."""
 RANK_THRESHOLD = 13.0
 
 CHOICES = (
-    "The paper crawls 179,000 pages of stanford.edu from its home page. Here are two webs: "
-    "{webs}. Each is crawled to the end from {n_seeds} seeds: a page known to lead far, and pages "
-    "drawn at random from which at least half as much is reached; curves are means, bands go from "
-    "the "
-    "least to the greatest. Fetches come one by one, without time. Backlinks count linking pages, "
-    "not links; importances are those over the whole graph, the pages that the seed reaches are "
-    f"'all pages'. PageRank has d = {DAMPING}; its ordering computes it after every page until "
-    "1,000 links are seen and then ever more rarely (25 link updates are charged for each link "
-    "seen, each fetch earns 25,000), with what parents would give to pages found since; what that "
-    "changes is measured below. Pages with equal keys leave in order of discovery: the paper's "
-    "pseudo-code appends new URLs at the end of the queue, sorts it and takes the first, which is "
-    "this rule if the sort is stable. 'newest first' breaks ties the other way; the text gives it "
-    "the least support. The thresholds G are the paper's own, for the shares of hot pages come out "
-    "alike. 'random' takes each next page uniformly from all that wait; 'random, expected' is the "
-    "paper's diagonal, which needs to know all pages. " + RULE
+    "The paper crawls 179,000 pages of stanford.edu from its home page. We use two webs: "
+    "{webs}. Each is crawled to the end from {n_seeds} seeds: one page known to reach most "
+    "of the web, and random pages that reach at least half as much. Curves are means; bands show "
+    "the range from least to greatest. Fetches happen one at a time, without a clock. Backlinks "
+    "count linking pages, not links. Importance is computed on the whole graph; 'all pages' are "
+    f"those that the seed reaches. PageRank has d = {DAMPING}. Its ordering recomputes it after "
+    "every page until 1,000 links are seen, and then less and less often (each link seen is "
+    "charged 25 link updates, each fetch earns 25,000). In between, pages found since are given "
+    "what their parents would pass on. The effect of this is measured below. Pages with equal "
+    "keys leave in order of discovery. The paper's pseudo-code appends new URLs to the queue, "
+    "sorts it and takes the first, which is the same rule if the sort is stable. 'newest first' "
+    "breaks ties the other way; the text supports it least. The thresholds G are the paper's "
+    "own, because the shares of hot pages come out similar. 'random' picks each next page "
+    "uniformly from those waiting. 'random, expected' is the paper's diagonal, which requires "
+    "knowing all pages. " + RULE
 )
 
 
@@ -79,7 +79,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """Figure 3: backlink ordering, judged by backlinks, for three thresholds."""
+    """Write figure 3: backlink ordering, judged by backlinks, for three thresholds."""
     report.heading("Backlink ordering for three thresholds")
     panels, rows = [], []
     rising, rates, half = {}, {}, {}
@@ -108,21 +108,21 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
         rates |= crawls.cases(late, "backlink-count")
     report.figure(
         "thresholds", panels,
-        "Long version, figure 3: share of the hot pages fetched under backlink ordering, hot being "
-        "pages with G or more backlinks. The paper shows one crawl, and for G = 100 half of the "
-        "hot pages after 20 % of the crawl.",
+        "Extended version, figure 3: share of the hot pages fetched under backlink ordering. A "
+        "page is hot if it has G or more backlinks. The paper shows one crawl, in which half of "
+        "the hot pages (G = 100) are fetched after 20 % of the crawl.",
         title="P_ST of backlink ordering, I(P) = IB(P)",
     )  # fmt: skip
     report.table(
         "thresholds",
         ("web", "G", "hot in the paper", "hot here", "P_ST at 10 %", "20 %", "50 %", "80 %"),
         rows,
-        "Long version, figure 3, in numbers: means over seeds. The paper gives 50 % for G = 100 at "
-        "20 %.",
+        "Extended version, figure 3, in numbers: means over seeds. The paper gives 50 % for G = "
+        "100 at 20 %.",
     )
     report.finding(
-        "Fig. 3: the more backlinks make a page hot, the sooner hot pages are found",
-        f"least rise of P_ST at 20 % from one G to the next: {_spans(rising.values())}",
+        "Fig. 3: the more backlinks a page needs to be hot, the sooner hot pages are found",
+        f"smallest rise of P_ST at 20 % from one G to the next: {_spans(rising.values())}",
         above(rising),
         "P_ST at 20 % of the crawl rises with G",
         picture="thresholds",
@@ -131,30 +131,30 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "Fig. 3: half of the hot pages (G = 100) are found in 20 % of the crawl",
         f"P_ST at 20 %: {_spans(half.values())}",
         above(half, 0.45),
-        "at least half, to the nearest ten per cent",
+        "at least half, rounded to the nearest ten percent",
         picture="thresholds",
         name="half-at-20",
     )
     report.finding(
-        "Fig. 3: beyond 80 % of the crawl hot pages (G = 100) come at about the rate of a random "
-        "crawler",
+        "Fig. 3: after 80 % of the crawl, hot pages (G = 100) are found at about the rate of a "
+        "random crawler",
         f"{_spans(rates.values())} times that rate",
         [Case(name, min(rate - 0.5, 2.0 - rate)) for name, rate in rates.items()],
         "within a factor of 2",
         why=f"{0.2 * min(rates.values()):.0%} to {0.2 * max(rates.values()):.0%} of the hot pages "
-        "are left by then",
+        "remain by then",
         picture="thresholds",
     )
 
 
 def _spans(values: Iterable[float]) -> str:
-    """The least and the greatest of values in words."""
+    """Return the least and the greatest value, in words."""
     found = list(values)
     return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """Figures 4, 6 and 7: three orderings under two models and two importances."""
+    """Write figures 4, 6 and 7: three orderings, two models and two kinds of importance."""
     report.heading("Three orderings, two models, two importances")
     measured = {
         "IB": [crawls.p_st(crawls.backlinks, 100.0) for crawls in large],
@@ -175,11 +175,11 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
             panels.append(share_panel(f"{crawls.name}: {title}", bands(shown), references, ylabel))
     report.figure(
         "models", panels,
-        "Above: graph 1, long version figure 4; the paper has PageRank ahead of backlink count and "
-        "breadth-first. Middle: graph 2, figure 6, hot being the K pages of most backlinks when K "
-        "are fetched; again PageRank leads. Below: graph 3, figure 7, hot by PageRank; PageRank "
-        "leads, the others are alike. P_CS of pages without many backlinks counts ties as hot, "
-        "which lifts the random line.",
+        "Top: graph 1, extended version figure 4. In the paper, PageRank is ahead of backlink "
+        "count and breadth-first. Middle: graph 2, figure 6. After K fetches, the K pages with "
+        "the most backlinks are hot; PageRank leads again. Bottom: graph 3, figure 7. Hot is "
+        "defined by PageRank; PageRank leads, and the others perform alike. P_CS counts ties as "
+        "hot, which lifts the random line once few backlinks make a page hot.",
         title="The orderings of Cho et al. on two webs",
     )  # fmt: skip
     rows = [
@@ -204,7 +204,7 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
 
 
 def _homes(report: Report, web: Web) -> None:
-    """The same from all home pages at once."""
+    """Write the same for crawls from all home pages at once."""
     crawls = JudgedCrawls(web.name, web.graph, [web.homes], orderings())
     measured = (
         crawls.p_st(crawls.backlinks, 100.0),
@@ -225,10 +225,10 @@ def _judge_models(
     large: Sequence[JudgedCrawls],
     measured: Mapping[str, list[dict[str, list[ModelCurve]]]],
 ) -> None:
-    """The claims about figures 4, 6 and 7."""
+    """Judge the claims about figures 4, 6 and 7."""
 
     def leads(model: str, one: str, other: str) -> dict[str, float]:
-        """By how much one ordering has the larger mean performance, for each different crawl."""
+        """Return the lead of one ordering over another in mean performance, per distinct crawl."""
         found = {}
         for crawls, curves in zip(large, measured[model], strict=True):
             lead = np.subtract(areas(curves[one]), areas(curves[other])).tolist()
@@ -236,7 +236,7 @@ def _judge_models(
         return found
 
     def best(model: str, one: str) -> dict[str, float]:
-        """By how much one is ahead of the better of the other two."""
+        """Return the lead of one ordering over the better of the other two."""
         found = {}
         for crawls, curves in zip(large, measured[model], strict=True):
             others = [areas(curves[name]) for name in THREE if name != one]
@@ -245,7 +245,7 @@ def _judge_models(
         return found
 
     def means(model: str, names: Sequence[str] = THREE) -> str:
-        """The mean performance on each web."""
+        """Return the mean performance on each web, in words."""
         return "; ".join(
             f"{name} " + " and ".join(f"{area(curves[name]):.3f}" for curves in measured[model])
             for name in names
@@ -253,19 +253,19 @@ def _judge_models(
 
     newest = above(leads("IB", RANK_NEWEST_FIRST, NEWEST_FIRST))
     report.finding(
-        "Graph 1: PageRank order beats backlink order even where importance is backlinks, from any "
+        "Graph 1: PageRank order beats backlink order even if importance is backlinks, from any "
         "starting point",
         f"mean P_ST (G = 100) on the two webs: {means('IB', ('pagerank', 'backlink-count'))}",
         above(leads("IB", "pagerank", "backlink-count")),
         "PageRank has the larger mean P_ST",
-        why="of pages with equally many backlinks the oldest comes first, as in the paper's "
-        f"pseudo-code; with the newest first the claim is {judge(newest)} "
+        why="ties in the number of backlinks go to the oldest page, as in the paper's "
+        f"pseudo-code; with the newest first, the claim is {judge(newest)} "
         f"({means('IB', (RANK_NEWEST_FIRST, NEWEST_FIRST))})",
         picture="models",
         name="pagerank-over-backlinks-by-ib",
     )
     report.finding(
-        "Graph 2: under Crawl & Stop the results are the same, PageRank is best",
+        "Graph 2: under Crawl & Stop the results are the same: PageRank is best",
         f"mean P_CS: {means('P_CS')}",
         above(best("P_CS", "pagerank")),
         "the largest mean P_CS of the three",
@@ -284,9 +284,9 @@ def _judge_models(
     gains = {name: by_rank[name] - by_links[name] for name in by_rank}
     report.finding(
         "Graph 3: PageRank order is even more effective for IR than for IB",
-        f"its lead on backlink order changes by {_spans(gains.values())}",
+        f"its lead over backlink order changes by {_spans(gains.values())}",
         above(gains),
-        "its lead on backlink order is larger by IR",
+        "its lead over backlink order is larger by IR",
         picture="models",
     )
     apart = {n: abs(x) for n, x in leads("IR", "backlink-count", "breadth-first").items()}
@@ -299,8 +299,9 @@ def _judge_models(
     )
     for model, importance in (("IB", "backlinks"), ("IR", "PageRank")):
         report.finding(
-            f"A good ordering finds hot pages much sooner than none ({importance})",
-            f"mean P_ST: {means(model, ('pagerank', 'random'))}; a draw from all pages has 0.5",
+            f"A good ordering finds hot pages much sooner than no ordering ({importance})",
+            f"mean P_ST: {means(model, ('pagerank', 'random'))}; a random draw from all pages has "
+            "0.5",
             above(leads(model, "pagerank", "random")),
             "PageRank has the larger mean P_ST than the random crawler",
             picture="models",
@@ -309,7 +310,7 @@ def _judge_models(
 
 
 def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """The paper's explanation: backlink order goes deep into clusters."""
+    """Test the paper's explanation: backlink order goes deep into clusters."""
     rows = []
     deeper: dict[str, dict[str, float]] = {"backlink-count": {}, NEWEST_FIRST: {}}
     for crawls in large:
@@ -327,15 +328,15 @@ def _clusters(report: Report, large: Sequence[JudgedCrawls]) -> None:
             cases |= crawls.cases(lead, name, "pagerank")
     report.table(
         "depth", ("web", "ordering", "least", "mean", "greatest"), rows,
-        "How far from the seed, in links, the first tenth of the fetches lies; over seeds.",
+        "Distance from the seed, in links, of the first tenth of the fetches, over seeds.",
     )  # fmt: skip
     report.finding(
-        "Section 5.2: backlink order often behaves like depth-first, PageRank order mixes breadth "
-        "and depth",
-        "mean depth of the first tenth of the fetches, backlink order less PageRank order: "
+        "Section 5.2: backlink order often behaves like depth-first, while PageRank order mixes "
+        "breadth and depth",
+        "mean depth of the first tenth of the fetches, backlink order minus PageRank order: "
         f"{_spans(deeper['backlink-count'].values())} links",
         above(deeper["backlink-count"]),
-        "it lies deeper under backlink order",
-        why="with ties in order of discovery backlink order is breadth-first among equals; with "
-        f"the newest first the claim is {judge(above(deeper[NEWEST_FIRST]))}",
+        "it is deeper under backlink order",
+        why="with ties in order of discovery, backlink order is breadth-first among equals; with "
+        f"the newest first, the claim is {judge(above(deeper[NEWEST_FIRST]))}",
     )

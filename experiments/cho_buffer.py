@@ -1,4 +1,4 @@
-"""The limited buffer of Cho, Garcia-Molina & Page 1998, which the paper defines without figures."""
+"""The limited buffer of Cho, Garcia-Molina & Page 1998, which the paper defines but never plots."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from crawlprio.evaluation import BacklinksSeen, ModelCurve, PageRankSeen, limite
 from crawlprio.pages import PageIds
 
 BUFFERS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
-"""Sizes, as shares of all pages."""
+"""Buffer sizes, as shares of all pages."""
 
 
 def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
-    """P_BC, which the paper defines and does not show."""
+    """Write P_BC, which the paper defines but does not show."""
     report.heading("The limited buffer")
     panels, rows = [], []
     names = (*THREE, "random")
@@ -58,26 +58,27 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
             ]  # fmt: skip
     report.figure(
         "buffer", panels,
-        "Section 3 of the paper defines P_BC and shows no figure: the share of a buffer of B pages "
-        "that is among the B most important after all pages were fetched. A full buffer drops the "
-        "page of lowest estimate: backlinks seen so far, or PageRank of what was seen, computed "
-        "35 times a crawl; equals leave the last fetched first.",
+        "Section 3 of the paper defines P_BC but shows no figure. P_BC is the share of a buffer "
+        "of B pages that is among the B most important pages once all pages have been fetched. A "
+        "full buffer drops the page with the lowest estimate: backlinks seen so far, or PageRank "
+        "of the graph seen so far, computed 35 times per crawl. Of equal pages, the one fetched "
+        "last is dropped first.",
         title="Limited buffer: what is kept of a crawl of everything",
     )  # fmt: skip
     report.table(
         "buffer", ("importance", "web", "ordering", "B = 1 %", "10 %", "50 %"), rows,
-        "P_BC, means over seeds. A page once dropped does not come back, so that orderings which "
-        "fetch important pages before much speaks for them lose some.",
+        "P_BC, means over seeds. A dropped page does not come back, so an ordering that fetches "
+        "important pages early, before there is evidence for them, loses some of them.",
     )  # fmt: skip
     for (label, name), lead in leads.items():
         report.finding(
-            f"(not in the paper) In a limited buffer {name} keeps more of the hot pages than a "
+            f"(not in the paper) With a limited buffer, {name} keeps more of the hot pages than a "
             f"random crawler, by {label}",
-            f"mean P_BC over {len(BUFFERS)} sizes, less that of random: "
+            f"mean P_BC over {len(BUFFERS)} sizes, minus that of random: "
             f"{min(lead.values()):+.3f} to {max(lead.values()):+.3f}",
             above(lead),
             "the larger mean P_BC",
-            why="pages fetched early are judged, and dropped, before much speaks for them",
+            why="pages fetched early are judged, and dropped, before there is evidence for them",
             picture="buffer",
             name=f"buffer-{name}-{label.lower()}",
         )

@@ -1,6 +1,6 @@
-"""The metrics that Cho, Garcia-Molina & Page 1998 define without showing, as importance and order.
+"""Metrics that Cho, Garcia-Molina & Page 1998 define but do not test, as importance and ordering.
 
-Location, forward links, text and combined metrics of the paper's sections 2 and 4, and HITS.
+The location, forward-link, text and combined metrics of the paper's sections 2 and 4, and HITS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORT = ", pages of at most 16 kB"
 
 
 def add(report: Report, web: Web) -> None:
-    """Write what orderings do for importances by links and by location."""
+    """Write how orderings perform for importance by links and by location."""
     report.heading("The other metrics")
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {
         "location": lambda: make_ordering("location"),
@@ -47,12 +47,12 @@ def add(report: Report, web: Web) -> None:
     _table(
         report, "metrics", curves,
         f"{web.name}: mean P_ST over all fetches, means over seeds, where the {HOT_SHARE:.0%} of "
-        "the pages with the highest importance is hot (equals in). Importance by row: IB, IR, "
-        "IF, IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
-        "divided by its mean. 'combined' orders by the sum of the location's points and the "
-        "backlinks seen. Backlinks are spread so much wider than points for location that "
-        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the hot pages by "
-        "the sum are hot by backlinks alone.",
+        "the pages with the highest importance is hot (ties included). Importance by row: IB, "
+        "IR, IF and IL of the paper, authorities and hubs of Kleinberg's HITS, and IL + IB, each "
+        "divided by its mean. 'combined' orders by the sum of the location score and the "
+        "backlinks seen. Backlink counts vary so much more than location scores that "
+        f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the pages that "
+        "are hot by the sum are hot by backlinks alone.",
     )  # fmt: skip
     for importance, own, words in (
         ("location", "location", "IL(p) can be used directly for ordering"),
@@ -84,7 +84,7 @@ def add(report: Report, web: Web) -> None:
 
 
 def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> None:
-    """Write what orderings by anchor text do for importance by text."""
+    """Write how orderings by anchor text perform for importance by text."""
     recorded = RecordedVisits(path, with_texts=True)
     topic = {"words": word}
     made = orderings(None, "breadth-first", "backlink-count", "pagerank", "random") | {
@@ -109,10 +109,10 @@ def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> Non
     _table(
         report, "text-metrics", curves,
         f"Mean P_ST of crawls for {word!r} without a hot queue, where the {HOT_SHARE:.0%} of the "
-        "pages with the highest importance is hot, of all pages or of those of at most 16 kB, "
-        "which are in the recording whatever their rank. IS counts the word, ten times in the "
-        "title; IC is the sum of IS and IB, each divided by its mean. 'combined' orders by ten "
-        "times the anchor similarity and the backlinks seen.",
+        "pages with the highest importance is hot, among all pages or among those of at most 16 "
+        "kB, which are in the recording whatever their rank. IS counts the word, with a weight "
+        "of ten in the title. IC is the sum of IS and IB, each divided by its mean. 'combined' "
+        "orders by ten times the anchor similarity plus the backlinks seen.",
     )  # fmt: skip
     for importance, own, words in (
         ("IS", "anchor-similarity", "O(u) = IS(anchor text) predicts the text of the page"),
@@ -142,7 +142,7 @@ def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> Non
 def _curves(
     crawls: JudgedCrawls, importance: NDArray[np.float64]
 ) -> Mapping[str, list[ModelCurve]]:
-    """P_ST of each ordering with the most important pages hot."""
+    """Return P_ST of each ordering, with the most important pages hot."""
     threshold = top_threshold(importance, HOT_SHARE, crawls.reachable[0])
     return crawls.p_st(importance, threshold)
 
@@ -150,7 +150,7 @@ def _curves(
 def _hot_in_common(
     crawls: JudgedCrawls, one: NDArray[np.float64], other: NDArray[np.float64]
 ) -> float:
-    """The share of the hot pages by one importance that are hot by another."""
+    """Return the share of the hot pages by one importance that are hot by another."""
     reached = crawls.reachable[0]
     hot, also = (x >= top_threshold(x, HOT_SHARE, reached) for x in (one, other))
     return float((hot & also & reached).sum() / (hot & reached).sum())
@@ -162,20 +162,20 @@ def _table(
     curves: Mapping[str, Mapping[str, Sequence[ModelCurve]]],
     caption: str,
 ) -> None:
-    """A row for each importance, a column for each ordering."""
+    """Return a row for each importance, with a column for each ordering."""
     names = list(next(iter(curves.values())))
     rows = [(of, *(area(by_ordering[n]) for n in names)) for of, by_ordering in curves.items()]
     report.table(name, ("importance", *names), rows, caption)
 
 
 def _lead(curves: Mapping[str, Sequence[ModelCurve]], own: str) -> list[float]:
-    """By how much one ordering is ahead of the best other, by seed."""
+    """Return the lead of one ordering over the next best, by seed."""
     best = np.max([areas(c) for name, c in curves.items() if name != own], axis=0)
     lead: list[float] = np.subtract(areas(curves[own]), best).tolist()
     return lead
 
 
 def _best_other(curves: Mapping[str, Sequence[ModelCurve]], own: str) -> str:
-    """The best other ordering and its mean in words."""
+    """Return the next best ordering and its mean, in words."""
     name = max((n for n in curves if n != own), key=lambda n: area(curves[n]))
     return f"{area(curves[name]):.3f} ({name})"

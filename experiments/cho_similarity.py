@@ -1,6 +1,6 @@
-"""IS' of Cho, Garcia-Molina & Page 1998: similarity whose idf factors a crawl estimates as it goes.
+"""IS' of Cho, Garcia-Molina & Page 1998: similarity with idf factors estimated during the crawl.
 
-Section 2 of the extended version defines it; no experiment of the paper uses it.
+Section 2 of the extended version defines it. None of the paper's experiments uses it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from crawlprio.topic import Topic
 Floats = NDArray[np.float64]
 
 TITLE = 10.0
-"""Occurrences in the text that one in the title is worth."""
+"""How many occurrences in the text one occurrence in the title counts for."""
 HOT_SHARE, EARLY_SHARE = 0.01, 0.1
 RENEWALS = 35
 RENEWED_EVERY = 10
-"""Fetches from one computation of the idf factors to the next, for the ordering."""
+"""Fetches between computations of the idf factors, for the ordering."""
 BUFFERS = np.array([0.01, 0.05, 0.1, 0.2])
 EXACT, ESTIMATED = "anchor-similarity", "anchors by IS'"
 
 
 def inverse_occurrences(occurrences: Floats) -> Floats:
-    """Return idf factors, 1 / occurrences; a word that has not occurred counts as if once."""
+    """Return idf factors, 1 / occurrences; a word that has not occurred counts as one."""
     return 1.0 / np.maximum(occurrences, 1.0)
 
 
 class Query:
-    """A query of several words and the similarity of every page of a store to it.
+    """A query of several words, and the similarity of every page of a store to it.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class Query:
         self._plain = count_terms(texts, topic, 1.0, query_only=True).occurrences
 
     def similarity(self, known: Mask | None = None) -> Floats:
-        """Return the inner product of each page and the query: IS, or IS' if not all are known.
+        """Return the inner product of each page and the query: IS, or IS' for a subset of pages.
 
-        Both vectors have the idf factors of the pages known.
+        Both vectors use the idf factors of the known pages.
         """
         counted = slice(None) if known is None else known[self._pages]
         occurs = np.bincount(
@@ -84,14 +84,14 @@ class Query:
 
 
 class AnchorsByIdf(Ordering):
-    """O(u) = IS'(A): the anchor text most similar to the query, by the idf of the pages crawled.
+    """O(u) = IS'(A): the anchor text most similar to the query, by the idf of crawled pages.
 
     Parameters
     ----------
     words
         the query.
     every
-        fetches from one computation of the idf factors, and of all keys, to the next.
+        fetches between computations of the idf factors and of all keys.
     """
 
     needs_anchors = True
@@ -131,7 +131,7 @@ class AnchorsByIdf(Ordering):
 
 
 def add(report: Report, web: Web, path: Path, words: Sequence[str], short: Mask) -> None:
-    """Write how good IS' is as an ordering, as what decides which pages are kept, and as a guess.
+    """Write how good IS' is as an ordering, as a rule for keeping pages, and as an estimate.
 
     Parameters
     ----------
@@ -180,21 +180,21 @@ def add(report: Report, web: Web, path: Path, words: Sequence[str], short: Mask)
             )
             for name in made
         ],
-        f"Crawls for the query {', '.join(words)} without a hot queue; IS is the inner product of "
-        "page and query with idf factors of 1 / occurrences in all pages, IS' the same with those "
-        f"of the pages crawled, computed {RENEWALS} times a crawl, for the ordering every "
-        f"{RENEWED_EVERY} fetches. P_ST: the {HOT_SHARE:.0%} of "
-        "the pages with the highest IS is hot. P_BC: what a buffer that drops the page of lowest "
-        f"IS' holds in the end. Right: of the {HOT_SHARE:.0%} of all pages with the highest IS "
-        f"those that IS' would name, given their texts, after {EARLY_SHARE:.0%} of the crawl. "
-        f"'{EXACT}' counts words of the query in anchor texts, '{ESTIMATED}' weighs them by the "
-        "idf of the pages crawled. Means over seeds.",
+        f"Crawls for the query {', '.join(words)} without a hot queue. IS is the inner product of "
+        "page and query with idf factors of 1 / occurrences in all pages. IS' uses the idf "
+        f"factors of the pages crawled so far, computed {RENEWALS} times per crawl, and for the "
+        f"ordering every {RENEWED_EVERY} fetches. P_ST: the {HOT_SHARE:.0%} of the pages with the "
+        "highest IS is hot. P_BC: what a buffer that drops the page with the lowest IS' holds in "
+        f"the end. Right: of the {HOT_SHARE:.0%} of all pages with the highest IS, the share that "
+        f"IS' would name after {EARLY_SHARE:.0%} of the crawl, given their texts. '{EXACT}' "
+        f"counts the query's words in anchor texts; '{ESTIMATED}' weights them by the idf of the "
+        "pages crawled. Means over seeds.",
     )  # fmt: skip
     _judge(report, crawls, p_st, kept, early)
 
 
 def _agreement(query: Query, whole: Floats, order: PageIds, reached: Mask) -> float:
-    """The share of the pages of highest IS that IS' ranks as high after a tenth of the crawl."""
+    """Return the share of the top pages by IS that IS' ranks top after a tenth of the crawl."""
     guess = query.seen(order[: max(int(EARLY_SHARE * len(order)), 1)])
     hot = reached & (whole >= top_threshold(whole, HOT_SHARE, reached))
     named = reached & (guess >= top_threshold(guess, HOT_SHARE, reached))
@@ -208,12 +208,12 @@ def _judge(
     kept: dict[str, list[ModelCurve]],
     early: dict[str, list[float]],
 ) -> None:
-    """What a crawl may take from IS'; the paper says only that it has to be estimated."""
+    """Judge what a crawl gains from IS'; the paper says only that it has to be estimated."""
     agreements = [min(values[k] for values in early.values()) for k in range(len(crawls.seeds))]
     report.finding(
         "(not in the paper) IS' with the idf factors of a tenth of the crawl names the pages of "
         "highest IS",
-        f"least share of the hot pages that it names: {min(agreements):.0%} to "
+        f"smallest share of the hot pages that it names: {min(agreements):.0%} to "
         f"{max(agreements):.0%}",
         above(crawls.cases([x - 0.9 for x in agreements])),
         "at least 90 % of them, under every ordering",
@@ -224,7 +224,7 @@ def _judge(
     ]
     report.finding(
         "(not in the paper) A limited buffer kept by IS' holds the pages of highest IS",
-        f"least P_BC: {min(held):.0%} to {max(held):.0%}",
+        f"smallest P_BC: {min(held):.0%} to {max(held):.0%}",
         above(crawls.cases([float(x) - 0.9 for x in held])),
         "at least 90 % at every size and under every ordering",
         why="a page's own text is known when it is fetched; only idf factors are estimated",
@@ -238,7 +238,7 @@ def _judge(
         lead = np.subtract(areas(curves[ESTIMATED]), areas(curves[EXACT]))
         leads += above({f"{kind}, seed {k + 1}": float(lead[k]) for k in sorted(telling)})
     report.finding(
-        "(not in the paper) Anchor texts weighed by IS' lead to hot pages sooner than counts of "
+        "(not in the paper) Anchor texts weighted by IS' lead to hot pages sooner than counts of "
         "the query's words",
         "mean P_ST: "
         + "; ".join(
@@ -247,7 +247,9 @@ def _judge(
         )
         + f"; of {len(orders[0][0]):,} places in the crawls {min(moved)} to {max(moved)} differ",
         leads,
-        "the larger mean P_ST; crawls that are the same do not count",
-        why="" if telling else "so few anchor texts hold a word of the query that both fetch alike",
+        "the larger mean P_ST; identical crawls do not count",
+        why=""
+        if telling
+        else "so few anchor texts contain a word of the query that both orders are nearly the same",
         name="is-estimated-ordering",
     )

@@ -1,4 +1,4 @@
-"""The small domain of Cho, Garcia-Molina & Page 1998: single sites, ties, and how fresh keys are.
+"""The small domain of Cho, Garcia-Molina & Page 1998: single sites, ties, and key freshness.
 
 Graphs 4 and 5, figures 8 to 10 of the extended version.
 """
@@ -31,15 +31,15 @@ from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
 
 PAGES = 1_100
-"""Pages of the paper's small domain, a research group's site."""
+"""Number of pages of the paper's small domain, a research group's site."""
 G_LINKS, G_RANK, G_LARGE = 5.0, 3.0, 100.0
 MOST_BACKLINKS = 30
 CANDIDATES = 20
-"""Pages that are tried as the start of a site whose home page leads to little of it."""
+"""Pages tried as the start of a site whose home page reaches little of it."""
 
 
 def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
-    """Write the part of the small domain, to be compared with the crawls of large webs."""
+    """Write the part about the small domain, and compare it with the crawls of large webs."""
     report.heading("The small domain")
     sites = _sites(uci(shared))
     by_links = [site.p_st(site.backlinks, G_LINKS) for site in sites]
@@ -52,7 +52,7 @@ def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
 
 
 def _sites(web: Web) -> list[JudgedCrawls]:
-    """All sites that are half to twice as large as the paper's, cut out of the web."""
+    """Return all sites of half to twice the paper's size, cut out of the web."""
     graph = web.graph
     sites = []
     for home in web.homes:
@@ -70,26 +70,26 @@ def _sites(web: Web) -> list[JudgedCrawls]:
 
 
 def _start(site: LinkGraph, home: int) -> int:
-    """The home page, or if it leads to little, of the pages of most links that which leads far."""
+    """Return the home page, or if it reaches little, the well-linked page that reaches most."""
     candidates = [home, *np.argsort(-np.diff(site.indptr), kind="stable")[:CANDIDATES].tolist()]
     reached = [int(reachable(site, [page]).sum()) for page in candidates]
     return home if 2 * reached[0] >= max(reached) else candidates[int(np.argmax(reached))]
 
 
 def _as_many(site: JudgedCrawls) -> float:
-    """The PageRank from which on as many pages are hot as by backlinks, as in the paper."""
+    """Return the PageRank threshold at which as many pages are hot as by backlinks."""
     share = site.share_hot(site.backlinks, G_LINKS)
     return top_threshold(site.ranks, share, site.reachable[0])
 
 
 def _over_sites(curves: Sequence[dict[str, list[ModelCurve]]]) -> dict[str, list[ModelCurve]]:
-    """The curves of all sites, by ordering."""
+    """Return the curves of all sites, by ordering."""
     names = (*THREE, "random")
     return {name: list(chain.from_iterable(c[name] for c in curves)) for name in names}
 
 
 def _means(curves: dict[str, list[ModelCurve]]) -> dict[str, Series]:
-    """The mean of the curves, without the bands, which would cover each other."""
+    """Return the mean curves without bands, which would overlap."""
     return {name: Series(band.points) for name, band in bands(curves).items()}
 
 
@@ -100,7 +100,7 @@ def _draw(
     by_rank: Sequence[dict[str, list[ModelCurve]]],
     nearest: int,
 ) -> None:
-    """Graphs 4 and 5, figures 8 to 10."""
+    """Draw graphs 4 and 5, figures 8 to 10."""
     one = sites[nearest]
     counts = np.minimum(one.backlinks[one.reachable[0]], MOST_BACKLINKS).astype(np.int64)
     histogram = np.column_stack((np.arange(MOST_BACKLINKS + 1), np.bincount(counts)))
@@ -119,13 +119,14 @@ def _draw(
     ]  # fmt: skip
     report.figure(
         "small", panels,
-        f"Graphs 4 and 5, long version figures 8 to 10: crawls of one group's site of {PAGES:,} "
-        "pages. The paper has all orderings below random at times for IB(P), and better for IR(P). "
-        "Here: all sites of uci-ics with half to twice as many pages that can be reached within "
-        "the site, from the home page or, where that leads to less than half of what others do, "
-        "the page of many links that leads farthest; first the site next in size to the paper's. "
-        "As many pages are hot by IR(P) as by IB(P), as in the paper, which had G = 3 for that. "
-        "PageRank after every page; means over the sites, which the table below has one by one.",
+        "Graphs 4 and 5, extended version figures 8 to 10: crawls of one group's site of "
+        f"{PAGES:,} pages. In the paper, every ordering is at times below random for IB(P), and "
+        "does better for IR(P). We use all sites of uci-ics on which half to twice as many pages "
+        "can be reached within the site. The crawl starts at the home page; if that reaches less "
+        "than half of what another page does, it starts at the well-linked page that reaches "
+        "most. The first site shown is the nearest in size to the paper's. As many pages are hot "
+        "by IR(P) as by IB(P), as in the paper, which used G = 3 for that. PageRank is computed "
+        "after every page. Curves are means over the sites; the table below lists the sites.",
         title="Small domains",
     )  # fmt: skip
     report.table(
@@ -146,7 +147,7 @@ def _draw(
             for site, links, ranks in zip(sites, by_links, by_rank, strict=True)
         ],
         f"The small sites; the paper's had about {PAGES:,} pages, most of them with fewer than 5 "
-        "backlinks. P_ST is the mean over all fetches; a draw from all pages has 0.5.",
+        "backlinks. P_ST is the mean over all fetches; a random draw from all pages has 0.5.",
     )  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def _judge_size(
     by_rank: Sequence[dict[str, list[ModelCurve]]],
     large: Sequence[JudgedCrawls],
 ) -> None:
-    """What the paper says of small domains as such."""
+    """Judge the paper's claims about small domains."""
     places = np.linspace(0.02, 0.98, 49)
     below = [
         {name: max(x - at(links[name][0], x) for x in places) for name in THREE}
@@ -167,11 +168,11 @@ def _judge_size(
     worse = {n: min(d[name] for name in THREE) for n, d in zip(names, below, strict=True)}
     report.finding(
         "Graph 4: on a small domain every ordering is at times worse than a random crawler (IB)",
-        "the most that the best of the three falls behind the random line: "
-        f"{min(worse.values()):.0%} to {max(worse.values()):.0%} of the hot pages; that any does: "
-        f"{max(max(d.values()) for d in below):.0%}",
+        "largest gap between the random line and the best of the three: "
+        f"{min(worse.values()):.0%} to {max(worse.values()):.0%} of the hot pages; for any of the "
+        f"three: {max(max(d.values()) for d in below):.0%}",
         above(worse, 0.01),
-        "each of the three is somewhere behind the random line by more than a point",
+        "each of the three is somewhere more than a point behind the random line",
         picture="small",
     )
     of_large = [crawls.p_st(crawls.backlinks, G_LARGE) for crawls in large]
@@ -185,8 +186,8 @@ def _judge_size(
     }
     report.finding(
         "Section 5.3: crawls of the small domain perform worse than those of the large one (IB)",
-        "mean P_ST of the large webs (G = 100) less that of a site (G = 5), least over orderings "
-        f"and webs: {min(poorer.values()):+.3f} to {max(poorer.values()):+.3f}",
+        "mean P_ST of the large webs (G = 100) minus that of a site (G = 5), smallest over "
+        f"orderings and webs: {min(poorer.values()):+.3f} to {max(poorer.values()):+.3f}",
         above(poorer),
         "worse than on either large web under each of the three orderings",
         picture="small",
@@ -198,7 +199,7 @@ def _judge_size(
         f"{min(few.values()):.0%} to {max(few.values()):.0%} of the pages",
         above(few, 0.5),
         "more than half of the pages",
-        why=f"fewer than 10, as the shorter version has it: {min(fewer):.0%} to {max(fewer):.0%}",
+        why=f"fewer than 10, as in the shorter version: {min(fewer):.0%} to {max(fewer):.0%}",
         picture="small",
     )
     better = {
@@ -208,7 +209,7 @@ def _judge_size(
     report.finding(
         "Fig. 10: on the small domain all orderings do better by IR than by IB, with as many pages "
         "hot",
-        f"mean P_ST by IR less that by IB, least of the three: {min(better.values()):+.3f} to "
+        f"mean P_ST by IR minus that by IB, smallest of the three: {min(better.values()):+.3f} to "
         f"{max(better.values()):+.3f}",
         above(better),
         "all three have the larger mean P_ST by IR",
@@ -222,7 +223,7 @@ def _judge_clusters(
     by_links: Sequence[dict[str, list[ModelCurve]]],
     by_rank: Sequence[dict[str, list[ModelCurve]]],
 ) -> None:
-    """What the paper says of the orderings on small domains."""
+    """Judge the paper's claims about the orderings on small domains."""
     names = [site.name for site in sites]
     best = {
         name: area(ranks["pagerank"]) - max(area(ranks[n]) for n in THREE if n != "pagerank")
@@ -230,7 +231,7 @@ def _judge_clusters(
     }
     report.finding(
         "Fig. 10: by IR, PageRank order is best on the small domain",
-        f"its mean P_ST less the best other: {min(best.values()):+.3f} to "
+        f"its mean P_ST minus that of the next best: {min(best.values()):+.3f} to "
         f"{max(best.values()):+.3f}",
         above(best),
         "the largest mean P_ST of the three",
@@ -252,14 +253,15 @@ def _judge_clusters(
         f"{np.mean(early['backlink-count']):.0%} on average",
         above(ahead("backlink-count")),
         "PageRank has more of the hot pages at 10 % of the crawl",
-        why=f"with ties the newest first, backlink count has {np.mean(early[NEWEST_FIRST]):.0%}, "
-        f"and the claim is {judge(above(ahead(NEWEST_FIRST)))}",
+        why="with ties broken newest first, backlink count has "
+        f"{np.mean(early[NEWEST_FIRST]):.0%}, and the claim is "
+        f"{judge(above(ahead(NEWEST_FIRST)))}",
         picture="small",
     )
 
 
 def _choices(report: Report, web: Web, sites: Sequence[JudgedCrawls]) -> None:
-    """What the paper leaves open: ties, and how often PageRank is computed."""
+    """Write what the paper leaves open: ties, and how often PageRank is computed."""
     report.heading("Ties, and how often PageRank is computed")
     n_pages = web.graph.n_pages
     cadences = {"1": 1, "N/350": n_pages // 350, "N/35": n_pages // 35}
@@ -289,33 +291,34 @@ def _choices(report: Report, web: Web, sites: Sequence[JudgedCrawls]) -> None:
         ("ordering", "P_ST by IB", "P_ST by IR", "mean displacement against every 1 (%)"),
         rows,
         f"{web.name}, {crawls.n_reachable:,} pages, {len(crawls.seeds)} seeds: mean P_ST over all "
-        "fetches when the top 1 % is hot, and how many per cent of the crawl a page is fetched "
-        "sooner or later than with PageRank after every page. 'newest first' breaks ties the other "
-        "way.",
+        "fetches when the top 1 % is hot, and how far a page moves in the crawl, in percent of "
+        "its length, compared with PageRank after every page. 'newest first' breaks ties the "
+        "other way.",
     )
     default, exact = (area(measured["IR"][f"pagerank, {x}"]) for x in ("default", "every 1"))
     report.text(
-        f"The default cadence changes mean P_ST (IR) from {exact:.3f} to {default:.3f} against "
-        "PageRank after every page; the small sites above have it after every page."
+        "Compared with PageRank after every page, the default cadence changes mean P_ST (IR) "
+        f"from {exact:.3f} to {default:.3f}. On the small sites above, PageRank is computed after "
+        "every page."
     )
     pairs = [
         (areas(curves["backlink-count"])[0], areas(curves[NEWEST_FIRST])[0])
         for curves in (site.p_st(site.backlinks, G_LINKS) for site in sites)
     ]
     report.text(
-        "On the small sites backlink count has a mean P_ST (G = 5) of "
-        f"{np.mean([a for a, _ in pairs]):.3f} with the oldest of equals first and "
+        "On the small sites, backlink count has a mean P_ST (G = 5) of "
+        f"{np.mean([a for a, _ in pairs]):.3f} with the oldest of equal pages first and "
         f"{np.mean([b for _, b in pairs]):.3f} with the newest first."
     )
 
 
 def _threshold(importance: np.ndarray, crawls: JudgedCrawls) -> float:
-    """The value that a hundredth of the pages have or exceed."""
+    """Return the value that a hundredth of the pages reach or exceed."""
     return float(np.quantile(importance[crawls.reachable[0]], 0.99))
 
 
 def _places_apart(one: np.ndarray, other: np.ndarray) -> float:
-    """How far apart a page's places in two orders are on average, in per cent of the crawl."""
+    """Return the mean distance between a page's places in two orders, in percent of the crawl."""
     place = np.empty(max(one.max(), other.max()) + 1)
     place[one] = np.arange(len(one))
     return float(np.abs(place[other] - np.arange(len(other))).mean() / len(one) * 100)

@@ -1,7 +1,7 @@
-"""Crawls on a topic of Cho, Garcia-Molina & Page 1998, on the texts of a recorded web.
+"""The topic crawls of Cho, Garcia-Molina & Page 1998, on the texts of a recorded web.
 
-Graphs 6 and 7, figures 12, 14 and 15 of the extended version. Of the texts only numbers leave this
-module.
+Graphs 6 and 7, figures 12, 14 and 15 of the extended version. Only numbers about the texts leave
+this module.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from crawlprio.web.urls import host_of, normalise_url
 TOPICS = ("computer", "admission")
 """The paper's topics."""
 STAND_IN = "student"
-"""Crawled for in place of the paper's second topic where that has too few hot pages."""
+"""Replaces the paper's second topic if that has too few hot pages."""
 WORDS = (*TOPICS, STAND_IN)
 QUERY = ("computer", "research", "course", "student")
-"""Words, of unlike frequency, of the similarity that a crawl estimates."""
+"""Query words of different frequency, for the similarity that a crawl estimates."""
 LEAST_HOT = 30
 HOME = "http://www.ics.uci.edu/"
 BACKLINKS = 5
 SHORT_BYTES = 16 * 1024
 KINDS = {"all pages": False, "pages of at most 16 kB": True}
-"""Which pages may be hot: longer ones are in the recording only if their PageRank is high."""
+"""Which pages may be hot; longer pages are in the recording only if their PageRank is high."""
 DISTANCES = {"no hot queue": None, "basic": 0, "modified": 3}
-"""Hot queues: none; by anchor text and URL; also pages fewer than 3 links from a hot page."""
+"""Hot queues: none; anchor text and URL; also pages fewer than 3 links from a hot page."""
 
 
 def add(report: Report, shared: Path) -> None:
-    """Write the part of the crawls on a topic."""
+    """Write the part about crawls on a topic."""
     report.heading("Crawls on a topic")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "texts.sqlite"
@@ -69,13 +69,13 @@ def add(report: Report, shared: Path) -> None:
             for topic in topics
         )
         report.text(
-            f"Of the {int(first.reached.sum()):,} pages of uci-ics with text that are reached from "
-            f"{HOME}, so many are hot, having the word in the title or 10 times in the text: "
-            f"{counts}. **The recording was chosen by PageRank**: it holds the pages of 16 kB or "
-            "less that can be reached, and of the longer ones those of highest PageRank. Hot "
-            "pages are often long, so most of them are well linked here as they are not on the "
-            "Web. Each claim is therefore judged by all hot pages and by the short ones alone, of "
-            "which none is there because of its rank."
+            f"{int(first.reached.sum()):,} pages of uci-ics with text are reached from {HOME}. A "
+            "page is hot if it has the word in its title or 10 times in its text. Hot pages: "
+            f"{counts}. **The recording was chosen by PageRank**: it holds the reachable pages of "
+            "16 kB or less, and of the longer pages those with the highest PageRank. Hot pages "
+            "are often long, so most of them are better linked here than on the Web. Each claim "
+            "is therefore judged twice: by all hot pages, and by the short ones alone, none of "
+            "which is there because of its rank."
         )
         _draw(report, first, second)
         _judge_hot_pages(report, first)
@@ -85,7 +85,7 @@ def add(report: Report, shared: Path) -> None:
 
 
 class _Topic:
-    """The hot pages of a topic and the crawls that look for them.
+    """The hot pages of a topic, and the crawls that look for them.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class _Topic:
                     self.hot[visit.page] = judge.is_hot(visit)
 
     def of_kind(self, *, short: bool, linked: bool = False) -> NDArray[np.float64]:
-        """Return 1 for hot pages, all or the short ones, with or without five backlinks; else 0."""
+        """Return 1 for hot pages (all or short ones, with or without five backlinks), else 0."""
         hot = self.hot * self._short if short else self.hot
         return hot * (self.backlinks >= BACKLINKS) if linked else hot
 
@@ -123,7 +123,7 @@ class _Topic:
 
     @cached_property
     def crawls(self) -> dict[str, JudgedCrawls]:
-        """The crawls with each kind of hot queue."""
+        """Crawls by kind of hot queue."""
         seeds = [[seed] for seed in self._web.single_seeds]
         recorded = RecordedVisits(self._path, with_texts=True)
         crawls = {}
@@ -140,11 +140,11 @@ class _Topic:
     def curves(
         self, queue: str, *, linked: bool = False, short: bool = False
     ) -> dict[str, list[ModelCurve]]:
-        """P_ST of the crawls with this kind of hot queue, by ordering."""
+        """Return P_ST of the crawls with this kind of hot queue, by ordering."""
         return self.crawls[queue].p_st(self.of_kind(short=short, linked=linked), 1.0)
 
     def cases(self, queue: str, margins: Callable[[bool], Sequence[float]]) -> list[Case]:
-        """Return a case for each different crawl and kind of hot pages; `margins` are by seed."""
+        """Return a case for each distinct crawl and kind of hot page; `margins` are by seed."""
         found = {}
         for kind, short in KINDS.items():
             for name, margin in self.crawls[queue].cases(margins(short), *THREE).items():
@@ -153,9 +153,9 @@ class _Topic:
 
 
 def _record(warc: Path, path: Path) -> Mask:
-    """Write a crawl store of all pages of a WARC file; of texts only topic words, for counting.
+    """Write a crawl store of all pages of a WARC file, keeping only topic words of the texts.
 
-    Returns which pages are of at most 16 kB.
+    Returns which pages have at most 16 kB.
     """
     web = WarcWeb(warc)
     wanted = {*WORDS, *QUERY}
@@ -196,7 +196,7 @@ def _record(warc: Path, path: Path) -> Mask:
 
 
 def _draw(report: Report, first: _Topic, second: _Topic) -> None:
-    """Graphs 6 and 7, figures 12, 14 and 15, and their numbers."""
+    """Write graphs 6 and 7, figures 12, 14 and 15, and their numbers."""
     diagonal = {"random, expected": [(0.0, 0.0), (1.0, 1.0)]}
     figures = {
         f"{first.word}, basic (graph 6)": first.curves("basic"),
@@ -207,12 +207,12 @@ def _draw(report: Report, first: _Topic, second: _Topic) -> None:
     report.figure(
         "topic",
         [share_panel(name, bands(curves), diagonal) for name, curves in figures.items()],
-        "Graphs 6 and 7, long version figures 12, 14 and 15: share of the hot pages fetched, hot "
-        "being pages with the word in the title or at least 10 times in the text. The basic hot "
-        "queue holds pages with the word in URL or anchor text, the modified one also pages fewer "
-        "than 3 links from a hot page. In the paper the basic one helps breadth-first alone, the "
-        "modified one all, and with 5 backlinks breadth-first and PageRank have 80 % of the hot "
-        "pages after 40 % of the crawl.",
+        "Graphs 6 and 7, extended version figures 12, 14 and 15: share of the hot pages fetched. "
+        "A page is hot if it has the word in its title or at least 10 times in its text. The "
+        "basic hot queue holds pages with the word in the URL or anchor text; the modified one "
+        "also holds pages fewer than 3 links from a hot page. In the paper, the basic queue "
+        "helps only breadth-first, and the modified one helps all orderings. Of the hot pages "
+        "with 5 backlinks, breadth-first and PageRank have fetched 80 % after 40 % of the crawl.",
         title="Crawls on a topic",
     )  # fmt: skip
     rows = [
@@ -242,12 +242,12 @@ def _draw(report: Report, first: _Topic, second: _Topic) -> None:
             f"{t.word} {int(t.of_kind(short=False, linked=True)[t.reached].sum()):,}"
             for t in (first, second)
         )
-        + ". Without a hot queue the crawl knows nothing of the topic.",
+        + ". Without a hot queue, the crawl knows nothing about the topic.",
     )  # fmt: skip
 
 
 def _judge_hot_pages(report: Report, topic: _Topic) -> None:
-    """What the paper says of hot pages themselves."""
+    """Judge the paper's claims about hot pages themselves."""
     alone, of_children, base = {}, {}, {}
     graph = topic.graph
     sources = np.repeat(np.arange(graph.n_pages), np.diff(graph.indptr))
@@ -259,7 +259,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
         child &= topic.reached
         of_children[kind], base[kind] = float(hot[child].mean()), float(hot[topic.reached].mean())
     report.finding(
-        "Section 7: more than a third of the hot pages have one backlink only",
+        "Section 7: more than a third of the hot pages have only one backlink",
         ", ".join(f"{x:.0%} ({topic.word}, {kind})" for kind, x in alone.items()),
         above(alone, 1 / 3),
         "more than a third",
@@ -272,13 +272,13 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
             for kind in KINDS
         ),
         above({kind: of_children[kind] / base[kind] for kind in KINDS}, 2.0),
-        "more than twice as many as of all pages",
+        "more than twice the share among all pages",
         name="hot-children",
     )
 
 
 def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
-    """What the paper says of the two hot queues."""
+    """Judge the paper's claims about the two hot queues."""
     basic, modified = first.curves("basic"), first.curves("modified")
     plain = first.curves("no hot queue")
 
@@ -294,11 +294,12 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
         f"mean P_ST {_line(basic)}",
         first.cases("basic", poor),
         "at most 0.55 under both",
-        why=f"without the hot queue they have {_line(plain)}: they find hot pages early as it is",
+        why=f"without the hot queue they have {_line(plain)}: they find hot pages early even "
+        "without it",
         picture="topic",
     )
     report.finding(
-        "Graph 6: with it breadth-first alone does reasonably, and best",
+        "Graph 6: with it, only breadth-first performs reasonably, and it performs best",
         f"mean P_ST {_line(basic)}; short pages {_line(first.curves('basic', short=True))}",
         first.cases("basic", lambda short: _lead_of_breadth_first(first, "basic", short)),
         "the largest mean P_ST of the three",
@@ -315,8 +316,8 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
     spans = {q: np.mean(_spans(first.curves(q))) for q in ("basic", "modified")}
     report.finding(
         "Fig. 14: the difference between the orderings shrinks",
-        f"between best and worst of the three: {spans['basic']:.3f} with the basic, "
-        f"{spans['modified']:.3f} with the modified queue",
+        f"between best and worst of the three: {spans['basic']:.3f} with the basic queue, "
+        f"{spans['modified']:.3f} with the modified one",
         first.cases(
             "modified",
             lambda short: np.subtract(
@@ -324,7 +325,7 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
                 _spans(first.curves("modified", short=short)),
             ).tolist(),
         ),
-        "best and worst are nearer to each other",
+        "best and worst are closer together",
         picture="topic",
         name="hot-queue-levels",
     )
@@ -345,7 +346,7 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
     report.finding(
         "Graph 7: PageRank and breadth-first have over 80 % of the hot pages with 5 backlinks "
         "after 40 % of the crawl",
-        "least of the two: "
+        "lower of the two: "
         + ", ".join(f"{0.8 + min(early(short)):.0%} ({kind})" for kind, short in KINDS.items()),
         first.cases("modified", early),
         "both have more than 80 %",
@@ -356,8 +357,8 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
         "Fig. 15: for another topic, admission, the modified queue is effective too",
         f"{second.word}: mean P_ST {_line(modified)}, without a hot queue {_line(plain)}",
         second.cases("modified", lambda short: _gains(second, "modified", "no hot queue", short)),
-        "the larger mean P_ST than without a hot queue under each of the three",
-        why=f"{second.word} stands in for admission, which has next to no hot pages here"
+        "a larger mean P_ST than without a hot queue under each of the three",
+        why=f"{second.word} replaces admission, which has almost no hot pages here"
         if second.word == STAND_IN else "",
         picture="topic",
         name="hot-queue-other-topic",
@@ -365,12 +366,12 @@ def _judge_queues(report: Report, first: _Topic, second: _Topic) -> None:
 
 
 def _line(curves: dict[str, list[ModelCurve]]) -> str:
-    """The mean performance of the paper's orderings in words."""
+    """Return the mean performance of the paper's orderings, in words."""
     return ", ".join(f"{name} {area(curves[name]):.3f}" for name in THREE)
 
 
 def _lead_of_breadth_first(topic: _Topic, queue: str, short: bool) -> list[float]:
-    """By how much breadth-first is ahead of the better of the other two, by seed."""
+    """Return the lead of breadth-first over the better of the other two, by seed."""
     curves = topic.curves(queue, short=short)
     others = [areas(curves[name]) for name in THREE if name != "breadth-first"]
     lead: list[float] = np.subtract(areas(curves["breadth-first"]), np.max(others, axis=0)).tolist()
@@ -378,7 +379,7 @@ def _lead_of_breadth_first(topic: _Topic, queue: str, short: bool) -> list[float
 
 
 def _gains(topic: _Topic, queue: str, other: str, short: bool) -> list[float]:
-    """The least gain of the three orderings by one queue against another, by seed."""
+    """Return the smallest gain of the three orderings from one queue over another, by seed."""
     one, two = topic.curves(queue, short=short), topic.curves(other, short=short)
     gains = [np.subtract(areas(one[name]), areas(two[name])) for name in THREE]
     least: list[float] = np.min(gains, axis=0).tolist()
@@ -386,5 +387,5 @@ def _gains(topic: _Topic, queue: str, other: str, short: bool) -> list[float]:
 
 
 def _spans(curves: dict[str, list[ModelCurve]]) -> Sequence[float]:
-    """For each seed, how far apart the paper's orderings are."""
+    """Return for each seed how far apart the paper's orderings are."""
     return [max(a) - min(a) for a in zip(*(areas(curves[name]) for name in THREE), strict=True)]

@@ -21,8 +21,9 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         output, "cho_topics", "Cho, Garcia-Molina & Page 1998: topics and other metrics"
     )
     report.text(
-        "Crawls as in [the first section on this paper](cho.md), of uci-ics alone, whose pages "
-        "were recorded: one by one, without time, each from three seeds, to the end. " + RULE
+        "Crawls as in [the first section on this paper](cho.md), but only of uci-ics, whose "
+        "pages were recorded: one fetch at a time, without a clock, each from three seeds, to "
+        "the end. " + RULE
     )
     cho_topic.add(report, shared)
     cho_metrics.add(report, uci(shared))

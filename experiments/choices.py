@@ -1,4 +1,4 @@
-"""What decides comparisons of orderings besides the orderings: cadence, politeness, ties, seeds."""
+"""What decides comparisons besides the orderings themselves: cadence, politeness, ties, seeds."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from crawlprio.simulator import Network
 
 COUNTRIES, COUNTRY_SHARE = 3, 70
 PARTS = (2000, 350, 35)
-"""Keys are brought up to date so many times in a crawl."""
+"""How many times per crawl keys are updated."""
 
 TIES = 3
-"""Draws of random ties."""
+"""Number of draws of random ties."""
 
 ROBOTS = 64
 YARDSTICKS = ("breadth-first", "larger-sites-first", "backlink-count")
 
 
 class RenewedEvery(Ordering):
-    """An ordering whose keys are brought up to date after a number of visits only.
+    """An ordering whose keys are updated only after a number of visits.
 
     A page enters the queue with the key that it has when it is found.
     """
@@ -78,7 +78,7 @@ class RenewedEvery(Ordering):
 
 
 class OpicRandomTies(Opic):
-    """OPIC with random numbers below 1e-9 in the cash of new pages: equals leave at random."""
+    """OPIC with random numbers below 1e-9 in the cash of new pages, so that ties are random."""
 
     rule = Opic.rule
 
@@ -93,7 +93,7 @@ class OpicRandomTies(Opic):
 
 
 class BacklinkCountRandomTies(BacklinkCount):
-    """Backlink count with random numbers below 1 in the keys, so that equals leave at random."""
+    """Backlink count with random numbers below 1 in the keys, so that ties are random."""
 
     rule = BacklinkCount.rule
 
@@ -107,7 +107,7 @@ class BacklinkCountRandomTies(BacklinkCount):
 
 
 def _lots(seed: int, n: int) -> NDArray[np.float64]:
-    """Numbers of at least 0 and below 1, a function of the seed."""
+    """Return numbers in [0, 1) as a function of the seed."""
     return np.random.default_rng(seed).random(n)
 
 
@@ -129,7 +129,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Change:
-    """What a choice changes in the average cumulative PageRank of an ordering, by kind of web."""
+    """How a choice changes the average cumulative PageRank of an ordering, by kind of web."""
 
     choice: str
     ordering: str
@@ -139,7 +139,7 @@ class Change:
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
-    report = Report(output, "choices", "What decides besides the ordering")
+    report = Report(output, "choices", "What matters besides the ordering")
     ics, college, italian = uci(shared), hollins(shared), cnr(shared)
     n_pages = country_pages // COUNTRY_SHARE
     countries = [small_country(shared, n_pages, seed) for seed in range(COUNTRIES)]
@@ -150,14 +150,15 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         Kind("countries", countries, [Start(web, [web.start]) for web in countries]),
     ]
     report.text(
-        "The papers leave some choices open; where their pseudo-code decides (ties: a stable sort "
-        "of a queue to which new pages are appended), it is our default. Each choice is made here "
-        "in the ways that they allow, all else being equal, and what it changes in the average "
-        "cumulative PageRank is set beside the differences between orderings. Unless said "
-        "otherwise crawls are from one page, by order alone, with keys brought up to date after "
-        "every page and ties by order of discovery: from three pages of each recorded web, and "
-        f"from the home page of the largest site of {COUNTRIES} made-up countries of {n_pages:,} "
-        f"pages. Changes are means over the crawls. {RULE} A case is one kind of web."
+        "The papers leave some choices open. Where their pseudo-code decides (ties: a stable "
+        "sort of a queue to which new pages are appended), we follow it by default. This section "
+        "makes each choice in every way the papers allow, with everything else equal. It "
+        "compares the change in average cumulative PageRank with the differences between "
+        "orderings. Unless stated otherwise, crawls start from one page and run by order alone, "
+        "keys are updated after every page, and ties go by order of discovery. They start from "
+        "three pages of each recorded web, and from the home page of the largest site of "
+        f"{COUNTRIES} synthetic countries of {n_pages:,} pages. Changes are means over the "
+        f"crawls. {RULE} A case is one kind of web."
     )
     plain = {
         kind.name: {
@@ -175,10 +176,10 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
     report.figure(
         "curves",
         list(panels.values()),
-        "What choices do to one ordering: how often OPIC's keys are brought up to date; r robots "
-        "and w under larger sites first; order of discovery or a random order of pages with equal "
-        "counts of backlinks; the seeds of OPIC and their cash. Means over crawls; bands from the "
-        "least to the greatest.",
+        "The effect of choices on one ordering: how often OPIC's keys are updated; r robots and "
+        "w under larger sites first; ties in backlink count by order of discovery or at random; "
+        "the seeds of OPIC and their cash. Curves are means over crawls; bands show the range "
+        "from least to greatest.",
         title="The same ordering under different choices",
         own_legends=True,
     )
@@ -191,7 +192,7 @@ Plain = Mapping[str, Mapping[str, list[Crawled]]]
 
 
 def _mean(crawls: Sequence[Crawled]) -> float:
-    """Average cumulative PageRank, mean over crawls."""
+    """Return the average cumulative PageRank, as a mean over crawls."""
     return float(np.mean([crawl.average for crawl in crawls]))
 
 
@@ -202,14 +203,14 @@ def _changes(
     before: Mapping[str, Sequence[Crawled]],
     after: Mapping[str, Sequence[Crawled]],
 ) -> Change:
-    """The change of the mean average in each kind of web that has both."""
+    """Return the change of the mean average for each kind of web that has both."""
     return Change(
         choice, ordering, words, {name: _mean(after[name]) - _mean(before[name]) for name in after}
     )
 
 
 def _panel(title: str, kind: Kind, crawls: Mapping[str, Sequence[Crawled]]) -> Panel:
-    """A panel of mean curves, one for each way to choose."""
+    """Return a panel of mean curves, one for each option."""
     n = max(map(len, crawls.values()))
     curves = [
         {name: several[k % len(several)] for name, several in crawls.items()} for k in range(n)
@@ -218,7 +219,7 @@ def _panel(title: str, kind: Kind, crawls: Mapping[str, Sequence[Crawled]]) -> P
 
 
 def _cadence(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
-    """How often keys are brought up to date."""
+    """Measure how often keys are updated."""
     changes = []
     for ordering in ("opic", "backlink-count"):
         before = {kind.name: plain[kind.name][ordering] for kind in kinds}
@@ -242,17 +243,17 @@ def _cadence(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[
 
 
 def _rounds(web: Web) -> Network:
-    """w = 15 s, and fetches that take no time: every site once a round."""
+    """Return a network with w = 15 s and fetches that take no time: every site once per round."""
     return Network(politeness=Politeness(DELAY))
 
 
 def _many_robots(web: Web) -> Network:
-    """w = 15 s and drawn times of fetches, 64 robots."""
+    """Return a network with w = 15 s, drawn fetch times and 64 robots."""
     return polite_network(web, robots=ROBOTS)
 
 
 def _rounds_of_robots(web: Web) -> Network:
-    """64 pages a round at most, one a site: each robot is as long at a page as the others."""
+    """Return a network of at most 64 pages per round, one per site, all equally long."""
     return Network(robots=ROBOTS, latency=1.0)
 
 
@@ -265,7 +266,7 @@ NETWORKS = {
 
 
 def _politeness(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
-    """Delays, and robots that may not meet on a site."""
+    """Measure delays, and robots that may not share a site."""
     changes = []
     kinds = [kind for kind in kinds if kind.has_sites]
     for ordering in ("opic", "larger-sites-first", "breadth-first"):
@@ -286,7 +287,7 @@ def _politeness(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> li
 
 
 def _ties(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
-    """Which of several pages with equal keys comes first."""
+    """Measure which of several pages with equal keys comes first."""
     changes = []
     for ordering, at_random in (
         ("opic", OpicRandomTies),
@@ -310,7 +311,7 @@ def _ties(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Cha
 
 
 def _seeds(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Change]:
-    """One page or all home pages, and the cash of seeds."""
+    """Measure one page or all home pages as seeds, and the cash of seeds."""
     changes = []
     with_sites = [kind for kind in kinds if kind.has_sites]
     homes = [
@@ -342,7 +343,7 @@ def _seeds(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Ch
 
 
 def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Change]) -> None:
-    """All changes, and differences between orderings to measure them by."""
+    """Write all changes, and differences between orderings for comparison."""
     names = [kind.name for kind in kinds]
     report.table(
         "changes",
@@ -359,9 +360,9 @@ def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Ch
                 for change in changes
             ),
         ],
-        "Change of the average cumulative PageRank by another ordering (first rows) and by other "
-        "choices. Crawls from home pages reach pages that those from one page do not: there, and "
-        "only there, the whole is another.",
+        "Change in average cumulative PageRank with another ordering (first rows) and with other "
+        "choices. Crawls from home pages reach pages that crawls from one page do not, so their "
+        "totals differ; all other totals are equal.",
     )  # fmt: skip
 
 
@@ -372,7 +373,7 @@ def _findings(
     changes: Sequence[Change],
     errors: GeneratorErrors,
 ) -> None:
-    """Whether each choice outweighs the difference between OPIC and breadth-first."""
+    """Judge whether each choice outweighs the difference between OPIC and breadth-first."""
     between = {
         kind.name: abs(_mean(plain[kind.name]["opic"]) - _mean(plain[kind.name]["breadth-first"]))
         for kind in kinds
@@ -386,8 +387,8 @@ def _findings(
             if any(name in by_kind for by_kind in chosen)
         }
         report.finding(
-            f"(not in the papers) The choice of {choice} matters more than that of the ordering",
-            "largest change of an average, and difference of OPIC and breadth-first: "
+            f"(not in the papers) The choice of {choice} matters more than the choice of ordering",
+            "largest change of an average, and difference between OPIC and breadth-first: "
             + ", ".join(f"{most:.3f}, {between[n]:.3f} ({n})" for n, most in largest.items()),
             [Case(n, most - between[n], error[n]) for n, most in largest.items()],
             "the change exceeds the difference",

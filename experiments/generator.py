@@ -1,7 +1,7 @@
-"""The made-up webs beside real ones: whether results on made-up webs can be believed.
+"""Synthetic webs compared with real ones: whether results on synthetic webs can be believed.
 
-Distributions, crawls of real webs and of their twins, and from those the generator's errors, below
-which made-up webs decide nothing in the other sections.
+Compares distributions, and crawls of real webs and of their twins. The generator's errors follow
+from these; in the other sections, synthetic webs decide nothing below them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TWINS = 3
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
     """Write the section."""
-    report = Report(output, "generator", "The generator: made-up webs beside real ones")
+    report = Report(output, "generator", "The generator: synthetic webs compared with real ones")
     real = uci(shared)
     generator_errors.add(report, [real, hollins(shared), cnr(shared)])
     _calibration(report, real)
@@ -39,7 +39,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _distributions(report: Report, real: Web, made: Web) -> None:
-    """Degrees, sizes of sites and PageRank of both webs, with the exponents of their tails."""
+    """Write degrees, site sizes and PageRank of both webs, with the exponents of their tails."""
     panels, rows = [], []
     named = {web.name: _counts(web.graph, web.ranks) for web in (real, made)}
     for quantity in next(iter(named.values())):
@@ -60,8 +60,8 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
         ]  # fmt: skip
     report.figure(
         "distributions", panels,
-        "Baeza-Yates et al. and Castillo et al. say of their webs that these quantities follow "
-        "power laws. Exponents: maximum likelihood, from the count on that fits best.",
+        "Baeza-Yates et al. and Castillo et al. report that these quantities follow power laws "
+        "in their webs. Exponents are maximum-likelihood estimates for the tail that fits best.",
     )  # fmt: skip
     report.table(
         "distributions",
@@ -82,7 +82,7 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
 
 
 def _counts(graph: LinkGraph, ranks: np.ndarray) -> dict[str, np.ndarray]:
-    """What has a distribution, as whole numbers; PageRank in thousandths of the mean."""
+    """Return the distributed quantities as whole numbers; PageRank in thousandths of the mean."""
     return {
         "links to a page": np.bincount(graph.indices, minlength=graph.n_pages),
         "links of a page": np.diff(graph.indptr),
@@ -116,13 +116,13 @@ def _calibration(report: Report, real: Web) -> None:
     ]  # fmt: skip
     report.figure(
         "twin", panels,
-        f"Order-only crawls of {real.name} and of made-up twins (as many pages, links and links "
-        "between sites on each site) from all home pages; bands from the least to the greatest of "
-        "the twins.",
+        f"Crawls of {real.name} and of synthetic twins by order alone, from all home pages. Each "
+        f"site of a twin has as many pages, links and links between sites as in {real.name}. "
+        "Bands show the range over the twins.",
     )  # fmt: skip
 
 
 def _curves(graph: LinkGraph, seeds: list[int]) -> dict[str, list[list[float]]]:
-    """The cumulative PageRank of a crawl under each ordering."""
+    """Return the cumulative PageRank of a crawl under each ordering."""
     simulation = Simulation(graph, seeds)
     return {name: simulation.run(name, make_ordering(name, {})).curve for name in ORDERINGS}

@@ -1,4 +1,4 @@
-"""How wrong made-up webs are: what is measured on recorded webs and on made-up twins of them."""
+"""How wrong synthetic webs are: measures of recorded webs and of their synthetic twins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEASURES = {
     "late lead": "largest lead of an ordering over omniscient after half of the pages",
     "tau lead": "difference of two orderings in Kendall's tau",
 }
-"""What the errors are of, by the name that other sections ask for."""
+"""What each error refers to, by the name under which other sections look it up."""
 
 
 def add(report: Report, webs: Sequence[Web]) -> None:
@@ -56,14 +56,15 @@ def add(report: Report, webs: Sequence[Web]) -> None:
                 mean = float(np.mean([t[measure] for t in of_twins]))
                 by_day.setdefault(measure, []).append(abs(mean - value))
     report.text(
-        "Twins are made by the model of the made-up countries from the sites of a recorded web "
-        "alone: as many pages, links and links between sites on each. What is measured on them "
-        f"and on the web itself differs by the generator's error: that which {QUANTILE:.0%} of the "
-        f"comparisons do not exceed, over {', '.join(web.name for web in webs)}, one page and all "
-        f"home pages, {len(STRATEGIES)} orderings by order alone, means of {TWINS} twins. Of what "
-        "is measured of a breadth-first crawl day by day there is one value a web, and the error "
-        "is the largest. **A result on a made-up web that is smaller than the error counts for "
-        "nothing in the other sections.**"
+        "The model of the synthetic countries makes twins of a recorded web. It uses only the "
+        "web's sites: each gets as many pages, links and links between sites as in the "
+        "recording. Every measure is taken on the web and on its twins. The generator's error is "
+        f"the difference that {QUANTILE:.0%} of these comparisons do not exceed. They cover "
+        f"{', '.join(web.name for web in webs)}, starts at one page and at all home pages, and "
+        f"{len(STRATEGIES)} orderings by order alone; values are means of {TWINS} twins. For "
+        "breadth-first crawls day by day there is one value per web, and the error is the "
+        "largest difference. **In the other sections, a result on a synthetic web counts for "
+        "nothing if it is smaller than the error.**"
     )
     report.table(
         "errors",
@@ -84,12 +85,12 @@ def add(report: Report, webs: Sequence[Web]) -> None:
         "twins",
         ("web", "ordering", "average on the recorded web", "on its twins"),
         rows,
-        "Average cumulative PageRank on recorded webs and their twins, by order alone.",
+        "Average cumulative PageRank on recorded webs and on their twins, by order alone.",
     )
 
 
 def _twin(web: Web, seed: int) -> Web:
-    """A made-up web as like this one as the generator can make it, and its start."""
+    """Return a synthetic web as similar to this one as the generator can make it, and its start."""
     graph = twin(web.graph, seed)
     largest = np.bincount(graph.site).argmax()
     return Web(f"twin of {web.name}", graph, int(home_pages(graph)[largest]), True)
@@ -102,13 +103,13 @@ _PROTOCOLS: Mapping[str, Callable[[Web], list[int]]] = {
 
 
 def _crawls(web: Web, seeds: list[int]) -> dict[str, Crawled]:
-    """Order-only crawls under all strategies; larger sites first only where there are sites."""
+    """Return crawls by order alone under all strategies that apply to the web."""
     names = [n for n in STRATEGIES if n != "larger-sites-first" or web.graph.n_sites > 1]
     return Start(web, seeds).crawls(names)
 
 
 def _measures(crawls: Mapping[str, Crawled]) -> dict[str, dict[str, float]]:
-    """Return the values of each of `MEASURES`, by what they are of."""
+    """Return the values of each of `MEASURES`, by what each value refers to."""
     late = np.linspace(0.5, 0.995, 100)
     best = crawls["omniscient"]
     shares = {f"{n} {x}": c.gathered_at(x) for n, c in crawls.items() for x in PLACES}
@@ -132,6 +133,6 @@ def _measures(crawls: Mapping[str, Crawled]) -> dict[str, dict[str, float]]:
 
 
 def _by_day(web: Web) -> dict[str, float]:
-    """Return what the claims of Najork & Wiener go by, of a crawl from the start."""
+    """Return the measures behind the claims of Najork & Wiener, for a crawl from the start."""
     crawl: Watched = watch_to_the_end(web, [web.start])
     return margins_by_day(web, crawl)

@@ -1,4 +1,4 @@
-"""Polite crawls of a web from one choice of seeds, all measured alike by their PageRank."""
+"""Polite crawls of a web from one choice of seeds, all measured by PageRank in the same way."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ DELAY = 15.0
 """w of Castillo et al. 2004 and Baeza-Yates et al. 2005 in seconds."""
 
 BATCHES = 35
-"""PageRank computations in a crawl: K = 100,000 of some 3.5 million pages."""
+"""PageRank computations per crawl: K = 100,000 of about 3.5 million pages."""
 
 PAGES_PER_SITE, MOST_PAGES_PER_SITE, WHOLE_COUNTRY = 70, 25_000, 3_500_000
-"""Of the Chilean crawl of April 2004: 3.5 million pages, 50,000 sites, at most 25,000 each."""
+"""The Chilean crawl of April 2004: 3.5 million pages, 50,000 sites with at most 25,000 each."""
 
 STRATEGIES = (
     "random",
@@ -46,7 +46,7 @@ POINTS = 1001
 
 @dataclass(frozen=True, eq=False)
 class Crawled:
-    """One crawl of all that its seeds reach, and how good its order was.
+    """One crawl of everything that its seeds reach, and the quality of its order.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Crawled:
         return self.timed.order
 
     def gathered_at(self, share: float) -> float:
-        """Return the share of the PageRank that this share of the pages had gathered."""
+        """Return the share of the PageRank gathered by this share of the pages."""
         return float(np.interp(share, self.points[:, 0], self.points[:, 1]))
 
 
@@ -83,7 +83,7 @@ class Start:
     web
         what is crawled.
     seeds
-        its pages that wait from the beginning.
+        pages of the web that wait from the beginning.
     """
 
     web: Web
@@ -95,22 +95,22 @@ class Start:
 
     @cached_property
     def n_pages(self) -> int:
-        """Pages that can be reached."""
+        """Number of reachable pages."""
         return int(self.reachable.sum())
 
     @cached_property
     def best(self) -> NDArray[np.float64]:
-        """The curve that no order exceeds: all reachable pages by falling PageRank."""
+        """The curve that no order exceeds: all reachable pages by descending PageRank."""
         return self.points(best_order(self.web.ranks, self.reachable))
 
     def ordering(self, name: str) -> Ordering:
-        """Return a strategy of the papers; PageRank is computed every N / 35 pages."""
+        """Return one of the papers' strategies; PageRank is computed every N / 35 pages."""
         every = max(self.n_pages // BATCHES, 1)
         by_batches = name in ("batch-pagerank", "partial-pagerank")
         return make_ordering(name, {"every": every} if by_batches else {})
 
     def crawl(self, ordering: str | Ordering, network: Network | None = None) -> Crawled:
-        """Crawl under a strategy, order-only without a network, and measure the order."""
+        """Crawl under a strategy, by order alone if there is no network, and measure the order."""
         policy = self.ordering(ordering) if isinstance(ordering, str) else ordering
         ranks = self.web.ranks
         timed = timed_crawl(self.web.graph, self.seeds, policy, network or Network(), truth=ranks)
@@ -133,7 +133,7 @@ class Start:
 
 
 def small_country(shared: Path, n_pages: int, seed: int = 0) -> Web:
-    """A country in the proportions of Chile's: 70 pages a site, at most 25,000 of 3.5 million."""
+    """Return a country in Chile's proportions: 70 pages per site, at most 25,000 of 3.5 million."""
     graph = synthetic_web(
         n_pages,
         max(n_pages // PAGES_PER_SITE, 1),
@@ -146,13 +146,16 @@ def small_country(shared: Path, n_pages: int, seed: int = 0) -> Web:
 
 
 def polite_network(web: Web, *, robots: int = 1, real_crawl: bool = False) -> Network:
-    """Drawn sizes, speeds and latencies; w = 15 s, or 5 s, and 15 s for sites under 100 pages."""
+    """Return a network of drawn sizes, speeds and latencies.
+
+    w is 15 s, or in a real crawl 5 s, and 15 s for sites under 100 pages.
+    """
     politeness = Politeness(5.0, DELAY) if real_crawl else Politeness(DELAY)
     return Network.drawn(web.graph, robots=robots, politeness=politeness)
 
 
 def with_bandwidth(network: Network, bandwidth: float | None) -> Network:
-    """The same network behind a link of so many bytes/s."""
+    """Return the same network behind a link with this bandwidth in bytes/s."""
     return replace(network, bandwidth=bandwidth)
 
 
@@ -166,11 +169,11 @@ def earlier_state(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which pages an earlier crawl of the web had, and the PageRank that it computed.
 
-    Pages are taken out at random; the chance of a page to be old grows with a power of its
-    PageRank. Of the links each was there before with the chance `links_left`. What the seeds that
-    are left reach by the links that are left is the earlier crawl. The share left and the power are
-    found by bisection, such that the earlier crawl has the shares wanted of the reachable pages and
-    of their PageRank, or comes as near as reachability lets it.
+    Pages are removed at random; the probability that a page is old grows with a power of its
+    PageRank. Each link existed before with probability `links_left`. The earlier crawl is what the
+    remaining seeds reach through the remaining links. Bisection finds the share of pages and the
+    power with which the earlier crawl has the shares wanted of the reachable pages and of their
+    PageRank, or comes as close as reachability allows.
 
     Returns
     -------
@@ -210,7 +213,7 @@ def earlier_state(
 
 
 def _crawled_of(graph: LinkGraph, seeds: Sequence[int], left: NDArray[np.int64]) -> Mask:
-    """The pages that a crawl of the pages left reaches."""
+    """Return the pages that a crawl of the remaining pages reaches."""
     is_left = np.zeros(graph.n_pages, dtype=np.bool_)
     is_left[left] = True
     starts = [seed for seed in seeds if is_left[seed]]
@@ -218,12 +221,12 @@ def _crawled_of(graph: LinkGraph, seeds: Sequence[int], left: NDArray[np.int64])
 
 
 def _links_within(graph: LinkGraph, kept: Mask) -> LinkGraph:
-    """The graph without the links from or to other pages."""
+    """Return the graph with links between kept pages only."""
     return _links_where(graph, np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices])
 
 
 def _links_where(graph: LinkGraph, stays: Mask) -> LinkGraph:
-    """The graph with some of its links."""
+    """Return the graph with only the links that stay."""
     indptr = np.concatenate(([0], np.cumsum(stays)))[graph.indptr]
     return LinkGraph(indptr, graph.indices[stays])
 
@@ -231,7 +234,7 @@ def _links_where(graph: LinkGraph, stays: Mask) -> LinkGraph:
 def with_history(
     start: Start, known: NDArray[np.bool_], earlier: NDArray[np.float64]
 ) -> tuple[Start, dict[str, float]]:
-    """Return the start with a URL for each page, and the earlier PageRank of known pages by URL."""
+    """Return the start with a URL per page, and the earlier PageRank of known pages by URL."""
     graph = start.web.graph
     urls = graph.urls or [f"http://page.example/{page}" for page in range(graph.n_pages)]
     named = LinkGraph(graph.indptr, graph.indices, graph.site, urls=urls)
@@ -242,7 +245,7 @@ def with_history(
 def mean_curves(
     crawls: Sequence[Mapping[str, Crawled]], names: Iterable[str] | None = None
 ) -> dict[str, Series]:
-    """The mean curve of each strategy over several crawls, with a band from least to greatest."""
+    """Return the mean curve of each strategy over several crawls, with a band of their range."""
     return {
         name: mean_and_spread([each[name].points for each in crawls], 201, "range")
         for name in names or crawls[0]
@@ -252,7 +255,7 @@ def mean_curves(
 def curves_panel(
     title: str, curves: Mapping[str, Series | NDArray[np.float64]], starts: Sequence[Start]
 ) -> Panel:
-    """A panel of cumulative PageRank against pages, with the diagonal and the starts' bound."""
+    """Return a panel of cumulative PageRank against pages, with the diagonal and the bound."""
     bound = {"ideal": mean_and_spread([s.best for s in starts], POINTS).points} if starts else {}
     return Panel(
         curves,
@@ -268,6 +271,6 @@ def curves_panel(
 
 
 def mean_with_spread(values: Sequence[float], digits: int = 3) -> str:
-    """`mean ± sample standard deviation`; the value alone if there is one."""
+    """Return `mean ± sample standard deviation`, or the value alone if there is only one."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"

@@ -30,25 +30,25 @@ from webs import Web, country, hollins, uci
 from crawlprio.evaluation.figures import Panel
 
 COUNTRY_SHARE = 5
-"""Part of the large country that is crawled."""
+"""Divisor of the large country's size; that part of it is crawled."""
 
 ByWeb = dict[str, list[Watched]]
 
 CHOICES = (
     "The paper crawls 328 million pages in 58 days with Mercator, breadth-first from "
-    "www.yahoo.com, with 500 threads, one connection to a site and a pause of ten times the last "
-    "fetch, and judges pages by PageRank over all it saw. Here are {webs}. In order alone a day is "
-    "a 58th of the fetches; against the clock it is a 58th of the time. Each web is crawled to the "
-    "end from {n_seeds} single pages (one known to lead far, and pages drawn at random from which "
-    "at "
-    "least half as much is reached; bands go from the least to the greatest) and from all home "
-    "pages at once. As the paper's crawl left most of the web unseen, other crawls stop halfway, "
-    "judged by PageRank of what they saw alone: in order alone, and, of the country, against the "
-    "clock with the paper's politeness, with 500 robots and with as many for each site as the "
-    "paper had, whose 500 met 7 million sites. There sizes of pages and latency and speed of sites "
-    "are drawn, with medians of 12 kB, 0.2 s and 50 kB/s, which are our choice. PageRank has d = "
-    "0.85 and a mean of 1 over the pages that count. The paper's numbers are quoted from memory: "
-    "the text that we had of it had lost its digits. " + RULE
+    "www.yahoo.com. Mercator uses 500 threads, one connection per site and a pause of ten times "
+    "the last fetch. The paper judges pages by PageRank over everything it saw. We use {webs}. A "
+    "day is a 58th of the fetches in crawls by order alone, and a 58th of the time in crawls "
+    "with a clock. Each web is crawled to the end, from {n_seeds} single pages and from all home "
+    "pages at once. The single pages are one known to reach most of the web and random pages "
+    "that reach at least half as much; bands show the range from least to greatest. The paper's "
+    "crawl left most of the web unseen. So other crawls stop halfway and are judged by PageRank "
+    "of what they saw alone: by order alone and, for the country, with a clock and the paper's "
+    "politeness. The latter run once with 500 robots and once with as many per site as in the "
+    "paper, whose 500 met 7 million sites. With a clock, page sizes and the latency and speed of "
+    "sites are drawn, with medians of 12 kB, 0.2 s and 50 kB/s (our choice). PageRank has d = "
+    "0.85 and a mean of 1 over the pages that count. The paper's numbers are quoted from memory, "
+    "because our copy of its text had lost its digits. " + RULE
 )
 
 
@@ -80,7 +80,7 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
 
 
 def _by_day(report: Report, watched: ByWeb) -> None:
-    """Figures 1 and 4."""
+    """Write figures 1 and 4."""
     kinds: dict[str, Callable[[Watched], list[tuple[float, float]]]] = {
         "all links": lambda crawl: crawl.by_day.points(),
         "links between sites": lambda crawl: crawl.remote_by_day.points(),
@@ -95,9 +95,10 @@ def _by_day(report: Report, watched: ByWeb) -> None:
     ]  # fmt: skip
     report.figure(
         "by-day", panels,
-        "Figures 1 and 4: mean PageRank of the pages fetched on each day, above by all links, "
-        "below by links between sites. In the paper it falls from 7.04 on day 1 to 2.07 on day 2 "
-        "and 0.59 after four weeks, by links between sites from 12.1 to 1.8, and 0.6 on the last.",
+        "Figures 1 and 4: mean PageRank of the pages fetched on each day, by all links (top) and "
+        "by links between sites (bottom). In the paper it falls from 7.04 on day 1 to 2.07 on "
+        "day 2 and 0.59 after four weeks; by links between sites, from 12.1 to 1.8, and to 0.6 "
+        "on the last day.",
         title="Breadth-first crawls day by day",
     )  # fmt: skip
     paper = {1: 7.04, 2: 2.07, 7: 1.08, 14: 0.84, 28: 0.59, DAYS: None}
@@ -109,7 +110,7 @@ def _by_day(report: Report, watched: ByWeb) -> None:
     report.table(
         "by-day", ("web", "seeds", *(f"day {day}" for day in paper)),
         [("paper", SINGLE, *paper.values()), *rows],
-        "Figure 1 in numbers. The paper says 'after' the first, second and fourth week; here it is "
+        "Figure 1 in numbers. The paper says 'after' the first, second and fourth week; we take "
         "the last day of each.",
     )  # fmt: skip
     remote = {1: 12.1, 2: 1.8, 4: 1.0, DAYS: 0.6}
@@ -126,7 +127,7 @@ def _by_day(report: Report, watched: ByWeb) -> None:
 
 
 def _top(report: Report, watched: ByWeb) -> None:
-    """Figure 2."""
+    """Write figure 2."""
     panels = []
     for name, crawls in watched.items():
         drawn = lines(crawls, lambda crawl: by_log_x(crawl.day_of_top(TOPS).points()))
@@ -138,9 +139,10 @@ def _top(report: Report, watched: ByWeb) -> None:
         )  # fmt: skip
     report.figure(
         "top", panels,
-        "Figure 2: mean day on which the N pages of highest PageRank were fetched. In the paper it "
-        "is 1 for the top 10, moves between 2 and 3 from 100 to 300, and then rises to the mean "
-        "day of the whole crawl, 24.5 (here 29.5 in order alone, all days being alike).",
+        "Figure 2: mean day on which the N pages with the highest PageRank were fetched. In the "
+        "paper it is 1 for the top 10, moves between 2 and 3 from 100 to 300, and then rises to "
+        "the mean day of the whole crawl, 24.5 (here 29.5 by order alone, because all days are "
+        "equal).",
         title="When the best pages were fetched",
     )  # fmt: skip
     sizes = (10, 100, 1000, 10_000)
@@ -159,13 +161,13 @@ def _top(report: Report, watched: ByWeb) -> None:
             *(f"mean day, top {n:,}" for n in sizes), "all",
         ),
         [("paper", SINGLE, "10", "91", 1.0, None, None, None, 24.5), *rows],
-        "Figure 2 in numbers. The paper's top 100 is of 328 million pages: N counts for more on a "
-        "smaller web.",
+        "Figure 2 in numbers. The paper's top 100 is out of 328 million pages; the same N is a "
+        "larger share of a smaller web.",
     )  # fmt: skip
 
 
 class Claims:
-    """Holds the claims on breadth-first crawls against all crawls of all webs."""
+    """Judges the claims about breadth-first crawls by all crawls of all webs."""
 
     def __init__(
         self, report: Report, webs: list[Web], watched: ByWeb, errors: GeneratorErrors
@@ -181,7 +183,7 @@ class Claims:
                 self._found.append((kind, web.made_up, margins_by_day(web, crawl)))
 
     def cases(self, measure: str, least: float, only: str = "") -> list[Case]:
-        """Return a case for each crawl; the claim holds where the measure is at least that."""
+        """Return a case for each crawl; the claim holds if the measure reaches the bound."""
         return [
             Case(name, found[measure] - least + 1e-12, self._errors.of(measure, made_up=made_up))
             for name, made_up, found in self._found
@@ -189,9 +191,9 @@ class Claims:
         ]
 
     def both(self, *wanted: tuple[str, float], only: str = "") -> list[Case]:
-        """Return a case for each crawl that fails if one of several measures does.
+        """Return a case for each crawl; the case fails if any of several measures does.
 
-        Of the measures that fail, or else of all, the one nearest to undecided stands for the case.
+        The measure nearest to undecided represents the case: of those that fail, or else of all.
         """
         cases = []
         for several in zip(*(self.cases(m, x, only) for m, x in wanted), strict=True):
@@ -201,7 +203,7 @@ class Claims:
         return cases
 
     def span(self, measure: str, form: str = ".2f") -> str:
-        """Return the least and the greatest value on each kind of web, in words."""
+        """Return the least and the greatest value for each kind of web, in words."""
         words = []
         for made_up, name in ((True, "country"), (False, "recorded")):
             values = [found[measure] for _, m, found in self._found if m is made_up]
@@ -209,7 +211,7 @@ class Claims:
         return ", ".join(words)
 
     def on_quality(self) -> None:
-        """Figures 1 and 4."""
+        """Write figures 1 and 4."""
         self._report.finding(
             "Fig. 1: the mean PageRank of day 1 is more than three times that of day 2",
             self.span("day 1 by day 2") + " times",
@@ -218,7 +220,7 @@ class Claims:
             picture="by-day",
         )
         self._report.finding(
-            "Fig. 1: the pages of day 1 are the best of the crawl, with some 7 times the mean",
+            "Fig. 1: the pages of day 1 are the best of the crawl, with about 7 times the mean",
             self.span("mean PageRank of day 1"),
             self.cases("mean PageRank of day 1", 5.0),
             "the mean PageRank of day 1 is 5 or more",
@@ -228,14 +230,15 @@ class Claims:
         self._report.finding(
             "Fig. 1: quality falls as the crawl goes on: day 1, the rest of week 1, week 2, "
             "weeks 3 and 4, the rest",
-            "least fall from one of these to the next: "
+            "smallest fall from one of these to the next: "
             + self.span("least fall from stretch to stretch"),
             self.cases("least fall from stretch to stretch", 0.0),
             "the mean falls at each step",
             picture="by-day",
         )
         self._report.finding(
-            "Fig. 4: by links between sites day 1 is better still, and the fall after it sharper",
+            "Fig. 4: by links between sites, day 1 is even better, and the fall after it is "
+            "sharper",
             "difference on day 1: " + self.span("day 1, remote less all links")
             + "; in the ratio to day 2: " + self.span("day 1 by day 2, remote less all links"),
             self.both(
@@ -247,19 +250,19 @@ class Claims:
         )  # fmt: skip
 
     def on_top_pages(self) -> None:
-        """Figure 2."""
+        """Write figure 2."""
         self._report.finding(
             "Fig. 2: all of the top 10 pages and 91 of the top 100 are fetched on day 1",
             "of the top 10: " + self.span("top 10 on day 1", ".0f")
             + "; of the top 100: " + self.span("top 100 on day 1", ".0f"),
             self.both(("top 10 on day 1", 10.0), ("top 100 on day 1", 91.0)),
             "10 and at least 91",
-            why="N pages are a far larger share of these webs than of 328 million pages",
+            why="N pages are a much larger share of these webs than of 328 million pages",
             picture="top",
         )  # fmt: skip
         self._report.finding(
-            "Fig. 2: from the top 400 on, the mean day rises with N to that of the whole crawl",
-            "least rise of the mean day from one power of ten to the next: "
+            "Fig. 2: beyond the top 400, the mean day rises with N to that of the whole crawl",
+            "smallest rise of the mean day from one power of ten to the next: "
             + self.span("least rise of the mean day with N"),
             self.cases("least rise of the mean day with N", 0.0),
             "it rises with each power of ten from N = 100",
@@ -270,17 +273,17 @@ class Claims:
             "share of the top 1 % found in the first tenth of the crawl: "
             + self.span("top 1 % in the first tenth", ".0%"),
             self.cases("top 1 % in the first tenth", 0.3),
-            "at least three times as many as a draw of a tenth would have, from every start",
+            "at least three times as many as in a random tenth, from every start",
             picture="top",
             name="breadth-first-finds-top",
         )
 
     def on_overlap(self) -> None:
-        """Figure 3."""
+        """Write figure 3."""
         self._report.finding(
-            "Fig. 3: of the top million 96 % are fetched in the first 28 days, and 76 % are in the "
-            "top million by then",
-            "of as large a share of the pages: " + self.span("top 0.3 % fetched in 28 days", ".0%")
+            "Fig. 3: of the top million pages, 96 % are fetched in the first 28 days, and 76 % "
+            "are in the top million by then",
+            "of the same share of the pages: " + self.span("top 0.3 % fetched in 28 days", ".0%")
             + " fetched, " + self.span("overlap of the top 0.3 %", ".0%") + " in its top",
             self.both(
                 ("top 0.3 % fetched in 28 days", 0.91), ("overlap of the top 0.3 %", 0.71),
@@ -290,9 +293,9 @@ class Claims:
             picture="overlap",
         )  # fmt: skip
         self._report.finding(
-            "Fig. 3: the overlap stays at 60 to 80 % for all N from 20 on, so that breadth-first "
-            "is fairly immune to self-endorsement",
-            "least overlap: " + self.span("least overlap from N = 20", ".0%"),
+            "Fig. 3: the overlap stays at 60 to 80 % for all N from 20, so breadth-first is "
+            "fairly immune to self-endorsement",
+            "smallest overlap: " + self.span("least overlap from N = 20", ".0%"),
             self.cases("least overlap from N = 20", 0.6),
             "never below 60 %",
             picture="overlap",

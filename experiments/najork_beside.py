@@ -1,4 +1,4 @@
-"""Beside figures 1 and 2 of Najork & Wiener 2001: figure 3, other orderings, and the clock."""
+"""Najork & Wiener 2001 beyond figures 1 and 2: figure 3, other orderings, and timed crawls."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from crawlprio.simulator import crawl_order
 ORDERINGS = ("breadth-first", "backlink-count", "opic", "random")
 _BREADTH_FIRST = {"breadth-first": lambda: make_ordering("breadth-first")}
 ARCHIVE, ARCHIVE_DRAWS = "site by site", 20
-"""The Internet Archive's crawl as the paper tells it, and how many are drawn and averaged."""
+"""The Internet Archive's crawl as the paper describes it, and how many draws are averaged."""
 WEIGHTS: dict[str, tuple[str, dict[str, float]]] = {
     "all links alike": ("pagerank", {}),
     "a remote link as 4 local ones": ("weighted-pagerank", {"times": 4.0}),
     "80 % to remote links": ("weighted-pagerank", {"share": 0.8}),
     "remote links alone": ("remote-pagerank", {}),
 }
-"""Ways to divide the rank of a page among its links that the last section of the paper proposes."""
+"""The ways to divide a page's rank among its links that the paper's last section proposes."""
 SMALL = 100_000
-"""Pages up to which the ordering by PageRank is shown."""
+"""Largest web, in pages, on which the ordering by PageRank is shown."""
 
 
 def add(
@@ -61,7 +61,7 @@ def add(
     watched: dict[str, list[Watched]],
     errors: GeneratorErrors,
 ) -> None:
-    """Write figure 3 and what goes beyond the paper; the first web was crawled in time too."""
+    """Write figure 3 and what goes beyond the paper; the first web also has timed crawls."""
     report.heading("Were early pages ranked high because they were early?")
     _overlap(report, webs, watched)
     report.heading("Other orderings")
@@ -73,7 +73,7 @@ def add(
 
 
 def _overlap(report: Report, webs: Sequence[Web], watched: dict[str, list[Watched]]) -> None:
-    """Figure 3."""
+    """Write figure 3."""
     panels, rows = [], [("paper", "one page", "96 %", "76 %", "60 % to 80 %")]
     for web in webs:
         lines = {}
@@ -99,21 +99,22 @@ def _overlap(report: Report, webs: Sequence[Web], watched: dict[str, list[Watche
         )  # fmt: skip
     report.figure(
         "overlap", panels,
-        "Figure 3: overlap of the top N by PageRank of what the first 28 of 58 days saw and of "
-        "what the whole crawl saw, both by their own links. In the paper it is 80 % at N = 20 and "
-        "stays between 60 and 80 %.",
+        "Figure 3: overlap of two top-N lists by PageRank, one of the graph seen in the first 28 "
+        "of 58 days and one of the graph seen by the whole crawl. In the paper it is 80 % at N = "
+        "20 and stays between 60 and 80 %.",
         title="The best pages after 28 days and after 58",
     )  # fmt: skip
     report.table(
         "overlap", ("web", "seeds", "fetched in 28 days", "in its top too", "overlap from N = 20"),
         rows,
-        f"The paper's top million is the top {TOP_SHARE:.2%} of its pages: how many of these were "
-        "fetched in the first 28 days, and are among as many by the PageRank of these days.",
+        f"The paper's top million is the top {TOP_SHARE:.2%} of its pages. The table shows how "
+        "many of these were fetched in the first 28 days, and how many are in the top list of "
+        "the same size by the PageRank of those days.",
     )  # fmt: skip
 
 
 def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> None:
-    """What the paper speaks of and does not measure: other crawls beside breadth-first."""
+    """Write what the paper discusses but does not measure: crawls other than breadth-first."""
     by_day, by_top, rows = [], [], []
     first_day: dict[str, list[Case]] = {}
     uniform: dict[str, list[Case]] = {"random": [], ARCHIVE: []}
@@ -173,11 +174,12 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
         )  # fmt: skip
     report.figure(
         "orderings", [*by_day, *by_top],
-        "The paper's figures 1 and 2 for other orderings, of which it speaks without measuring: "
-        "crawls from single pages in order alone, keys brought up to date after every page; "
-        "'pagerank' at its default cadence, on the small web alone. 'site by site' is the Internet "
-        f"Archive's crawl: sites drawn at random are exhausted one after another, from all home "
-        f"pages; the mean of {ARCHIVE_DRAWS} such crawls. 'ideal' takes pages by falling PageRank.",
+        "The paper's figures 1 and 2 for other orderings, which it discusses but does not "
+        "measure. Crawls start from single pages and run by order alone; keys are updated after "
+        "every page, and 'pagerank' runs at its default cadence, on the small web only. 'site by "
+        "site' is the Internet Archive's crawl: starting from all home pages, random sites are "
+        f"exhausted one after another; it is the mean of {ARCHIVE_DRAWS} such crawls. 'ideal' "
+        "takes pages by descending PageRank.",
         title="Breadth-first beside other orderings",
     )  # fmt: skip
     report.table(
@@ -200,30 +202,31 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
             name=f"day-1-{name}",
         )
     for name, words in (
-        ("random", "Section 5: pages fetched in essentially random order are of uniform quality"),
-        (ARCHIVE, "Section 5: an archive's crawl, site by site, has no bias to good pages"),
+        ("random", "Section 5: pages fetched in essentially random order have uniform quality"),
+        (ARCHIVE, "Section 5: an archive's crawl, site by site, has no bias towards good pages"),
     ):
         report.finding(
             words,
-            f"mean PageRank of day 1, of all: 1: {_span(seen[name])}",
+            f"mean PageRank of day 1 (mean of all pages: 1): {_span(seen[name])}",
             uniform[name],
-            "the mean of day 1 is within 0.5 of that of all",
-            why="a crawler that draws from the pages it knows still meets well-linked pages sooner"
+            "the mean of day 1 is within 0.5 of the overall mean",
+            why="a crawler that draws from the pages it knows still finds well-linked pages "
+                "sooner"
             if name == "random" else "",
             picture="orderings",
         )  # fmt: skip
 
 
 def _span(values: Sequence[float]) -> str:
-    """The least and the greatest of values in words."""
+    """Return the least and the greatest value, in words."""
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def _archive(web: Web) -> Means:
-    """Mean PageRank by day of crawls that exhaust site after site, drawn at random; their mean.
+    """Return mean PageRank by day of crawls that exhaust random sites one after another, averaged.
 
-    An idealisation: the crawler knows all home pages, and takes each site breadth-first. The
-    paper's archive takes 64 sites at a time, of millions; here it is a thousandth, at least 1.
+    This is an idealisation: the crawler knows all home pages, and crawls each site breadth-first.
+    The paper's archive takes 64 of millions of sites at a time; here a thousandth, at least 1.
     """
     order = crawl_order(web.graph, web.homes, make_ordering("breadth-first"))
     ranks = scaled_to_mean_one(web.ranks, reachable(web.graph, web.homes))
@@ -239,14 +242,14 @@ def _archive(web: Web) -> Means:
 
 
 def _ideal(web: Web, crawls: Crawls, scaled: Sequence[np.ndarray]) -> Series:
-    """The mean PageRank by day of pages taken by falling PageRank, for the first seed."""
+    """Return the mean PageRank by day of pages in descending PageRank, for the first seed."""
     order = best_order(web.ranks, crawls.reachable[0])
     days = slices_by_fetch(len(order), DAYS)
     return Series(mean_importance_by_slice(order, scaled[0], days).points())
 
 
 def _day_panel(title: str, series: dict[str, Series], ideal: Series) -> Panel:
-    """A panel of mean PageRank by day."""
+    """Return a panel of mean PageRank by day."""
     return Panel(
         series, title, f"day of the crawl, of {DAYS}", "mean PageRank (mean of all: 1)",
         y_scale="log", y_limits=MEANS_SHOWN, references={"ideal": ideal},
@@ -254,7 +257,7 @@ def _day_panel(title: str, series: dict[str, Series], ideal: Series) -> Panel:
 
 
 def _weights(report: Report, webs: Sequence[Web]) -> None:
-    """PageRank whose links between sites have more weight, which the paper leaves for later."""
+    """Write PageRank with heavier links between sites, which the paper leaves to future work."""
     rows, good = [], {}
     for web in webs:
         crawls = Crawls(web.name, web.graph, [[s] for s in web.single_seeds], _BREADTH_FIRST)
@@ -283,26 +286,26 @@ def _weights(report: Report, webs: Sequence[Web]) -> None:
         "weights",
         ("web", "weight", "day 1", "day 2", "day 7", "day 28", "of the top 1 % by all links"),
         rows,
-        "The paper's last section proposes to weigh links between sites, remote ones, more than "
-        "those within a site, either as a fixed share of a page's rank or at a fixed ratio; its "
-        "examples, 80 % and four times, are quoted from memory. Mean PageRank by day of "
-        "breadth-first crawls, means over single seeds, and how much of the 1 % of highest "
-        "PageRank by all links is also in the 1 % by this weight. Recorded webs alone: made-up "
-        "ones say nothing of the difference (see the generator's errors).",
+        "The paper's last section proposes to weight links between sites (remote links) more "
+        "than links within a site, either by a fixed share of a page's rank or by a fixed ratio. "
+        "Its examples, 80 % and four times, are quoted from memory. The table shows mean "
+        "PageRank by day of breadth-first crawls, as means over single seeds, and how much of "
+        "the top 1 % by all links is also in the top 1 % by each weighting. Recorded webs only: "
+        "synthetic webs cannot show the difference (see the generator's errors).",
     )
     report.finding(
-        "(not in the paper) However local and remote links are weighed, a breadth-first crawl "
+        "(not in the paper) However local and remote links are weighted, a breadth-first crawl "
         "begins with good pages",
-        f"least mean PageRank of day 1 over {len(WEIGHTS)} weights: "
+        f"smallest mean PageRank of day 1 over {len(WEIGHTS)} weightings: "
         + ", ".join(f"{3.0 + margin:.2f} ({name})" for name, margin in good.items()),
         above(good),
-        "day 1 has three times the mean under each weight",
+        "day 1 has three times the mean under each weighting",
         name="weights",
     )
 
 
 def _top_in_common(one: np.ndarray, other: np.ndarray, reached: np.ndarray) -> float:
-    """The share of the top hundredth of the pages by one importance that is in that by another."""
+    """Return the share of the top hundredth by one importance that is in the top by another."""
     n = max(int(reached.sum()) // 100, 1)
     pages = np.flatnonzero(reached)
     tops = [pages[np.argsort(-ranks[pages], kind="stable")[:n]] for ranks in (one, other)]
@@ -310,7 +313,7 @@ def _top_in_common(one: np.ndarray, other: np.ndarray, reached: np.ndarray) -> f
 
 
 def _clock(report: Report, crawls: Sequence[Watched]) -> None:
-    """Mercator's politeness: many robots, one connection a site, pauses of ten fetches."""
+    """Write Mercator's politeness: many robots, one connection per site, pauses of ten fetches."""
     compared = [crawl for crawl in crawls if crawl.label.startswith(HALFWAY)]
     a_day = {
         crawl.label: np.column_stack(
@@ -327,9 +330,9 @@ def _clock(report: Report, crawls: Sequence[Watched]) -> None:
     ]  # fmt: skip
     report.figure(
         "clock", panels,
-        "Crawls of half of the country, in order alone and against the clock; mean PageRank by day "
-        "is above. With 500 robots the rate falls as soon as robots find no ready site; the "
-        "paper's fell less, which gave a mean day of 24.5.",
+        "Crawls of half of the country, by order alone and with a clock; mean PageRank by day is "
+        "shown above. With 500 robots the rate falls as soon as robots find no ready site. The "
+        "paper's rate fell less, which gave a mean day of 24.5.",
         title="Mercator's politeness",
     )  # fmt: skip
     report.table(
@@ -349,10 +352,10 @@ def _clock(report: Report, crawls: Sequence[Watched]) -> None:
     wider = {c.label: alone.pages_per_site_early / c.pages_per_site_early for c in timed}
     report.finding(
         "Section 4: thanks to its politeness the crawl is not biased towards a few sites",
-        f"pages for each site in the first tenth of the fetches: {alone.pages_per_site_early:.1f} "
-        "in order alone, " + ", ".join(f"{c.pages_per_site_early:.1f} ({c.label})" for c in timed),
+        f"pages per site in the first tenth of the fetches: {alone.pages_per_site_early:.1f} by "
+        "order alone, " + ", ".join(f"{c.pages_per_site_early:.1f} ({c.label})" for c in timed),
         above(wider, 1.0),
-        "fewer than in order alone; the sizes of sites, which decide this, are those of a real "
-        "crawl",
+        "fewer than by order alone; this depends on the sizes of sites, which are those of a "
+        "real crawl",
         picture="clock",
     )

@@ -1,4 +1,4 @@
-"""The crawls of Najork & Wiener 2001: breadth-first, in order alone and against the clock."""
+"""The crawls of Najork & Wiener 2001: breadth-first, by order alone and with a clock."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ Floats = NDArray[np.float64]
 DAYS = 58
 TOPS = [n * 10**k for k in range(8) for n in (1, 2, 5)]
 ROBOTS, HOSTS, PAUSE = 500, 7_000_000, 10.0
-"""Mercator's threads, the sites it met, and its pause in durations of the last fetch."""
+"""Mercator's threads, the sites it found, and its pause as a multiple of the last fetch."""
 STOPPED = 0.5
-"""Share of the pages after which crawls are stopped that are to leave much of the web unseen."""
+"""Share of the pages after which a crawl stops, if it is meant to leave much of the web unseen."""
 
 EARLY_DAYS = 28
 TOP_SHARE = 1 / 328
-"""The paper's top million of 328 million pages."""
+"""The paper's top million as a share of its 328 million pages."""
 WEEKS = ((0, 1), (1, 7), (7, 14), (14, 28), (28, DAYS))
-"""Day 1, the rest of week 1, week 2, weeks 3 and 4, the rest."""
+"""Stretches: day 1, the rest of week 1, week 2, weeks 3 and 4, the rest."""
 
 MEANS_SHOWN = (0.2, 40.0)
-"""Ends of the axes of mean PageRank."""
+"""Limits of the axes of mean PageRank."""
 
 SINGLE, HOMES, HALFWAY = "one page", "all home pages", "one page, halfway"
 
@@ -58,13 +58,13 @@ class Watched:
     Parameters
     ----------
     label
-        how it started or ended.
+        how the crawl started or ended.
     order
         pages in the order fetched.
     ranks, remote
-        PageRank with the mean 1, by all links and by those between sites.
+        PageRank with mean 1, by all links and by links between sites.
     days
-        day of each fetch, from 1 on.
+        day of each fetch, from 1.
     sites
         site of each page.
     """
@@ -87,25 +87,25 @@ class Watched:
         return mean_importance_by_slice(self.order, self.remote, self.days)
 
     def day_of_top(self, tops: Sequence[int] | None = None) -> Means:
-        """Figure 2."""
+        """Write figure 2."""
         return mean_slice_of_top(self.order, self.ranks, self.days, tops)
 
     def top(self, n: int) -> NDArray[np.int64]:
-        """The days on which the n best pages were fetched."""
+        """Return the days on which the n best pages were fetched."""
         best = np.argsort(-self.ranks[self.order], kind="stable")[:n]
         return self.days[best]
 
     @property
     def pages_per_site_early(self) -> float:
-        """Pages for each site met, in the first tenth of the fetches."""
+        """Pages per site found, in the first tenth of the fetches."""
         early = self.order[: max(len(self.order) // 10, 1)]
         return len(early) / len(np.unique(self.sites[early]))
 
 
 def watch(web: Web) -> list[Watched]:
-    """Crawls of a web in order alone: from single pages, all home pages, and stopped halfway.
+    """Return crawls by order alone: from single pages, from all home pages, and stopped halfway.
 
-    Of seeds that lead to the same crawl the first alone is there.
+    If several seeds lead to the same crawl, only the first is included.
     """
     graph = web.graph
     starts = [[seed] for seed in web.single_seeds] + [web.homes]
@@ -120,13 +120,13 @@ def watch(web: Web) -> list[Watched]:
 
 
 def watch_to_the_end(web: Web, seeds: list[int]) -> Watched:
-    """One crawl of all that the seeds reach, in order alone."""
+    """Crawl everything that the seeds reach, by order alone."""
     order = crawl_order(web.graph, seeds, _breadth_first())
     return _whole(web, order, reachable(web.graph, seeds), len(seeds) == 1)
 
 
 def _whole(web: Web, order: PageIds, reached: NDArray[np.bool_], single: bool) -> Watched:
-    """A crawl of all that can be reached, judged by the whole web."""
+    """Return a crawl of everything reachable, judged by the whole web."""
     return Watched(
         SINGLE if single else HOMES,
         order,
@@ -138,9 +138,9 @@ def _whole(web: Web, order: PageIds, reached: NDArray[np.bool_], single: bool) -
 
 
 def margins_by_day(web: Web, crawl: Watched) -> dict[str, float]:
-    """Return what the claims on breadth-first crawls go by, each as one number.
+    """Return the measures behind the claims about breadth-first crawls, one number each.
 
-    The generator's errors are those of these numbers.
+    The generator's errors are the errors of these numbers.
     """
     day, remote = crawl.by_day.mean, crawl.remote_by_day.mean
     by_week = [float(np.nanmean(day[a:b])) for a, b in WEEKS]
@@ -170,7 +170,7 @@ def margins_by_day(web: Web, crawl: Watched) -> dict[str, float]:
 
 
 def watch_clock(web: Web, n_fetches: int) -> list[Watched]:
-    """Crawls against the clock, with as many robots as Mercator, and with as many for each site."""
+    """Return timed crawls with as many robots as Mercator, and with as many per site."""
     graph = web.graph
     polite = Politeness(adaptive=PAUSE, max_adaptive=1e9)
     watched = []
@@ -185,11 +185,11 @@ def watch_clock(web: Web, n_fetches: int) -> list[Watched]:
 
 
 def _stopped(label: str, graph: LinkGraph, order: PageIds, days: NDArray[np.int64]) -> Watched:
-    """A crawl that left pages unseen, judged by what it saw."""
+    """Return a crawl that left pages unseen, judged by what it saw."""
     ranks = pagerank_seen(graph, order)
     seen = ~np.isnan(ranks)
     remote = pagerank_seen(graph.between_sites(), order)
-    # Whatever no link between sites leads to has the least rank there is.
+    # Pages without a link from another site have the lowest rank.
     remote = np.where(np.isnan(remote), np.nanmin(remote), remote)
     return Watched(
         label,
@@ -208,7 +208,7 @@ def _breadth_first() -> Ordering:
 def lines(
     crawls: Sequence[Watched], points: Callable[[Watched], Sequence[Sequence[float]] | Floats]
 ) -> dict[str, Series]:
-    """A line for each kind of crawl, with a band from the least to the greatest of several."""
+    """Return a line for each kind of crawl, with a band from least to greatest."""
     drawn = {}
     for label in dict.fromkeys(crawl.label for crawl in crawls):
         runs = [points(crawl) for crawl in crawls if crawl.label == label]
@@ -217,14 +217,14 @@ def lines(
 
 
 def by_log_x(points: Sequence[tuple[float, float]]) -> Floats:
-    """Points by the logarithm of x, so that means are taken at places even on a log axis."""
+    """Return points by the logarithm of x, so that means are taken at even steps of a log axis."""
     line = np.array(points)
     line[:, 0] = np.log10(line[:, 0])
     return line
 
 
 def from_log_x(line: Series) -> Series:
-    """A line whose x are logarithms, by x."""
+    """Return a line over logarithms of x as a line over x."""
     points = np.array(line.points)
     points[:, 0] = 10.0 ** points[:, 0]
     return Series(points, line.low, line.high)

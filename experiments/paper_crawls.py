@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 Measure = Callable[[PageIds, Mask], ModelCurve]
 
 SAME = 0.01
-"""Crawls whose pages are displaced by less than this share of the crawl on average are the same."""
+"""Crawls are the same if their pages are displaced by less than this on average, as a share."""
 
 
 class Crawls:
@@ -29,15 +29,15 @@ class Crawls:
     Parameters
     ----------
     name
-        as figures name the graph.
+        name of the graph in figures.
     graph
-        what is crawled.
+        the graph to crawl.
     seeds
         the seeds of each crawl.
     orderings
-        by name, what makes each of them.
+        factories of orderings, by name.
     hot_queue, recorded
-        as of `crawl_order`; a hot queue is made for each crawl.
+        as in `crawl_order`; each crawl gets its own hot queue.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Crawls:
 
     @property
     def n_reachable(self) -> int:
-        """Pages that the first crawl reaches."""
+        """Number of pages that the first crawl reaches."""
         return int(self.reachable[0].sum())
 
     def distinct(self, *orderings: str) -> list[int]:
-        """Return one place in `seeds` for each different crawl under these orderings, all if none.
+        """Return one index into `seeds` per distinct crawl under these orderings (default: all).
 
-        Two seeds lead to the same crawl if they do under each of the orderings; see `SAME`.
+        Two seeds lead to the same crawl if they do so under every ordering; see `SAME`.
         """
         runs = [self.orders[name] for name in (orderings or self.orders)]
         kept: list[int] = []
@@ -88,14 +88,14 @@ class Crawls:
         return kept
 
     def cases(self, values: Sequence[float], *orderings: str) -> dict[str, float]:
-        """Return the value of each different crawl under these orderings, by the case's name."""
+        """Return the value of each distinct crawl under these orderings, by the case's name."""
         places = self.distinct(*orderings)
         if len(places) == 1:
             return {self.name: values[0]}
         return {f"{self.name}, seed {k + 1}": values[k] for k in places}
 
     def curves(self, measure: Measure) -> dict[str, list[ModelCurve]]:
-        """Measure all crawls; by ordering, one curve for each seed."""
+        """Measure all crawls; return one curve per seed, by ordering."""
         return {
             ordering: [measure(*crawl) for crawl in zip(orders, self.reachable, strict=True)]
             for ordering, orders in self.orders.items()
@@ -103,9 +103,9 @@ class Crawls:
 
 
 def displaced(one: PageIds, other: PageIds) -> float:
-    """Return how far apart a page's places in two crawls are on average, as a share of the crawl.
+    """Return the mean distance between a page's places in two crawls, as a share of the crawl.
 
-    Pages that only one of them fetched are displaced by the whole crawl.
+    Pages that only one of the crawls fetched count as displaced by the whole crawl.
     """
     n_pages = int(max(one.max(), other.max())) + 1
     place = np.full(n_pages, -1, dtype=np.int64)
@@ -119,7 +119,7 @@ def displaced(one: PageIds, other: PageIds) -> float:
 
 
 def bands(curves: Mapping[str, Sequence[ModelCurve]]) -> dict[str, Series]:
-    """The mean over seeds with a band from the least to the greatest, by ordering."""
+    """Return the mean over seeds with a band from least to greatest, by ordering."""
     return {
         name: mean_and_spread([c.points() for c in of_seeds], spread="range")
         for name, of_seeds in curves.items()
@@ -127,7 +127,7 @@ def bands(curves: Mapping[str, Sequence[ModelCurve]]) -> dict[str, Series]:
 
 
 def at(curve: ModelCurve, share: float) -> float:
-    """The performance when this share of the pages was fetched."""
+    """Return the performance once this share of the pages is fetched."""
     return float(np.interp(share, curve.x, curve.performance))
 
 
@@ -137,7 +137,7 @@ def mean_at(curves: Sequence[ModelCurve], share: float) -> float:
 
 
 def areas(curves: Sequence[ModelCurve]) -> list[float]:
-    """The mean performance over all fetches of each crawl: the area under its curve."""
+    """Return the mean performance over all fetches of each crawl: the area under its curve."""
     return [float(curve.performance.mean()) for curve in curves]
 
 
@@ -147,5 +147,5 @@ def area(curves: Sequence[ModelCurve]) -> float:
 
 
 def tally(cases: Sequence[bool]) -> str:
-    """In how many of the cases something holds, in words."""
+    """Return in how many of the cases something holds, in words."""
     return f"{sum(map(bool, cases))} of {len(cases)}"

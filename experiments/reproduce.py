@@ -1,11 +1,11 @@
-"""Runs the papers' experiments on recorded webs and a made-up country, and writes the report.
+"""Runs the papers' experiments on recorded webs and a synthetic country, and writes the report.
 
     python experiments/reproduce.py [--shared ../shared/data] [--output docs/reproduction]
                                     [--only SECTION]... [--country-pages 3500000] [--jobs 2]
                                     [--summary docs/reproduction.md]
 
-Each section runs in a process of its own. The section on the generator comes first, as others go by
-its errors; at the end the summary is written from what all sections found.
+Each section runs in its own process. The generator section comes first, because others use its
+errors. At the end, the summary is written from the results of all sections.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECTIONS = ("generator", "cho", "cho_topics", "castillo", "najork", "baeza_yates
 """Modules of this folder; each has `run(shared: Path, output: Path, country_pages: int)`."""
 
 WITHOUT_ERRORS = ("generator", "cho", "cho_topics")
-"""Sections that need no errors of the generator, as they have recorded webs alone."""
+"""Sections that do not need the generator's errors, because they use recorded webs only."""
 
 
 def main() -> int:
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _run(section: str, arguments: argparse.Namespace) -> int:
-    """Run one section in a process of its own."""
+    """Run one section in its own process."""
     command = [sys.executable, __file__, "--section", section, "--shared", arguments.shared]
     command += ["--output", arguments.output, "--country-pages", str(arguments.country_pages)]
     return subprocess.run(command, check=False).returncode

@@ -1,7 +1,7 @@
-"""The summary of the report: a table of all claims, and what a practitioner may take from them.
+"""The summary of the report: a table of all claims, and advice for practitioners.
 
-Every sentence that says how something came out is made from the figures that the sections wrote, by
-a rule in this module; a test holds the committed pages to it.
+Rules in this module turn the figures of the sections into every sentence that states a result. A
+test checks the committed pages against them.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ SECTIONS = {
     "najork": "Najork & Wiener 2001",
     "castillo": "Castillo et al. 2004",
     "baeza_yates": "Baeza-Yates et al. 2005",
-    "choices": "What decides besides the ordering",
+    "choices": "What matters besides the ordering",
     "generator": "The generator",
 }
 PAGERANK = ("batch-pagerank", "partial-pagerank")
 OURS = "sibling-sampling"
-"""An ordering that the papers do not have."""
+"""An ordering that is not in the papers."""
 CHEAP = ("opic", "backlink-count", "breadth-first", "larger-sites-first")
 ALIKE = 0.01
-"""Averages that differ by less are called alike."""
+"""Averages that differ by less count as equal."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the sections found.
+    """The results of the sections.
 
     Parameters
     ----------
     sections
-        The JSON of each section by its name.
+        The JSON of each section, by name.
     """
 
     sections: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def read(cls, folder: Path) -> Found:
-        """Return what the sections wrote into a folder; sections not there are left out."""
+        """Return what the sections wrote into a folder; missing sections are left out."""
         paths = {name: folder / f"{name}.json" for name in SECTIONS}
         return cls(
             {
@@ -68,11 +68,11 @@ class Found:
         return str(self._by_name[name]["verdict"])
 
     def cases(self, name: str) -> list[Case]:
-        """Return its cases."""
+        """Return the cases of a named finding."""
         return [Case.from_json(case) for case in self._by_name[name]["cases"]]
 
     def count(self, name: str) -> str:
-        """Return in how many of the deciding cases it holds, in words."""
+        """Return in how many of the deciding cases the finding holds, in words."""
         decided = [case for case in self.cases(name) if case.decides]
         return f"{sum(case.holds for case in decided)} of {len(decided)}"
 
@@ -84,7 +84,7 @@ class Found:
         return False if verdict in ("mostly not reproduced", "not reproduced") else None
 
     def averages(self, table: str) -> dict[str, dict[str, float]]:
-        """Return a number by kind of crawl and strategy, of recorded webs alone."""
+        """Return a table's values by kind of crawl and strategy, for recorded webs only."""
         stored = self.sections["baeza_yates"]["tables"][table]
         kinds = {
             k: name.partition(" (")[0]
@@ -98,7 +98,7 @@ class Found:
 
 
 def write(folder: Path, page: Path) -> None:
-    """Write the table of claims into the folder, and the summary page beside it."""
+    """Write the table of claims into the folder, and the summary page next to it."""
     found = Found.read(folder)
     (folder / "README.md").write_text(table_of_claims(found), encoding="utf-8")
     if len(found.sections) == len(SECTIONS):
@@ -106,7 +106,7 @@ def write(folder: Path, page: Path) -> None:
 
 
 def table_of_claims(found: Found) -> str:
-    """Return the page of all claims: how many came out how, and each with its cases."""
+    """Return the page of all claims: counts by verdict, and each claim with its cases."""
     lines = ["# The papers' experiments: all claims", "", RULE, ""]
     lines += [f"| section | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 1)]
     for section, title in SECTIONS.items():
@@ -114,7 +114,7 @@ def table_of_claims(found: Found) -> str:
             counts = Counter(f["verdict"] for f in found.sections[section]["findings"])
             numbers = " | ".join(str(counts[verdict] or "-") for verdict in VERDICTS)
             lines.append(f"| [{title}]({section}.md) | {numbers} |")
-    lines += ["", "What was measured stands in the section of each claim.", ""]
+    lines += ["", "The section of each claim gives the measurements.", ""]
     lines += ["| | claim | holds if | cases | verdict | |", "|---|---|---|---|---|---|"]
     for section in SECTIONS:
         for finding in found.sections.get(section, {}).get("findings", []):
@@ -138,15 +138,16 @@ def summary_page(found: Found) -> str:
         _table_of_averages(found),
         "## What to take from the papers",
         _advice(found),
-        "## What did not come out as printed",
+        "## Claims that were not reproduced",
         *_contradicted(found),
-        "## How it is judged",
-        f"{RULE} The rules, the cases and their margins are in the JSON of each section; the "
-        f"verdicts and this page are computed from them. Of the papers' {total.total()} claims "
+        "## How claims are judged",
+        f"{RULE} The JSON of each section has the rules, the cases and their margins; the "
+        f"verdicts and this page are computed from them. Of the papers' {total.total()} claims, "
         + ", ".join(
             f"{total[v]} {'is' if total[v] == 1 else 'are'} {v}" for v in VERDICTS if total[v]
         )
-        + f"; {len(findings) - total.total()} more are ours, marked so and judged alike.",
+        + f". Another {len(findings) - total.total()} claims are ours; they are marked and judged "
+        "in the same way.",
         _errors(found),
         _SCALE,
     ]
@@ -162,21 +163,21 @@ def _choosing(found: Found) -> list[str]:
     cheap = _ranking(by_kind, CHEAP)
     cheap_early = _ranking(early, CHEAP)
     sentences = [
-        f"On {len(by_kind)} kinds of crawls of {len(webs)} recorded webs ({', '.join(webs)}), by "
-        "average cumulative PageRank, each web counting alike:\n",
+        f"These figures are average cumulative PageRank, over {len(by_kind)} kinds of crawl of "
+        f"{len(webs)} recorded webs ({', '.join(webs)}). Each web has the same weight.\n",
         f"* **If you can afford PageRank while crawling**: `{best[0][0]}` has the highest mean, "
-        f"{best[0][1]:.3f}; it is the best or within {ALIKE} of the best in "
+        f"{best[0][1]:.3f}. It is the best, or within {ALIKE} of the best, in "
         f"{_near_best(by_kind, best[0][0], (*PAGERANK, *CHEAP))} kinds.",
-        f"* **Without PageRank**: `{cheap[0][0]}` has the highest mean, {cheap[0][1]:.3f}, before "
-        + ", ".join(f"`{name}` {mean:.3f}" for name, mean in cheap[1:])
-        + f"; it is the best of these or within {ALIKE} of it in "
+        f"* **Without PageRank**: `{cheap[0][0]}` has the highest mean, {cheap[0][1]:.3f}, ahead "
+        "of " + ", ".join(f"`{name}` {mean:.3f}" for name, mean in cheap[1:])
+        + f". It is the best of these, or within {ALIKE} of the best, in "
         f"{_near_best(by_kind, cheap[0][0], CHEAP)} kinds"
         + (
             "." if _near_best_share(by_kind, cheap[0][0], CHEAP) >= 0.9
-            else ", so that no cheap ordering is best everywhere."
+            else ", so no cheap ordering is best everywhere."
         ),
-        f"* **For a fifth of the pages only**: `{cheap_early[0][0]}` has gathered the most at 20 "
-        f"%, {cheap_early[0][1]:.0%} of the PageRank, before "
+        f"* **If you fetch only a fifth of the pages**: `{cheap_early[0][0]}` has gathered the "
+        f"most at 20 %, {cheap_early[0][1]:.0%} of the PageRank, ahead of "
         + ", ".join(f"`{name}` {share:.0%}" for name, share in cheap_early[1:])
         + f"; `random` has {_ranking(early, ('random',))[0][1]:.0%}.",
         _never_worse(by_kind),
@@ -184,15 +185,15 @@ def _choosing(found: Found) -> list[str]:
         _beyond(by_kind, best[0][0]),
     ]  # fmt: skip
     few = (
-        f"{len(webs)} webs are few. What holds in all kinds of crawls is likely to hold on your "
-        "web too; what holds in most is a guess. `scrapy simulate` answers for a web of which you "
-        "have a crawl."
+        f"{len(webs)} webs are few. A result that holds in all kinds of crawl is likely to hold on "
+        "your web too; one that holds in most is a guess. If you have a crawl of your web, `scrapy "
+        "simulate` gives the answer for it."
     )
     return ["\n".join(sentences), few]
 
 
 def _never_worse(by_kind: Mapping[str, Mapping[str, float]]) -> str:
-    """Which orderings lose against a random crawler, and where."""
+    """Which orderings lose to a random crawler, and where."""
     losing = {
         name: [kind for kind, averages in by_kind.items() if averages[name] < averages["random"]]
         for name in (*PAGERANK, *CHEAP)
@@ -201,11 +202,11 @@ def _never_worse(by_kind: Mapping[str, Mapping[str, float]]) -> str:
     lines = [
         f"`{name}` in {len(where)} of {len(by_kind)}" for name, where in losing.items() if where
     ]
-    text = "* **Against a crawler that takes pages at random**: "
+    text = "* **Against a crawler that picks pages at random**: "
     if safe:
         text += f"{', '.join(safe)} {'is' if len(safe) == 1 else 'are'} ahead in all kinds"
     if lines:
-        text += ("; behind it " if safe else "all orderings lose somewhere: ") + ", ".join(lines)
+        text += ("; it beats " if safe else "all orderings lose somewhere: ") + ", ".join(lines)
     return text + "."
 
 
@@ -220,21 +221,21 @@ def _against(by_kind: Mapping[str, Mapping[str, float]], one: str, other: str) -
 
 
 def _beyond(by_kind: Mapping[str, Mapping[str, float]], best: str) -> str:
-    """How an ordering of this project compares with the best of the papers."""
+    """How an ordering of this project compares with the papers' best."""
     leads = [averages[OURS] - averages[best] for averages in by_kind.values()]
     return (
         f"* **Beyond the papers**: `{OURS}`, which computes no PageRank, has a mean of "
-        f"{_ranking(by_kind, (OURS,))[0][1]:.3f}, and is ahead of `{best}` in "
+        f"{_ranking(by_kind, (OURS,))[0][1]:.3f}. It is ahead of `{best}` in "
         f"{sum(lead > 0 for lead in leads)} of {len(leads)} kinds, by {min(leads):+.3f} to "
-        f"{max(leads):+.3f}. These webs are among those on which its options were chosen; [how it "
-        "does on others](orderings/sibling-sampling.md)."
+        f"{max(leads):+.3f}. Its options were chosen on these webs, among others; see [its results "
+        "on other webs](orderings/sibling-sampling.md)."
     )
 
 
 def _ranking(
     by_kind: Mapping[str, Mapping[str, float]], names: Sequence[str]
 ) -> list[tuple[str, float]]:
-    """The strategies by their mean, first over the kinds of each web and then over webs."""
+    """The strategies, best first, by their mean over the kinds of each web and then over webs."""
     webs: dict[str, list[Mapping[str, float]]] = {}
     for kind, averages in by_kind.items():
         webs.setdefault(kind.partition(",")[0], []).append(averages)
@@ -254,7 +255,7 @@ def _near_best_share(
 
 
 def _near_best(by_kind: Mapping[str, Mapping[str, float]], name: str, among: Sequence[str]) -> str:
-    """The same in words."""
+    """The same, in words."""
     share = _near_best_share(by_kind, name, among)
     return f"{round(share * len(by_kind))} of {len(by_kind)}"
 
@@ -272,13 +273,13 @@ def _table_of_averages(found: Found) -> str:
 
 def _advice(found: Found) -> str:
     """The table of advice."""
-    lines = ["| where | what to do | how sure: cases in which the claim behind it holds |"]
+    lines = ["| situation | what to do | evidence: cases in which the underlying claim holds |"]
     lines += ["|---|---|---|", *(advice.row(found) for advice in ADVICE)]
     return "\n".join(lines)
 
 
 def _contradicted(found: Found) -> list[str]:
-    """The claims of the papers that hold in a tenth of the cases at most, and those undecided."""
+    """The papers' claims that hold in at most a tenth of the cases, and the undecided ones."""
 
     def claims(wanted: Callable[[str], bool]) -> list[str]:
         return [
@@ -291,10 +292,10 @@ def _contradicted(found: Found) -> list[str]:
 
     refuted = claims(lambda verdict: verdict == "not reproduced")
     open_ = claims(lambda verdict: verdict == "undecided")
-    parts = ["Claims of the papers that hold in fewer than a tenth of the deciding cases:"]
+    parts = ["These claims of the papers hold in fewer than a tenth of the deciding cases:"]
     parts.append("\n".join(refuted) if refuted else "None.")
     if open_:
-        parts.append("Undecided, as made-up webs or made-up history alone speak of them:")
+        parts.append("These are undecided, because only synthetic webs or histories test them:")
         parts.append("\n".join(open_))
     return parts
 
@@ -311,42 +312,45 @@ def _count(finding: Mapping[str, Any]) -> str:
 
 
 def _errors(found: Found) -> str:
-    """What made-up webs cannot decide."""
+    """What synthetic webs cannot decide."""
     rows = {row[0]: row[1] for row in found.sections["generator"]["tables"]["errors"]["rows"]}
     return (
-        f"Made-up webs are wrong by {rows['lead']:.3f} in the difference of two orderings' "
-        f"averages, by {rows['lead at a share']:.3f} in that of two curves, and by "
-        f"{rows['tau lead']:.3f} in that of Kendall's tau (nine of ten comparisons of recorded "
-        "webs with made-up twins are nearer; [the generator](reproduction/generator.md)): what "
-        "lies below that is undecided there."
+        f"Synthetic webs are wrong by {rows['lead']:.3f} in the difference between two orderings' "
+        f"averages, by {rows['lead at a share']:.3f} in the difference between two curves, and by "
+        f"{rows['tau lead']:.3f} in the difference between two values of Kendall's tau: nine of "
+        "ten comparisons of recorded webs with synthetic twins differ by less ([the "
+        "generator](reproduction/generator.md)). On a synthetic web, a smaller difference is "
+        "undecided."
     )
 
 
-_INTRODUCTION = """# The papers' experiments, run again
+_INTRODUCTION = """# The papers' experiments, reproduced
 
-`make reproduce` runs the experiments of Cho, Garcia-Molina & Page (1998), Najork & Wiener (2001),
-Castillo et al. (2004) and Baeza-Yates et al. (2005), draws their figures, prints their tables
-beside the papers' numbers, and holds every claim that we found in the papers against what was
-measured. It takes half an hour of processor time and needs the link graphs beside the clone
-(`DATA=FOLDER`); `experiments/reproduce.py --only SECTION` runs one section. [All
-claims](reproduction/README.md) stand in one table, with cases, rule and verdict; the sections are
-[Cho et al.](reproduction/cho.md), [their topics and
-other metrics](reproduction/cho_topics.md), [Najork & Wiener](reproduction/najork.md), [Castillo et
-al.](reproduction/castillo.md), [Baeza-Yates et al.](reproduction/baeza_yates.md), [what decides
-besides the ordering](reproduction/choices.md) and [the generator of made-up
-webs](reproduction/generator.md). The webs are two university crawls, the Italian CNR of 2000, and
-made-up countries; none of them is a web of the papers, which are not to be had.
+`make reproduce` repeats the experiments of Cho, Garcia-Molina & Page (1998), Najork & Wiener
+(2001), Castillo et al. (2004) and Baeza-Yates et al. (2005). It draws their figures, prints their
+tables next to the papers' numbers, and checks every claim that we found in the papers against the
+measurements. This takes half an hour of processor time and needs the link graphs next to the clone
+(`DATA=FOLDER`). `experiments/reproduce.py --only SECTION` runs one section.
+
+[One table](reproduction/README.md) lists all claims with cases, rule and verdict. The sections are
+[Cho et al.](reproduction/cho.md), [their topics and other metrics](reproduction/cho_topics.md),
+[Najork & Wiener](reproduction/najork.md), [Castillo et al.](reproduction/castillo.md), [Baeza-Yates
+et al.](reproduction/baeza_yates.md), [what matters besides the
+ordering](reproduction/choices.md) and [the generator of synthetic webs](reproduction/generator.md).
+
+The webs are two university crawls, the Italian CNR of 2000, and synthetic countries. None of them
+is a web of the papers, which are not available.
 
 ![Cumulative PageRank of eight strategies](reproduction/baeza_yates-figure-4.png)
 """
 
 _SCALE = """## Scale
 
-`make scale` makes webs of 0.3, 3 and 30 million pages (300 million links, 50,000 sites) and
-crawls them. On one core of a machine that did other work at the same time, at 30 million pages
-(seconds are of the processor):
+`make scale` generates webs of 0.3, 3 and 30 million pages (300 million links, 50,000 sites) and
+crawls them. The table is for 30 million pages, in processor seconds, on one core of a machine that
+did other work at the same time:
 
-| | order-only | against 0.3 million, per page | r = 256, w = 15 s | against 0.3 million, per page |
+| | order only | per page, against 0.3 million | r = 256, w = 15 s | per page, against 0.3 million |
 |---|---|---|---|---|
 | `breadth-first` | 28 s | 1.18 times | 118 s | 2.38 times |
 | `depth-first` | 28 s | 1.25 times | 95 s | 2.02 times |
@@ -354,7 +358,8 @@ crawls them. On one core of a machine that did other work at the same time, at 3
 | `opic` | 78 s | 2.12 times | 166 s | 2.86 times |
 | `larger-sites-first` | 29 s | 1.21 times | 104 s | 2.00 times |
 
-Peak memory was 3 GiB order-only and 4.1 GiB in time, the web included. Making the web took 11 s,
-its PageRank to 1e-10 89 s and 4.6 GiB. Work per page grows with the logarithm of the web alone;
-that a page costs up to three times as much is the price of memory that no cache holds.
+Peak memory, including the web, was 3 GiB for crawls by order only and 4.1 GiB for timed crawls.
+Generating the web took 11 s; its PageRank to 1e-10 took 89 s and 4.6 GiB. Work per page grows only
+with the logarithm of the web. A page still costs up to three times as much, because the web no
+longer fits in any cache.
 """

@@ -1,7 +1,7 @@
-"""The rule that turns the cases of a claim into a verdict, and its words.
+"""The rule that turns the cases of a claim into a verdict, and its wording.
 
-A case is one web crawled in one way. Crawls that are the same are one case; where the orderings
-compared cannot differ there is none. On a made-up web a case decides only beyond the generator's
+A case is one web crawled in one way. Identical crawls are one case. If the orderings compared
+cannot differ, there is no case. On a synthetic web, a case decides only beyond the generator's
 error.
 """
 
@@ -39,36 +39,36 @@ BOUNDS: tuple[tuple[float, Verdict], ...] = (
     (0.1, "mostly not reproduced"),
     (0.0, "not reproduced"),
 )
-"""The least share of the decided cases in which a claim holds, falling, and the verdict."""
+"""The smallest share of deciding cases in which a claim holds, and the verdict; descending."""
 
 MOST_NAMED = 2
-"""Undecided cases that are named; the JSON has all."""
+"""Undecided cases that are listed by name; the JSON lists all."""
 
 RULE = (
     "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
-    "reproduced* from two thirds on, *reproduced in part* from one third, *mostly not reproduced* "
-    "from 10 %, and else *not reproduced*. Seeds from which the crawls are the same (pages "
-    "displaced by less than 1 % of the crawl on average, under all orderings compared) are one "
-    "case. Crawls in which the orderings compared cannot differ are left out. A made-up web "
-    "decides only where the margin exceeds the generator's error; if no case decides, the claim "
-    "is *undecided*."
+    "reproduced* from two thirds, *reproduced in part* from one third, *mostly not reproduced* "
+    "from 10 %, and otherwise *not reproduced*. Seeds that lead to the same crawl count as one "
+    "case (the same: under every ordering compared, pages are displaced by less than 1 % of the "
+    "crawl on average). Crawls in which the orderings compared cannot differ are left out. A "
+    "synthetic web decides only if the margin exceeds the generator's error. If no case decides, "
+    "the claim is *undecided*."
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """What one kind of crawl says of a claim.
+    """The outcome of one kind of crawl for a claim.
 
     Parameters
     ----------
     name
         What was crawled, and how.
     margin
-        How far the measured value is beyond the bound of the rule: above 0 the claim holds. In the
-        unit of what is measured.
+        How far the measured value is beyond the rule's bound, in the unit of the measure. Above 0
+        the claim holds.
     error
-        Margins below it do not decide: 0 for recorded webs, infinite where the generator alone
-        makes the outcome.
+        Smaller margins do not decide: 0 for recorded webs, infinite if the generator alone
+        determines the outcome.
     """
 
     name: str
@@ -112,7 +112,7 @@ def judge(cases: Sequence[Case]) -> Verdict:
 
 
 def in_words(cases: Sequence[Case]) -> str:
-    """Return in how many of the cases a claim holds, where it does not, and what is undecided."""
+    """Return in words how often a claim holds, where it does not, and what is undecided."""
     decided = [case for case in cases if case.decides]
     held = [case.name for case in decided if case.holds]
     failed = [case.name for case in decided if not case.holds]
@@ -132,7 +132,7 @@ def in_words(cases: Sequence[Case]) -> str:
 
 @dataclass(frozen=True)
 class GeneratorErrors:
-    """By how much made-up twins of recorded webs were wrong, by what was measured on them.
+    """How wrong synthetic twins of recorded webs were, for each measure.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class GeneratorErrors:
 
     @classmethod
     def read(cls, folder: Path) -> GeneratorErrors:
-        """Return the errors that the section on the generator wrote into the folder."""
+        """Return the errors that the generator section wrote into the folder."""
         path = folder / "generator.json"
         if not path.exists():
             raise SystemExit(f"{path} is missing; run the section generator first.")
@@ -152,7 +152,7 @@ class GeneratorErrors:
         return cls({row[0]: float(row[1]) for row in rows})
 
     def of(self, measure: str, *, made_up: bool) -> float:
-        """Return the error of a measure: 0 on a recorded web."""
+        """Return the error of a measure; 0 on a recorded web."""
         return self.by_measure[measure] if made_up else 0.0
 
 
@@ -161,7 +161,7 @@ def above(
     bound: float = 0.0,
     error: Callable[[str], float] | float = 0.0,
 ) -> list[Case]:
-    """Return a case for each named value; the claim holds where it exceeds the bound."""
+    """Return a case for each named value; the claim holds if the value exceeds the bound."""
     items = values.items() if isinstance(values, Mapping) else values
     return [
         Case(name, value - bound, error(name) if callable(error) else error)
@@ -174,6 +174,6 @@ def below(
     bound: float,
     error: Callable[[str], float] | float = 0.0,
 ) -> list[Case]:
-    """Return a case for each named value; the claim holds where it is less than the bound."""
+    """Return a case for each named value; the claim holds if the value is less than the bound."""
     items = values.items() if isinstance(values, Mapping) else values
     return above([(name, -value) for name, value in items], -bound, error)

@@ -1,4 +1,4 @@
-"""The webs of the experiments: recorded link graphs, and a made-up country."""
+"""The webs of the experiments: recorded link graphs, and a synthetic country."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 
 MORE_SEEDS = 2
-"""Seed pages that are drawn besides the web's good start."""
+"""Number of random seed pages, in addition to the web's good start."""
 
 PAGES_PER_SITE = 70
-"""Of the country: 3.5 million pages on 50,000 sites, as in Castillo et al. 2004."""
+"""The country has 3.5 million pages on 50,000 sites, as in Castillo et al. 2004."""
 
 
 @dataclass(frozen=True, eq=False)
 class Web:
-    """A link graph with the seeds that crawls of it start from.
+    """A link graph with the seeds that its crawls start from.
 
     Parameters
     ----------
     name
-        as figures name it.
+        name in figures.
     graph
         its links.
     start
-        a page from which most of it can be reached.
+        a page that reaches most of the web.
     made_up
-        whether a generator made it.
+        whether the web is synthetic.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Web:
 
     @cached_property
     def homes(self) -> list[int]:
-        """One page for each site: its home page, or the page with the most in-links."""
+        """One page per site: its home page, or the page with the most in-links."""
         graph = self.graph
         if graph.urls is None:
             return [int(page) for page in home_pages(graph)]
@@ -61,7 +61,7 @@ class Web:
 
     @cached_property
     def single_seeds(self) -> list[int]:
-        """The good start, and pages drawn at random from which at least half as much is reached."""
+        """The good start, and random pages that reach at least half as much."""
         rng = np.random.default_rng(1998)
         most = int(reachable(self.graph, [self.start]).sum())
         seeds = [self.start]
@@ -74,24 +74,24 @@ class Web:
 
 
 def uci(shared: Path) -> Web:
-    """A real crawl of 88 sites of a university department."""
+    """Return a real crawl of 88 sites of a university department."""
     graph = read_graph(shared / "uci-ics.npz")
     assert graph.urls is not None
     return Web("uci-ics", graph, list(graph.urls).index("http://www.ics.uci.edu/"))
 
 
 def cnr(shared: Path) -> Web:
-    """The Italian CNR of 2000; sites unknown, so that all pages are on one."""
+    """Return the Italian CNR of 2000; its sites are unknown, so all pages are on one."""
     return Web("cnr-2000", read_graph(shared / "cnr-2000.npz"), 217849)
 
 
 def hollins(shared: Path) -> Web:
-    """A small university of four sites."""
+    """Return a small university of four sites."""
     return Web("hollins", read_graph(shared / "hollins.npz"), 0)
 
 
 def country(shared: Path, n_pages: int, n_sites: int | None = None, seed: int = 0) -> Web:
-    """A made-up country whose sites link to each other as the hosts of the .uk web of 1996 did."""
+    """Return a synthetic country whose sites link like the hosts of the .uk web of 1996."""
     hosts = read_graph(shared / "uk1996-hosts.npz")
     n_sites = n_sites or max(n_pages // PAGES_PER_SITE, 1)
     graph = synthetic_web(n_pages, n_sites, hosts=hosts, seed=seed)

@@ -27,19 +27,20 @@ from crawlprio.linkgraph import LinkGraph
 
 KINDS = ("farm", "boosters", "domains", "calendar", "grid", "months")
 TRAPS = ("calendar", "grid", "months")
-"""The kinds that are on the site of an honest page."""
+"""The kinds that are placed on an honest page's site."""
 
 SHARE = 0.3
-"""Share of all pages that are added."""
+"""Added pages, as a share of all pages."""
 
 
 def attacked(
     graph: LinkGraph, seeds: list[int], kind: str, entries: int, share: float = SHARE
 ) -> LinkGraph:
-    """Return the web with pages added behind its own, `share` of all.
+    """Return the web with pages appended, so that they are `share` of all pages.
 
-    `entries` random pages that the seeds reach link to them, as comments in forums do: the first of
-    them and every second to the front page, the others to any. A reader sees those links last.
+    `entries` random pages reachable from the seeds link to them, as comments in forums do. The
+    first of these and every second one link to the front page, the others to any added page. Those
+    links come last on their page.
     """
     rng = np.random.default_rng(3)
     n_real = graph.n_pages
@@ -68,7 +69,7 @@ def attacked(
 def _added_links(
     kind: str, n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return sources and targets of the links between n added pages, 0 being the front page."""
+    """Return sources and targets of the links among n added pages; page 0 is the front page."""
     page = np.arange(n)
     if kind in ("farm", "domains"):
         near = np.column_stack([np.zeros(n, dtype=np.int64), rng.integers(0, n, (n, 20))])

@@ -1,7 +1,4 @@
-"""Runs real crawls: of the demo web in a child process, of small servers in this one.
-
-It must not know what the tests expect of them.
-"""
+"""Runs real crawls: of the demo web in a child process, of small servers in this one."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ ONE_AT_A_TIME: dict[str, object] = {
 
 @dataclass
 class Crawl:
-    """How a crawl ended, and what the server saw of it."""
+    """The outcome of a crawl, and what the server saw of it."""
 
     folder: Path
     exit_status: int
@@ -51,7 +48,7 @@ class Crawl:
         return self.folder / "crawl.sqlite"
 
     def requests(self) -> list[dict[str, Any]]:
-        """What the server was asked, in the order in which the requests arrived."""
+        """The requests that the server got, in order of arrival."""
         return server_log(self.folder / "server.jsonl")
 
     def urls(self) -> list[str]:
@@ -59,13 +56,13 @@ class Crawl:
 
 
 def server_log(file: Path) -> list[dict[str, Any]]:
-    """Return the requests in a log of the loopback server, in the order in which they arrived."""
+    """Return the requests in a log of the loopback server, in order of arrival."""
     lines = file.read_text().splitlines()
     return sorted((json.loads(line) for line in lines), key=lambda fetch: fetch["start"])
 
 
 def fetched_urls(file: Path) -> list[str]:
-    """Return the URLs in a log of the loopback server, in the order of arrival."""
+    """Return the URLs in a log of the loopback server, in order of arrival."""
     return [fetch["url"] for fetch in server_log(file)]
 
 
@@ -77,7 +74,7 @@ def scrapy(
     wrapper: Callable[[Sequence[str]], Sequence[str]] = lambda line: line,
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the scrapy command in `folder`, which knows the bundled project."""
+    """Run a scrapy command in `folder`, with the bundled project."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     return subprocess.run(
         wrapper([sys.executable, "-m", "scrapy", *arguments]),
@@ -91,7 +88,7 @@ def scrapy(
 
 
 def options(settings: Mapping[str, object]) -> list[str]:
-    """The command line of some settings."""
+    """Return the command line options for some settings."""
     line = []
     for name, value in settings.items():
         text = json.dumps(value) if isinstance(value, dict) else str(value)
@@ -109,7 +106,7 @@ def crawl_demo_web(
     arguments: Sequence[str] = (),
     timeout: float = 300.0,
 ) -> Crawl:
-    """Crawl a demo web with the bundled project; the store and the server's log are in `folder`."""
+    """Crawl a demo web with the bundled project; store and server log go to `folder`."""
     done = scrapy(
         [
             "crawl",
@@ -132,18 +129,18 @@ def crawl_demo_web(
 
 
 class Answer(NamedTuple):
-    """What a `Site` answers to one request."""
+    """The response of a `Site` to one request."""
 
     body: str = ""
     status: int = 200
     """0 closes the connection without an answer."""
     headers: Mapping[str, str] = {}
     seconds: float = 0.0
-    """How long the answer takes; infinity: it never comes."""
+    """How long the response takes; infinity means that it never comes."""
 
 
 class Fetch(NamedTuple):
-    """One request that a `Site` got; times of `time.monotonic`."""
+    """One request that a `Site` received; times are from `time.monotonic`."""
 
     host: str
     path: str
@@ -153,11 +150,11 @@ class Fetch(NamedTuple):
     body: bytes
     connection: int
     headers: Mapping[str, str] = {}
-    """By lower-case name."""
+    """Headers, by lower-case name."""
 
 
 def page(*links: str, title: str = "") -> Answer:
-    """Return a page of HTML with these links, in order; the anchor text of each is its URL."""
+    """Return an HTML page with these links, in order; the anchor text of each is its URL."""
     anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
     return Answer(f"<title>{title}</title>{anchors}", headers={"Content-Type": "text/html"})
 
@@ -203,11 +200,11 @@ class Site:
         return found or Answer("nothing here", 404)
 
     def answer_to(self, fetch: Fetch) -> Answer:
-        """Answer a request by more than its host and path; `end` is not known yet."""
+        """Answer a request by more than its host and path; its `end` is not known yet."""
         return self.answer(fetch.host, fetch.path)
 
     def paths(self) -> list[str]:
-        """The paths asked for, in order of arrival, without robots.txt."""
+        """The requested paths, in order of arrival, without robots.txt."""
         return [
             fetch.path
             for fetch in sorted(self.fetches, key=lambda fetch: fetch.start)
@@ -279,7 +276,7 @@ class _SiteFactory(http.HTTPFactory):
 
 @dataclass
 class Run:
-    """How a crawl in this process ended."""
+    """The outcome of a crawl in this process."""
 
     spider: Any
     crawler: Crawler
@@ -295,12 +292,12 @@ class Run:
         return str(self.stats["finish_reason"])
 
     def messages(self, level: int = logging.WARNING) -> list[str]:
-        """What was logged at this level or above."""
+        """Return what was logged at this level or above."""
         return [record.getMessage() for record in self.log if record.levelno >= level]
 
 
 ADDON: dict[str, object] = {"ADDONS": {"crawlprio.Addon": 500}}
-"""What a project needs to set."""
+"""Return the settings that every project needs."""
 
 _PLAIN: dict[str, object] = {
     "TELNETCONSOLE_ENABLED": False,
@@ -322,12 +319,12 @@ def run_spider(
     keeps_items: bool = True,
     **arguments: Any,
 ) -> Run:
-    """Crawl in this process, with Scrapy's own defaults but for `_PLAIN` and what is given.
+    """Crawl in this process, with Scrapy's defaults except for `_PLAIN` and the given settings.
 
-    Every request goes to `site` where one is given. Scrapy runs in a thread of its own, one reactor
-    for all tests of the process. Without `keeps_items` nothing listens to the items of the spider.
+    If there is a `site`, every request goes to it. Scrapy runs in its own thread, with one reactor
+    for all tests of the process. Without `keeps_items`, nothing listens to the spider's items.
     """
-    # All crawls of the process share its reactor, whose event loop is there already.
+    # All crawls of the process share its reactor, whose event loop exists already.
     every = {**_PLAIN, **settings, "ASYNCIO_EVENT_LOOP": None}
     if site is not None:
         handler = "crawlprio.demo.handler.LoopbackHandler"
@@ -372,19 +369,19 @@ class _Records(logging.Handler):
 
 
 async def _called(function: Callable[[], Any]) -> Any:
-    """Call a function in the loop."""
+    """Call a function in the event loop."""
     return function()
 
 
 def _in_loop(coroutine: Coroutine[Any, Any, Any], timeout: float) -> Any:
-    """Run a coroutine in the thread of the reactor."""
+    """Run a coroutine in the reactor's thread."""
     loop = _reactor()._asyncioEventloop
     return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout)
 
 
 @cache
 def _reactor() -> Any:
-    """The reactor of this process, which runs in a thread of its own until the process ends."""
+    """Return the reactor of this process, which runs in its own thread until the process ends."""
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     from twisted.internet import reactor
 

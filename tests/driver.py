@@ -1,7 +1,4 @@
-"""Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would.
-
-It knows no ordering: what comes out is judged by the tests.
-"""
+"""Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from crawlprio.topic import HotQueue, Topic
 
 
 class WebPages(PageTable):
-    """A page table over a web: ids in order of discovery <-> page numbers of the web."""
+    """A page table over a web: ids in order of discovery, mapped to and from page numbers."""
 
     def __init__(self, web: Web) -> None:
         super().__init__()
@@ -27,11 +24,11 @@ class WebPages(PageTable):
         self.numbers: list[int] = []
 
     def graph_page(self, page: int) -> int:
-        """Return the number that a page has in the web."""
+        """Return the page number in the web."""
         return self.numbers[page]
 
     def find_or_add(self, numbers: Iterable[int]) -> list[int]:
-        """Return the ids of pages of the web; new ones get the next."""
+        """Return the ids of pages of the web; new pages get the next ids."""
         pages = []
         for number in numbers:
             page = self.find(str(number))
@@ -43,11 +40,11 @@ class WebPages(PageTable):
         return pages
 
     def seeds(self, numbers: Sequence[int]) -> Visit:
-        """Return the visit that shows the seeds."""
+        """Return the visit that introduces the seeds."""
         return Visit(NO_PAGE, np.array(self.find_or_add(dict.fromkeys(numbers)), dtype=np.int32))
 
     def visit(self, page: int) -> Visit:
-        """Return what a fetched page says: distinct links without itself, in page order."""
+        """Return the visit of a fetched page: distinct links in page order, no self-links."""
         number = self.numbers[page]
         links = self.web.links_of(number)
         return Visit(
@@ -60,7 +57,7 @@ class WebPages(PageTable):
 
 
 def hot_queue_of(topic: OracleTopic) -> HotQueue:
-    """Return the hot queue for what the oracle calls a topic."""
+    """Return the hot queue for the oracle's topic."""
     return HotQueue(
         Topic(topic.words, stem="english" if topic.stem else None),
         distance=topic.distance,
@@ -77,7 +74,7 @@ def fetch_order(
     topic: OracleTopic | None = None,
     budget: int | None = None,
 ) -> list[int]:
-    """Return the pages of a web in the order in which the frontier lets them out."""
+    """Return the pages of a web in the order in which the frontier hands them out."""
     policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
     pages = WebPages(web)
     truth = true_pagerank(web) if policy.needs_truth else {}

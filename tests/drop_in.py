@@ -1,4 +1,4 @@
-"""Crawls the same spider with Scrapy alone and with the add-on, and compares what both bring."""
+"""Crawls the same spider with Scrapy alone and with the add-on, and compares the results."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ STATS_THAT_VARY = re.compile(
     r"crawlprio/|elapsed_time_seconds|finish_time|start_time|memusage/|log_count/(DEBUG|INFO)"
     r"|responses_per_minute|items_per_minute|scheduler/(en|de)queued/(memory|disk)"
 )
-"""Stats that differ between any two crawls, or that are crawlprio's own."""
+"""Stats that differ between any two crawls, or that only crawlprio has."""
 
 COUNTED_AGAIN = ("downloader/request_", "scheduler/enqueued", "scheduler/dequeued")
-"""Stats that count a request again when the add-on gives it back to wait."""
+"""Stats that count a request twice if the add-on puts it back into the queue."""
 
 Asked = tuple[str, str, str, str]
-"""Method, host, path and body of a request that a server got."""
+"""Method, host, path and body of a request that a server received."""
 
 
 class Brought(NamedTuple):
-    """What a crawl brought."""
+    """The results of a crawl."""
 
     items: Counter[str]
     asked_for: Counter[Asked]
     stats: dict[str, Any]
     log: Counter[str]
-    """Warnings and errors, and what `Kind.logged` names."""
+    """Warnings and errors, and the messages that `Kind.logged` matches."""
     notes: list[Any]
-    """What the spider wrote into its attribute `notes`, sorted."""
+    """What the spider wrote to its attribute `notes`, sorted."""
 
 
 class Kind:
@@ -74,12 +74,12 @@ class Kind:
 
     @classmethod
     def settings(cls, folder: Path) -> Mapping[str, object]:
-        """Return the settings, for a crawl whose files go into a folder of its own."""
+        """Return the settings for a crawl whose files go into its own folder."""
         return cls.options
 
     @classmethod
     def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
-        """Crawl a server of its own; a crawl of more than one run overrides this."""
+        """Crawl a fresh server; a crawl with more than one run overrides this."""
         with CountingSite(cls.pages) as site:
             return cls.brought(cls.run(folder, settings, site), site)
 
@@ -94,7 +94,7 @@ class Kind:
 
     @classmethod
     def brought(cls, run: Run, site: Site) -> Brought:
-        """Return what a crawl brought, without what differs between any two crawls."""
+        """Return the results of a crawl, without what differs between any two crawls."""
         return Brought(
             items=Counter(repr(item) for item in run.items),
             asked_for=Counter(
@@ -122,7 +122,7 @@ class Kind:
 
 
 def kinds(variables: Mapping[str, object]) -> list[Any]:
-    """Return the kinds of spiders among the variables of a module."""
+    """Return the kinds of spider among the variables of a module."""
     return [
         pytest.param(kind, id=name)
         for name, kind in variables.items()
@@ -131,11 +131,11 @@ def kinds(variables: Mapping[str, object]) -> list[Any]:
 
 
 def assert_alike(kind: type[Kind], folder: Path) -> None:
-    """Check that a spider brings the same with the add-on as with Scrapy alone."""
+    """Check that a spider has the same results with the add-on as with Scrapy alone."""
     plain = kind.crawl(folder / "plain", {})
     ours = kind.crawl(folder / "ours", ADDON)
     if ours.stats.pop("given back", 0):
-        # A page whose site turns out to be busy passes scheduler and middlewares once more.
+        # A page whose site turns out to be busy passes the scheduler and middlewares once more.
         for name in [*plain.stats, *ours.stats]:
             if name.startswith(COUNTED_AGAIN):
                 plain.stats.pop(name, None)
@@ -146,7 +146,7 @@ def assert_alike(kind: type[Kind], folder: Path) -> None:
 
 
 def differences(plain: Brought, ours: Brought) -> list[str]:
-    """Return what a crawl brought more or less often than another, a line each."""
+    """Return what a crawl has more or less often than another, one line each."""
     found = []
     for name in ("items", "asked_for", "log"):
         first, second = getattr(plain, name), getattr(ours, name)
@@ -167,7 +167,7 @@ def differences(plain: Brought, ours: Brought) -> list[str]:
 
 @contextmanager
 def _debugging(name: str) -> Iterator[None]:
-    """Make a logger pass on everything."""
+    """Make a logger propagate everything."""
     logger = logging.getLogger(name)
     level = logger.level
     if name:
@@ -185,9 +185,9 @@ def html(body: str = "", *links: str, **headers: str) -> Answer:
 
 
 class CountingSite(Site):
-    """A site whose answer may depend on how often a path was asked for before.
+    """A site whose response can depend on how often a path was requested before.
 
-    The last of a path's answers holds for all further requests.
+    The last of a path's responses serves all further requests.
     """
 
     def __init__(self, answers: Mapping[str, Answer | list[Answer]]) -> None:
@@ -197,7 +197,7 @@ class CountingSite(Site):
 
     def answer_to(self, fetch: Fetch) -> Answer:
         answer = self._answer_to(fetch)
-        # Twisted repeats by itself a request that is cut off on a connection that was used before.
+        # Twisted itself repeats a request that is cut off on a reused connection.
         return answer._replace(headers={"Connection": "close", **answer.headers})
 
     def _answer_to(self, fetch: Fetch) -> Answer:
@@ -212,6 +212,6 @@ class CountingSite(Site):
 
 
 def _first_line(message: str) -> str:
-    """The first line of a message, without what differs from run to run."""
+    """Return the first line of a message, without what differs from run to run."""
     first = message.partition("\n")[0]
     return re.sub(r"0x[0-9a-f]+|127\.0\.0\.1:\d+|/tmp/\S+", "…", first)

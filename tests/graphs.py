@@ -232,7 +232,7 @@ def hot_pages_of_two_sites() -> Web:
 
 @st.composite
 def webs(draw: Callable[..., object], max_pages: int = 40) -> Web:
-    """Webs of a few sites with dangling and unreachable pages, self-links, duplicates, texts."""
+    """Webs of a few sites with dangling and unreachable pages, self-links, duplicates and texts."""
 
     def drawn_int(low: int, high: int) -> int:
         number = draw(st.integers(low, high))
@@ -250,7 +250,7 @@ def webs(draw: Callable[..., object], max_pages: int = 40) -> Web:
         if row:
             links[page] = row
     site = {page: drawn_int(0, n_sites - 1) for page in pages}
-    # One drawn number tells all texts, as a text for each link is slow to draw and to shrink.
+    # One drawn number determines all texts, because a text per link is slow to draw and to shrink.
     return with_texts(Web(links=links, site=site), drawn_int(0, 2**16), n_pages)
 
 
@@ -276,7 +276,7 @@ def with_texts(web: Web, seed: int, n_pages: int) -> Web:
 def power_law_web(n_pages: int, seed: int) -> Web:
     """A random web whose sites, in-degrees and out-degrees follow power laws, with all texts.
 
-    Some 15 percent of the pages are dangling, six links of ten stay on the site, and a few pages
+    About 15 percent of the pages are dangling, six of ten links stay on the site, and a few pages
     cannot be reached from any other.
     """
     rng = random.Random(seed)

@@ -1,7 +1,4 @@
-"""A server on loopback that answers with any bytes at any pace, for crawls of hostile sites.
-
-It must not know what the tests expect of them.
-"""
+"""A server on loopback that sends any bytes at any pace, for crawls of hostile sites."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
 Raw = bytes | Iterable[bytes] | None
-"""Bytes to send before the connection is closed, or pieces of them; None: never answer."""
+"""Bytes to send before the connection is closed, or pieces of them; None means no response."""
 
 BUNDLED: dict[str, object] = {
     name: value
@@ -38,18 +35,18 @@ BUNDLED: dict[str, object] = {
     "CLOSESPIDER_PAGECOUNT": 2_000,
     "CLOSESPIDER_TIMEOUT": 50,
 }
-"""The settings of the bundled project, without delays, and with a short patience."""
+"""Return the settings of the bundled project, without delays and with short timeouts."""
 
 
 def crawl(site: Any, settings: Mapping[str, object] = {}, **arguments: Any) -> Run:
-    """Crawl a hostile web with the `site` spider, from http://a.test/ unless said otherwise."""
+    """Crawl a hostile web with the `site` spider, by default from http://a.test/."""
     if "seeds" not in arguments:
         arguments["seeds"] = "http://a.test/"
     return run_spider(SiteSpider, {**BUNDLED, **settings}, site=site, **arguments)
 
 
 def refused(run: Run) -> dict[str, int]:
-    """Return what a crawl refused, or did not read, and how often."""
+    """Return what a crawl refused or did not read, and how often."""
     return {
         name.partition("/")[2]: count
         for name, count in sorted(run.stats.items())
@@ -63,7 +60,7 @@ def html(body: str, **headers: str) -> Answer:
 
 
 def raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """Return a whole answer as bytes: HTML unless the headers say otherwise."""
+    """Return a complete response as bytes; it is HTML unless the headers say otherwise."""
     lines = [f"HTTP/1.1 {status}", "Connection: close", *headers]
     if not any(line.lower().startswith("content-type:") for line in lines):
         lines.append("Content-Type: text/html")
@@ -79,12 +76,12 @@ def urls_in(store: Path) -> list[str]:
 
 
 class RawSite:
-    """An HTTP server whose answers need not be HTTP, each connection in a thread of its own.
+    """An HTTP server whose responses need not be HTTP, with a thread per connection.
 
     Parameters
     ----------
     answer
-        Given host and path, what to send.
+        Returns what to send, given host and path.
     """
 
     def __init__(self, answer: Callable[[str, str], Raw]) -> None:

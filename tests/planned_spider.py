@@ -30,7 +30,7 @@ NEVER_ANSWERED = 0.2
 
 
 class Record(NamedTuple):
-    """One thing that reached the spider."""
+    """One event that reached the spider."""
 
     kind: str
     tag: int
@@ -65,8 +65,8 @@ class PlannedSite(Site):
 
     def _planned_answer(self, fetch: Fetch) -> Answer:
         node = self._plan.nodes[int(fetch.headers["x-tag"])]
-        # On a connection of its own each request counts: Twisted repeats by itself one that is cut
-        # off on a connection that was used before.
+        # Each request has its own connection: Twisted itself repeats one that is cut off on a
+        # reused connection.
         headers = {"Content-Type": "text/html", "Connection": "close"}
         if fetch.path.startswith(f"/moved/{node.tag}"):
             return Answer(f"moved {node.tag}", headers=headers)
@@ -86,7 +86,7 @@ class PlannedSite(Site):
         return Answer(f"page {node.tag}", reply, headers)
 
     def requests(self) -> Counter[Record]:
-        """What was asked for, with the session that each request had."""
+        """The requests received, with the session that each had."""
         return Counter(
             Record(
                 "fetch",
@@ -140,18 +140,18 @@ class PlannedSpider(Spider):
             yield request
             if tag % 3 == 0:
                 await asyncio.sleep(0.02)
-            # Scrapy never closes a spider that is stopped while the pipelines have a start item.
+            # Scrapy never closes a spider that is stopped while the pipelines hold a start item.
             if not self.plan.stops_after:
                 yield {"start": tag}
 
     def scheduled(self, request: Request) -> None:
-        """Note a start request once it is scheduled: one that is yielded to a stop never is."""
+        """Record a start request once it is scheduled; a stopped crawl never schedules it."""
         tag = self._starting.pop(request, None)
         if tag is not None:
             self.write(Record("start", tag))
 
     def idle(self) -> None:
-        """Ask for some more pages, once a run."""
+        """Request some more pages, once per run."""
         if self._was_idle:
             return
         self._was_idle = True
@@ -259,7 +259,7 @@ class PlannedSpider(Spider):
     def _outputs(
         self, node: Node, response: Response, polls: int, *, raises: bool = True
     ) -> Iterator[Any]:
-        """What a callback yields; it blocks the event loop for as long as the plan says."""
+        """Yield a callback's outputs; it blocks the event loop for as long as the plan says."""
         if node.blocks:
             time.sleep(node.blocks)
         request = response.request
@@ -321,7 +321,7 @@ class PlannedDownloads:
 
 
 class PlannedOutput:
-    """A spider middleware that yields the recovery request of a callback that failed."""
+    """A spider middleware that yields the recovery request of a failed callback."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> PlannedOutput:
@@ -339,7 +339,7 @@ class PlannedOutput:
 
 
 class PlannedItems:
-    """A pipeline that takes a while for some items, drops some and fails at some."""
+    """A pipeline that takes a while for some items, drops some and fails on others."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> PlannedItems:
@@ -361,12 +361,12 @@ class PlannedItems:
 
 
 def takes_a_while(tag: int) -> bool:
-    """Whether the pipeline awaits for the items of a request."""
+    """Return whether the pipeline awaits for the items of a request."""
     return tag % 4 == 0
 
 
 def components() -> dict[str, Any]:
-    """Return the settings that bring in the middlewares and the pipeline."""
+    """Return the settings that install the middlewares and the pipeline."""
     return {
         "DOWNLOADER_MIDDLEWARES": {PlannedDownloads: 320},
         "SPIDER_MIDDLEWARES": {PlannedOutput: 120},
@@ -375,7 +375,7 @@ def components() -> dict[str, Any]:
 
 
 def main(plan_file: str, log: str, jobdir: str, address: str) -> None:
-    """Crawl a plan with the add-on; append each record to a log that a kill leaves whole."""
+    """Crawl a plan with the add-on; append each record to a log that survives a kill."""
     from scrapy.crawler import AsyncCrawlerProcess
 
     plan = Plan.from_json(json.loads(Path(plan_file).read_text()))

@@ -1,7 +1,7 @@
-"""Crawls of random spiders, with crawlprio and without, and what differs between the two.
+"""Crawls of random spiders, with and without crawlprio, and the differences between the two.
 
-As a script it crawls one plan and says what differs, or cuts the plan down to what a difference
-takes: `python tests/random_spiders.py SEED [--shrink]`.
+As a script it crawls one plan and prints the differences, or shrinks the plan to the smallest one
+that still differs: `python tests/random_spiders.py SEED [--shrink]`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spider_plans import Plan, draw_plan, without
 
 PLAIN: dict[str, object] = {}
 MAX_SECONDS = 60.0
-"""Seconds that a crawl may take, far more than the longest take on a machine of its own."""
+"""Seconds that a crawl may take, far longer than the slowest crawl on an idle machine."""
 
 COMPARED_STATS = (
     "downloader/exception_",
@@ -44,16 +44,16 @@ _REACHED = ("callback", "errback")
 
 
 class Outcome(NamedTuple):
-    """What a crawl, or a crawl in several runs, brought.
+    """The results of a crawl, in one or several runs.
 
-    What is never answered is not among the fetches: on a busy machine it may time out before it is
-    sent.
+    Requests that are never answered are not among the fetches: on a busy machine they may time out
+    before they are sent.
     """
 
     records: Counter[Record]
     fetches: Counter[Record]
     stats: dict[str, Any]
-    """Of a crawl in one run; else nothing."""
+    """Only for a crawl in one run; otherwise empty."""
     n_runs: int
 
 
@@ -62,7 +62,7 @@ def crawl(
 ) -> Outcome:
     """Crawl a plan in this process; with a job directory, in as many runs as the plan has stops.
 
-    With `is_unsteady` answers take a while, and the event loop is held up at random.
+    With `is_unsteady`, responses take a while and the event loop is blocked at random.
     """
     records: Counter[Record] = Counter()
     stops = [*plan.stops_after, None] if jobdir is not None else [None]
@@ -104,10 +104,10 @@ def crawl(
 
 
 def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
-    """Return what the second crawl of a plan has more or less than the first, a line each.
+    """Return what the second crawl of a plan has more or less of than the first, one line each.
 
-    Start requests with `dont_filter`, and what comes of them, are made again in each run, as in
-    Scrapy; so are start items. Of a crawl in several runs all else is compared.
+    As in Scrapy, start requests with `dont_filter`, their consequences and start items are repeated
+    in each run. For a crawl in several runs, everything else is compared.
     """
     if plain.n_runs == ours.n_runs == 1:
         found = _unlike("reached", plain.records, ours.records)
@@ -125,7 +125,7 @@ def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
         node = plan.nodes[tag]
         expected = ours.records[Record("start", tag)] * _n_reached(plain.records, tag)
         reached = _n_reached(ours.records, tag)
-        # A server fails at the first requests of all runs only, and retries share one bound.
+        # A server fails only at the first requests of all runs, and retries share one bound.
         is_alike = node.retries == 0 or node.replies == (200,)
         if node.dont_filter and is_alike and reached != expected:
             found.append(f"start request {tag} reached the spider {reached} times, not {expected}")
@@ -133,7 +133,7 @@ def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
 
 
 def repeated_tags(plan: Plan) -> set[int]:
-    """Return the tags of start requests with `dont_filter` and of what only they lead to."""
+    """Return the tags of start requests with `dont_filter`, and of what only they lead to."""
     repeated: set[int] = set()
     waiting = [tag for tag in plan.starts if plan.nodes[tag].dont_filter]
     while waiting:
@@ -148,7 +148,7 @@ def repeated_tags(plan: Plan) -> set[int]:
 
 
 def _once(records: Counter[Record], repeated: set[int]) -> Counter[Record]:
-    """The records that belong to one run."""
+    """Return the records that belong to one run."""
     return Counter(
         {
             record: n
@@ -159,7 +159,7 @@ def _once(records: Counter[Record], repeated: set[int]) -> Counter[Record]:
 
 
 def _n_reached(records: Counter[Record], tag: int) -> int:
-    """How often a request reached a callback or errback."""
+    """Return how often a request reached a callback or errback."""
     return sum(n for record, n in records.items() if record.tag == tag and record.kind in _REACHED)
 
 
@@ -178,9 +178,9 @@ def _unlike(what: str, plain: Counter[Record], ours: Counter[Record]) -> list[st
 
 
 def compare(plan: Plan) -> list[str]:
-    """Crawl a plan with Scrapy alone, then with the add-on; return what differs, a line each.
+    """Crawl a plan with Scrapy alone, then with the add-on; return the differences, one line each.
 
-    A plan with stops is crawled without them by Scrapy alone.
+    Scrapy alone crawls a plan without its stops.
     """
     plain = crawl(plan, PLAIN)
     with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +194,7 @@ def compare(plan: Plan) -> list[str]:
 
 
 def shrink(plan: Plan, *, patience: int = 2) -> Plan:
-    """Return a plan that still differs and from which nothing more can be left out."""
+    """Return a plan that still differs and from which nothing more can be removed."""
     found = True
     while found:
         found = False

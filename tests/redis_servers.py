@@ -7,10 +7,11 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -136,10 +137,16 @@ class ClusterOfServers:
         return [node.port for node in self.nodes].index(port)
 
 
-def migrate_slot(cluster: ClusterOfServers, key: str, *, pause: float = 0.0) -> int:
+def migrate_slot(
+    cluster: ClusterOfServers,
+    key: str,
+    *,
+    pause: float = 0.0,
+    each: Callable[[int], object] = lambda n_moved: None,
+) -> int:
     """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
 
-    Its keys go ten at a time, with a pause in between.
+    Its keys go ten at a time, with a pause in between; `each` is called with how many have gone.
 
     Returns
     -------
@@ -154,10 +161,12 @@ def migrate_slot(cluster: ClusterOfServers, key: str, *, pause: float = 0.0) -> 
         old_id, new_id = (client.execute_command("CLUSTER MYID").decode() for client in (old, new))
         new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
         old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
+        each(0)
         while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 10):
             command = ("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
             old.execute_command(*command)
             n_moved += len(keys)
+            each(n_moved)
             sleep(pause)
         for client in (new, old):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
@@ -205,8 +214,12 @@ def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
 
 
 @pytest.fixture
-def redis_server(shared_server: RedisServer) -> RedisServer:
-    """That server, empty."""
+def redis_server(request: pytest.FixtureRequest) -> RedisServer:
+    """That server, empty; a cluster where CRAWLPRIO_REDIS_CLUSTER is set (`make redis-cluster`)."""
+    if os.environ.get("CRAWLPRIO_REDIS_CLUSTER"):
+        cluster: Any = request.getfixturevalue("redis_cluster")
+        return cast(RedisServer, cluster)
+    shared_server: RedisServer = request.getfixturevalue("shared_server")
     with shared_server.client() as client:
         client.flushall()
     return shared_server

@@ -1,7 +1,7 @@
-"""A frontier in another process, which answers late: what a frontier in Redis would be to a crawl.
+"""A frontier in another process that answers late, like a frontier in Redis.
 
-The other process has a frontier of its own and does what it is sent, in order. A thread here talks
-to it, so that nobody waits for an answer.
+The other process has its own frontier and executes what it is sent, in order. A thread here talks
+to it, so nobody waits for an answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crawlprio.live.recorder import Recorder
 from crawlprio.schedulers import Scheduler
 
 LATE = 0.005
-"""Seconds until an answer comes."""
+"""Seconds until an answer arrives."""
 
 
 def local_frontier(
@@ -42,12 +42,12 @@ def local_frontier(
 
 
 def serve(connection: Connection, settings: Mapping[str, Any]) -> None:
-    """Do what is sent to a frontier, until None is sent."""
+    """Execute what is sent to a frontier, until None is sent."""
     frontier = local_frontier(settings)
     while (call := connection.recv()) is not None:
         sleep(LATE)
         name, arguments, keywords = call
-        if name == "next_page":  # by the clock on this side, where it is later by now
+        if name == "next_page":  # by the clock on this side, which has moved on by now
             arguments = (max(*arguments, monotonic()),)
         target: Any = frontier
         for part in name.split("."):
@@ -57,7 +57,7 @@ def serve(connection: Connection, settings: Mapping[str, Any]) -> None:
 
 
 class RemoteClock:
-    """Passes on what becomes of fetches; the times are kept on the other side."""
+    """Reports what becomes of fetches; the times are kept on the other side."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell
@@ -206,14 +206,14 @@ class RemoteScheduler(Scheduler):
 
 
 class SettledRemote(RemoteFrontier):
-    """A remote frontier whose caller waits for each answer, for tests of what it answers."""
+    """A remote frontier whose caller waits for each answer, for tests of the answers."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._answers: queue.Queue[Callable[[], None]] = queue.Queue()
         super().__init__(settings, self._answers.put)
 
     def settle(self) -> None:
-        """Wait until all that was told is done."""
+        """Wait until everything sent so far is done."""
         until = monotonic() + 30.0
         while self._n_unanswered:
             self._answers.get(timeout=max(until - monotonic(), 0.0))()

@@ -1,6 +1,6 @@
-"""Plans of random spiders: what each request asks for, what its server answers, what its callback
-does. Under Scrapy alone the outcome of each request depends on the plan only, not on the order in
-which answers arrive, so that any two crawls of a plan must bring the same.
+"""Plans of random spiders: what requests ask for, servers answer and callbacks do.
+Under Scrapy alone, the outcome of each request depends only on the plan, not on the order in which
+responses arrive. So any two crawls of a plan must have the same results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HOSTS = ("one.test", "two.test", "three.test")
 RETRY_TIMES = 2
 
 Reply = int | str
-"""A status, or `drop`, `never` (no answer), `self` (redirect to itself), `moved` (to a page)."""
+"""A status, or `drop`, `never` (no response), `self` (redirect to itself), `moved` (to a page)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Plan:
     stops_after: tuple[int, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `from_json` makes the plan of."""
+        """Return JSON from which `from_json` restores the plan."""
         return {**asdict(self), "nodes": [asdict(node) for node in self.nodes.values()]}
 
     @classmethod
@@ -115,7 +115,7 @@ def _frozen(value: Any) -> Any:
 
 
 def draw_plan(seed: int, *, n_nodes: int | None = None, resumes: bool | None = None) -> Plan:
-    """Return the plan of a seed, with 8 to 40 nodes unless said otherwise."""
+    """Return the plan of a seed, by default with 8 to 40 nodes."""
     choose = random.Random(seed)
     if resumes is None:
         resumes = choose.random() < 0.4
@@ -146,7 +146,7 @@ def _settings(choose: random.Random) -> dict[str, Any]:
         "ORDERING": choose.choice(
             ("opic", "opic", "breadth-first", "depth-first", "random", "backlink-count")
         ),
-        # How long a site is left alone after a 503 is not what is tested here.
+        # How long a site is left alone after a 503 is not under test here.
         "CRAWLPRIO_MAX_BACK_OFF": 0.02,
     }
 
@@ -242,7 +242,7 @@ class _Draft:
         inline = None
         if is_async and choose.random() < 0.1:
             inline = self._request(dont_filter=True)
-            # Callbacks that go on together would make it together, each before it has a session.
+            # Callbacks that run concurrently would make it together, each before it has a session.
             self._change(
                 inline,
                 jar=None,
@@ -278,11 +278,11 @@ class _Draft:
     def _let_one_wait_for_another(self, children: tuple[int, ...]) -> None:
         """Make the callback of one child wait for that of another, which is certain to be called.
 
-        A crawl that is stopped would wait for ever: the other is not fetched any more.
+        A crawl that is stopped would wait forever, because the other is no longer fetched.
         """
         if self.stops or len(children) < 2 or self.choose.random() > 0.3:
             return
-        # The callback that yields both may fail after the first.
+        # The callback that yields both may fail after the first one.
         first, last = sorted(self.choose.sample(children, 2))
         self._n_events += 1
         event = f"event {self._n_events}"
@@ -290,12 +290,12 @@ class _Draft:
         self._change(last, waits_for=event)
 
     def _double_some_links(self) -> None:
-        """Have a second callback yield some pages too, which makes duplicates."""
+        """Let a second callback yield some of the same pages, which makes duplicates."""
         for node in list(self.nodes.values()):
             links = [
                 tag
                 for tag, other in self.nodes.items()
-                # Its session, if any, is there only once its own parent was seen.
+                # Its session, if any, exists only after its own parent was seen.
                 if not other.dont_filter and not other.waits_for and other.jar in (None, tag)
             ]
             if links and self.choose.random() < 0.15:
@@ -307,7 +307,7 @@ class _Draft:
 
 
 def without(plan: Plan) -> Iterator[Plan]:
-    """Yield plans that are simpler by one thing each, to find what a failure takes."""
+    """Yield plans that are simpler by one element each, to find a minimal failing plan."""
     for tag in sorted(plan.nodes, reverse=True):
         if plan.starts == (tag,):
             continue
@@ -334,7 +334,7 @@ def without(plan: Plan) -> Iterator[Plan]:
 
 
 def _links_without(node: Node, tag: int) -> dict[str, Any]:
-    """The links of a node without those to one tag."""
+    """Return the links of a node, without those to one tag."""
     on_failure = node.on_failure
     return {
         "children": tuple(child for child in node.children if child != tag),

@@ -1,4 +1,4 @@
-"""The add-on in other people's projects: one line more, the same items, and a crawl store."""
+"""The add-on in other projects: one extra line, the same items, and a crawl store."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LOG_LEVEL = "INFO"
 
 
 def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
-    """Run scrapy in a project; return what it says on stderr."""
+    """Run scrapy in a project; return its stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", *arguments],
         cwd=folder,
@@ -97,7 +97,7 @@ def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
     return done.stderr
 
 
-def test_a_new_project_scrapes_the_same_items_with_the_one_line_more(tmp_path: Path) -> None:
+def test_a_new_project_scrapes_the_same_items_with_one_extra_line(tmp_path: Path) -> None:
     in_project(tmp_path, ["startproject", "tutorial"])
     project = tmp_path / "tutorial"
     (project / "tutorial/spiders/ours.py").write_text(SPIDERS)
@@ -131,7 +131,7 @@ def _lines(file: Path) -> list[str]:
 
 
 class Plain(Spider):
-    """Yields items and requests, as spiders do."""
+    """Yields items and requests, as ordinary spiders do."""
 
     name = "plain"
 
@@ -155,7 +155,7 @@ def recorded(store: Path) -> list[Visit]:
 
 
 def named(store: Path) -> list[tuple[str, int, list[tuple[str, str]]]]:
-    """URL, status and links with anchor texts of each visit in a store."""
+    """Return URL, status and links with anchor texts of each visit in a store."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
         return [
@@ -171,7 +171,7 @@ def named(store: Path) -> list[tuple[str, int, list[tuple[str, str]]]]:
         ]
 
 
-def test_the_addon_installs_everything_where_the_project_says_nothing() -> None:
+def test_the_addon_installs_everything_that_the_project_does_not_set() -> None:
     with Site(PAGES) as site:
         run = run_spider(Plain, ADDON, site=site)
     settings, crawler = run.crawler.settings, run.crawler
@@ -191,7 +191,7 @@ CHANGED_BY_THE_ADDON = {
     *("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS"),
     "DOWNLOADER_MIDDLEWARES_BASE",
 }
-"""What `docs/settings.md` says that the add-on sets."""
+"""What the add-on sets, according to `docs/settings.md`."""
 
 
 def test_the_addon_changes_no_other_setting_of_a_project() -> None:
@@ -209,7 +209,7 @@ def test_the_addon_changes_no_other_setting_of_a_project() -> None:
 
 
 class Collected(Plain):
-    """Notes how the process collects garbage while pages come in."""
+    """Records the garbage collection settings while pages arrive."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.seen = (gc.get_threshold(), gc.get_freeze_count())
@@ -217,7 +217,7 @@ class Collected(Plain):
 
 
 @pytest.mark.parametrize(("settings", "tunes"), [({}, False), ({"CRAWLPRIO_TUNE_GC": True}, True)])
-def test_garbage_is_collected_as_the_process_has_it_unless_asked(
+def test_garbage_collection_is_left_alone_unless_asked(
     settings: dict[str, object], tunes: bool
 ) -> None:
     before = (gc.get_threshold(), gc.get_freeze_count())
@@ -257,7 +257,7 @@ class Quiet:
     """A spider middleware that does nothing."""
 
 
-def test_pairs_are_recorded_and_are_no_items(tmp_path: Path) -> None:
+def test_pairs_are_recorded_and_are_not_items(tmp_path: Path) -> None:
     feed, store = tmp_path / "feed.jsonl", tmp_path / "crawl.sqlite"
     settings = {
         **ADDON,
@@ -283,7 +283,7 @@ def test_pairs_are_recorded_and_are_no_items(tmp_path: Path) -> None:
     assert all(0 < visit.elapsed < 5 for visit in visits.values() if visit.page >= 0)
 
 
-def test_nothing_is_recorded_where_the_store_is_none(
+def test_nothing_is_recorded_if_the_store_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -294,7 +294,7 @@ def test_nothing_is_recorded_where_the_store_is_none(
 
 
 class Pairing(Plain):
-    """Yields pairs of its own, and nothing else."""
+    """Yields its own pairs, and nothing else."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         if isinstance(response, HtmlResponse):
@@ -356,7 +356,7 @@ def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewa
     assert run.stats["item_scraped_count"] == 3
 
 
-def test_pairs_that_an_earlier_pipeline_drops_are_recorded_where_the_middleware_sees_them(
+def test_pairs_that_an_earlier_pipeline_drops_are_recorded_by_the_middleware(
     tmp_path: Path,
 ) -> None:
     class Dropping:
@@ -377,7 +377,7 @@ def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
         run = run_spider(Plain, settings, site=site)
         assert site.fetches == []
     (message,) = run.messages()
-    assert message.startswith("SCHEDULER is crawlprio's, which learns of links from its")
+    assert message.startswith("SCHEDULER is crawlprio's, which gets links from its")
     assert run.crawler.spider is None
 
 
@@ -414,7 +414,7 @@ def test_failures_and_redirects_are_recorded_once_each(tmp_path: Path) -> None:
     ]
 
 
-def test_the_store_says_by_which_ordering_and_for_which_topic_it_was_made(tmp_path: Path) -> None:
+def test_the_store_names_the_ordering_and_topic_that_made_it(tmp_path: Path) -> None:
     store = tmp_path / "crawl.sqlite"
     settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ORDERING": "random", "TOPIC": "a b, c"}
 

@@ -1,6 +1,6 @@
-"""Link farms and traps of 30 % of all pages: what they do to the order of the honest pages.
+"""Link farms and traps of 30 % of all pages, and their effect on the order of honest pages.
 
-The web is the demo web; `benchmarks/farms.py` has the same on real webs.
+The web is the demo web; `benchmarks/farms.py` does the same on real webs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def attacked_web(start: str, kind: str, entries: int) -> LinkGraph:
 
 @cache
 def quality(start: str, kind: str, entries: int, ordering: str) -> tuple[float, int]:
-    """Average cumulative PageRank of the honest web, and fetches until half of it is gathered."""
+    """Return the honest web's average cumulative PageRank, and the fetches until half of it."""
     honest, web, seeds = honest_web(), attacked_web(start, kind, entries), seeds_of(start)
     ranks = pagerank(honest.indptr, honest.indices)
     worth = np.append(ranks, np.zeros(web.n_pages - honest.n_pages))
@@ -52,7 +52,7 @@ def quality(start: str, kind: str, entries: int, ordering: str) -> tuple[float, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_attack_is_as_large_as_said_and_leaves_the_honest_links_as_they_are(kind: str) -> None:
+def test_an_attack_has_the_stated_size_and_leaves_the_honest_links_unchanged(kind: str) -> None:
     web, honest = attacked_web(PORTAL, kind, 10), honest_web()
     assert web.n_pages == pytest.approx(PAGES / (1 - SHARE), abs=1)
     sources = np.repeat(np.arange(web.n_pages), np.diff(web.indptr))
@@ -65,7 +65,7 @@ def test_an_attack_is_as_large_as_said_and_leaves_the_honest_links_as_they_are(k
 
 
 def test_the_attacks_do_harm() -> None:
-    """OPIC, which has no defence, falls far below breadth-first for a calendar."""
+    """OPIC, which has no defence, falls far below breadth-first in a calendar."""
     opic, _ = quality(PORTAL, "calendar", 10, "opic")
     usual, _ = quality(PORTAL, "calendar", 10, "breadth-first")
     assert opic < usual - 0.1
@@ -75,7 +75,7 @@ def test_the_attacks_do_harm() -> None:
 @pytest.mark.parametrize("entries", [1, 10, PAGES // 100])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ordering", ["sibling-sampling", "rankmass"])
-def test_the_important_pages_come_no_later_than_breadth_first(
+def test_the_important_pages_come_no_later_than_under_breadth_first(
     ordering: str, kind: str, entries: int, start: str
 ) -> None:
     average, to_half = quality(start, kind, entries, ordering)
@@ -87,7 +87,7 @@ def test_the_important_pages_come_no_later_than_breadth_first(
 @pytest.mark.parametrize("start", [PORTAL, HOMES])
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_link_buys_an_attacker_little_under_sibling_sampling(kind: str, start: str) -> None:
-    """Most honest PageRank is gathered as soon as without an attack."""
+    """Most honest PageRank is gathered as early as without an attack."""
     _, attacked_to_half = quality(start, kind, 1, "sibling-sampling")
     order = crawl_order(honest_web(), seeds_of(start), make_ordering("sibling-sampling"))
     ranks = pagerank(honest_web().indptr, honest_web().indices)

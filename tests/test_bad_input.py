@@ -1,4 +1,4 @@
-"""What the commands say to bad input: one sentence, an exit status, and every file as it was."""
+"""What the commands do with bad input: one sentence, an exit status, and all files unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXISTING = {
     "garbage.sqlite": b"SQLite format 3\x00garbage",
     "file": b"in the way",
 }
-"""What is in the folder before each command, and must be after it."""
+"""The contents of the folder before each command, which must be the same after it."""
 
 
 class Case(NamedTuple):
@@ -124,7 +124,7 @@ CASES = {
         setting("JOBDIR", "file"), ["JOBDIR", "'file'", "is a file"]
     ),
     "job directory below a file": Case(
-        setting("JOBDIR", "file/job"), ["JOBDIR", "'file/job'", "cannot be made"]
+        setting("JOBDIR", "file/job"), ["JOBDIR", "'file/job'", "cannot be created"]
     ),
     "store below a file in the job directory": Case(
         crawl(*SEED, "-s", "JOBDIR=.", "-s", "CRAWLPRIO_STORE=file/crawl.sqlite"),
@@ -155,7 +155,7 @@ CASES = {
 
 
 def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a command says is wrong: the warnings and errors in its log, and all lines beside."""
+    """Return what a command reports: the warnings and errors in its log, and all other lines."""
     log_line = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ \[.*?\] \w+: (.*)")
     matches = [(line, log_line.match(line)) for line in done.stderr.splitlines()]
     return [matched[1] if matched else line for line, matched in matches]
@@ -165,7 +165,7 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
 def outcomes(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, tuple[Path, subprocess.CompletedProcess[str]]]:
-    """All commands, some at the same time, each in a folder of its own."""
+    """Run all commands, some of them concurrently, each in its own folder."""
 
     def run(case: Case, folder: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
         for name, content in EXISTING.items():
@@ -193,12 +193,12 @@ def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a store that this process is writing to."""
+    """Return a folder with a store that this process is writing to."""
     with Store.create(tmp_path / "crawl.sqlite"):
         yield tmp_path
 
 
-def test_a_store_in_use_is_refused_where_it_would_be_resumed(folder: Path) -> None:
+def test_a_store_in_use_cannot_be_resumed(folder: Path) -> None:
     before = (folder / "crawl.sqlite").read_bytes()
     done = scrapy([*crawl(*SEED), *QUIET, "-s", "JOBDIR=."], folder)
     (sentence,) = sentences(done)
@@ -208,7 +208,7 @@ def test_a_store_in_use_is_refused_where_it_would_be_resumed(folder: Path) -> No
     assert (folder / "crawl.sqlite").read_bytes() == before
 
 
-def test_a_store_in_use_is_left_alone_by_a_new_crawl_which_takes_a_numbered_name(
+def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
     folder: Path,
 ) -> None:
     before = (folder / "crawl.sqlite").read_bytes()
@@ -222,7 +222,7 @@ def test_a_store_in_use_is_left_alone_by_a_new_crawl_which_takes_a_numbered_name
         assert store.n_visits == 2
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = scrapy([*crawl(), *QUIET, "-s", f"CRAWLPRIO_DEMO_PORT={port}"], tmp_path)
@@ -233,7 +233,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for the disk."""
+    """A limit on file sizes stands in for the disk."""
     pages = {"/": page(*(f"/{n}" for n in range(2000)))}
     with Site(pages, lambda host, path: page(*(f"{path}{n}" for n in range(500)))) as site:
         line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
@@ -247,5 +247,5 @@ def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
 
 
 def limited(kilobytes: str) -> Callable[[Sequence[str]], list[str]]:
-    """Return what runs a command that can write no larger file."""
+    """Return a prefix that runs a command with a limit on file sizes."""
     return lambda line: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *line]

@@ -1,6 +1,6 @@
-"""What a new user does: install into an empty environment, crawl, kill, resume, score.
+"""The steps of a new user: install into an empty environment, crawl, kill, resume, score.
 
-It installs from a package registry, and so runs by `make bare` alone.
+It installs from a package registry, so only `make bare` runs it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path: Pat
         assert "resumed with" in resumed.stdout + resumed.stderr
         fetched = Counter(site.paths())
     assert set(fetched) == set(WEB)
-    # What was in flight at the kill, one fetch at a time, may be fetched again.
+    # With one fetch at a time, the fetch in flight at the kill may be repeated.
     assert sum(fetched.values()) <= len(WEB) + 1
     scored = crawlprio("score", "job/crawl.sqlite")
     assert scored.returncode == 0, scored.stderr

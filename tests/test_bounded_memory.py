@@ -1,4 +1,4 @@
-"""What waits takes little memory: hashes for URLs, a limit on pages, requests on disk."""
+"""Waiting pages take little memory: hashes for URLs, a limit on pages, requests on disk."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class TestHashTable:
     )
     @settings(deadline=None)
     @pytest.mark.parametrize("plain_until", [0, 500, 10**6])
-    def test_it_finds_what_a_dictionary_does(self, plain_until: int, runs: list[list[int]]) -> None:
+    def test_it_finds_what_a_dictionary_finds(
+        self, plain_until: int, runs: list[list[int]]
+    ) -> None:
         table, twin = HashTable(plain_until), dict[int, int]()
         first = 0
         for run in runs:
@@ -69,7 +71,9 @@ class TestHashTable:
             assert [table.find(hashed) for hashed in asked] == table.find_all(asked)
 
     @pytest.mark.parametrize("shift", [0, 20, 44])
-    def test_hashes_that_differ_in_few_bits_are_kept_apart_while_it_grows(self, shift: int) -> None:
+    def test_hashes_that_differ_in_few_bits_stay_apart_while_the_table_grows(
+        self, shift: int
+    ) -> None:
         table = HashTable(plain_until=0)
         hashes = [number << shift for number in range(5000)]
         assert all(table.add(hashed, number) for number, hashed in enumerate(hashes))
@@ -79,7 +83,7 @@ class TestHashTable:
 
 class TestStoredPages:
     @pytest.mark.parametrize("n_hashes", [1, 40, 10**9])
-    def test_whatever_the_hashes_pages_are_found_as_in_memory(
+    def test_pages_are_found_as_in_memory_whatever_their_hashes(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, n_hashes: int
     ) -> None:
         monkeypatch.setattr(stored_pages, "REMEMBERED", 20)
@@ -197,13 +201,13 @@ def test_the_log_starts_over_after_a_checkpoint(path: Path) -> None:
             store.record(visit(0), pages)
             assert checkpoints._thread is None
             sizes.append(Path(f"{path}-wal").stat().st_size)
-        # The index on visited pages makes a later visit write one page of the file more.
+        # The index on visited pages makes a later visit write one more page of the file.
         assert sizes[-1] < 2 * sizes[0]
         assert store.n_visits == len(list(store.visits()))
 
 
 class Drawn(Ordering):
-    """Keys of few values, drawn again for the pages that a visit links to."""
+    """Keys with few values, redrawn for the pages that a visit links to."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -223,7 +227,7 @@ class Drawn(Ordering):
 
 
 class SlowBuffer:
-    """The slow twin: which pages wait, by the rule as it is documented."""
+    """The slow twin: which pages wait, by the documented rule."""
 
     def __init__(self, capacity: int, keys: Callable[[int], float]) -> None:
         self.capacity = capacity
@@ -270,7 +274,7 @@ class SlowBuffer:
 def crawl_within(
     capacity: int, seed: int, n_in_flight: int
 ) -> tuple[CompiledFrontier, list[Visit]]:
-    """A random crawl under a limit, held against the slow twin after each visit."""
+    """A random crawl under a limit, compared with the slow twin after each visit."""
     rng = random.Random(seed)
     pages = PageTable()
     frontier = CompiledFrontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
@@ -318,7 +322,7 @@ def test_the_least_promising_pages_are_dropped_as_the_rule_says(
 
 
 @pytest.mark.parametrize("n_in_flight", [1, 6])
-def test_visits_observed_anew_leave_the_same_pages_waiting(n_in_flight: int) -> None:
+def test_replayed_visits_leave_the_same_pages_waiting(n_in_flight: int) -> None:
     for seed in range(4):
         print("seed", seed)
         frontier, visits = crawl_within(20, seed, n_in_flight)
@@ -336,7 +340,7 @@ def test_visits_observed_anew_leave_the_same_pages_waiting(n_in_flight: int) -> 
         ]
 
 
-def test_a_dropped_page_for_which_a_request_comes_waits_and_stays() -> None:
+def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives() -> None:
     pages = PageTable()
     for number in range(60):
         pages.add(str(number), str(number), pages.site("s"))
@@ -392,7 +396,7 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: st
     recorder.close()
 
 
-def test_the_budget_of_a_site_lasts_over_a_restart(tmp_path: Path) -> None:
+def test_a_sites_budget_survives_a_restart(tmp_path: Path) -> None:
     chosen = {"CRAWLPRIO_MAX_PAGES_PER_SITE": 3}
     recorder, frontier = opened(tmp_path, **chosen)
     frontier.add_seeds(["http://a.test/1", "http://a.test/2", "http://b.test/1"])
@@ -404,7 +408,7 @@ def test_the_budget_of_a_site_lasts_over_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, "many", 1.5])
-def test_a_limit_that_is_no_number_of_pages_is_refused(tmp_path: Path, value: object) -> None:
+def test_an_invalid_limit_on_pages_is_refused(tmp_path: Path, value: object) -> None:
     with pytest.raises(ConfigError, match="CRAWLPRIO_MAX_WAITING is"):
         opened(tmp_path, CRAWLPRIO_MAX_WAITING=value)
 
@@ -440,7 +444,7 @@ def test_the_end_table_says_how_many_pages_wait_and_were_dropped() -> None:
 
 
 class Poster(Spider):
-    """Posts twenty bodies, which wait while the first answer is read."""
+    """Sends twenty POST requests, which wait while the first response is read."""
 
     name = "poster"
     start_urls = ("http://a.test/",)
@@ -468,7 +472,7 @@ class Poster(Spider):
 
 
 @pytest.mark.parametrize("with_jobdir", [True, False])
-def test_requests_that_wait_are_on_disk_where_there_is_a_job_directory(
+def test_waiting_requests_are_on_disk_if_there_is_a_job_directory(
     tmp_path: Path, with_jobdir: bool
 ) -> None:
     chosen: dict[str, Any] = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}

@@ -1,4 +1,4 @@
-"""Budgets: what a site, a domain and a pattern may have, and what others may take of it."""
+"""Budgets: what a site, a domain and a pattern may use, and how much of it others may claim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VICTIM, EVIL, WWW = range(3)
 
 
 class Web:
-    """Budgets, and the pages that they let in."""
+    """Budgets, and the pages that they admitted."""
 
     def __init__(self, **limits: int) -> None:
         self.sites: list[int] = []
@@ -41,8 +41,7 @@ class Web:
         return refusal
 
     def succeed(self, number: int) -> None:
-        site = self.sites[number]
-        self.budgets.fetched(number, site, HOSTS[site])
+        self.budgets.fetched(number, self.sites[number])
 
 
 def evil_page(web: Web) -> None:
@@ -52,7 +51,7 @@ def evil_page(web: Web) -> None:
 
 
 @pytest.mark.parametrize("limit", ["per_site", "per_domain", "per_pattern"])
-def test_other_domains_claim_a_quarter_of_a_budget_and_no_more(limit: str) -> None:
+def test_other_domains_claim_at_most_a_quarter_of_a_budget(limit: str) -> None:
     web = Web(**{limit: 20})
     evil_page(web)
     claims = [web.take(f"/{n}", VICTIM, EVIL) for n in range(10)]
@@ -61,7 +60,7 @@ def test_other_domains_claim_a_quarter_of_a_budget_and_no_more(limit: str) -> No
     assert own == [""] * 15 + [f"{limit.removeprefix('per_')}-budget"] * 5
 
 
-def test_a_claim_that_was_fetched_with_success_is_none_any_more() -> None:
+def test_a_successfully_fetched_claim_no_longer_counts_as_one() -> None:
     web = Web(per_site=8, per_pattern=8)
     evil_page(web)
     assert [web.take(f"/{n}", VICTIM, EVIL) for n in range(3)] == ["", "", "claim-budget"]
@@ -76,7 +75,7 @@ def test_sites_of_one_domain_claim_nothing_of_each_other() -> None:
     assert [web.take(f"/{n}", WWW, VICTIM) for n in range(6)] == [""] * 6
 
 
-def test_replayed_pages_are_the_claims_that_they_were() -> None:
+def test_replayed_pages_are_the_same_claims_as_before() -> None:
     limits = {"per_site": 8, "per_domain": 12, "per_pattern": 8}
     web = Web(**limits)
     evil_page(web)
@@ -87,7 +86,7 @@ def test_replayed_pages_are_the_claims_that_they_were() -> None:
     again.budgets.replay(
         EVIL, "evil.test", [(1, VICTIM, "victim.test"), (2, VICTIM, "victim.test")]
     )
-    again.budgets.replay_fetched(1)
+    again.budgets.replay_fetched(1, VICTIM)
     again.budgets.add_all((s, HOSTS[s], u) for s, u in zip(web.sites, web.urls, strict=True))
     again.sites[:], again.urls[:] = web.sites, web.urls
     for one in (web, again):
@@ -96,8 +95,8 @@ def test_replayed_pages_are_the_claims_that_they_were() -> None:
         assert one.take("/9", VICTIM, EVIL) == ""
 
 
-def test_nobody_can_choose_whose_pattern_shares_his_slot() -> None:
-    """By CRC-32 a page could spend the pattern of another site with links to itself."""
+def test_nobody_can_choose_whose_pattern_shares_their_slot() -> None:
+    """With CRC-32, a page could use up another site's pattern budget by links to itself."""
     seed = 20261122
     print("seed", seed)
     source = random.Random(seed)
@@ -119,7 +118,7 @@ def test_nobody_can_choose_whose_pattern_shares_his_slot() -> None:
 
 
 def junk_web(host: str, path: str) -> Answer | None:
-    """A site of 60 pages in a chain, and one that links to what it does not have."""
+    """A site of 60 pages in a chain, and a site that links to pages the first does not have."""
     if host == "evil.test":
         junk = [f"http://victim.test/junk/{path[1:] or 0}-{n}" for n in range(150)]
         return page(*junk, "/1", "/2", "http://victim.test/0")
@@ -130,8 +129,8 @@ def junk_web(host: str, path: str) -> Answer | None:
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
-def test_junk_links_of_another_site_do_not_keep_a_site_from_being_fetched(ordering: str) -> None:
-    """Of 60 real pages not one was fetched, when a page of another site claimed them all."""
+def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(ordering: str) -> None:
+    """Once, none of 60 real pages was fetched when a page of another site claimed them all."""
     with Site({}, junk_web) as site:
         run = crawl(
             site,
@@ -149,7 +148,7 @@ def test_junk_links_of_another_site_do_not_keep_a_site_from_being_fetched(orderi
     assert refused(run)["refused/claim-budget"] == 450 - 50
 
 
-def test_claims_last_over_a_restart(tmp_path: Path) -> None:
+def test_claims_survive_a_restart(tmp_path: Path) -> None:
     settings = {
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 40,
         "JOBDIR": str(tmp_path / "job"),
@@ -168,8 +167,8 @@ def test_claims_last_over_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("most", "known"), [(1_000_000, 1_001), (80, 21), (None, 3_001)])
-def test_one_page_adds_so_many_sites_and_all_together_so_many(most: int | None, known: int) -> None:
-    """10,000 invented hosts a page took half a kilobyte each, for ever."""
+def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most: int | None, known: int) -> None:
+    """10,000 invented hosts per page took half a kilobyte each, without a bound."""
     hosts = [f"http://h{n}.test/" for n in range(3_000)]
     with Site({}, lambda host, path: page(*hosts) if host == "a.test" else None) as site:
         run = crawl(site, {"CRAWLPRIO_MAX_SITES": most, "CLOSESPIDER_PAGECOUNT": 2}, follow="web")
@@ -178,7 +177,7 @@ def test_one_page_adds_so_many_sites_and_all_together_so_many(most: int | None, 
 
 
 def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
-    """Else one with a page for each thousand of them would leave none to the others."""
+    """Otherwise a domain with one page per thousand sites would leave none to the others."""
     web = Budgets(registered_domain, lambda site: 0, max_sites=40)
     evil = [web.take_site(n, 3 + n, EVIL, HOSTS[EVIL]) for n in range(20)]
     assert evil == [True] * 10 + [False] * 10
@@ -187,7 +186,7 @@ def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
     assert not web.take_site(0, 40, 3, "a.third.test")
 
 
-def test_what_a_domain_led_to_is_counted_again_after_a_restart() -> None:
+def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart() -> None:
     again = Budgets(registered_domain, lambda site: 0, max_sites=40)
     shown = [(3 + n, 3 + n, f"h{n}.test") for n in range(6)]
     again.replay(EVIL, HOSTS[EVIL], [*shown, (9, 3, "h0.test")])
@@ -196,9 +195,48 @@ def test_what_a_domain_led_to_is_counted_again_after_a_restart() -> None:
     ] * 2
 
 
+def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer() -> None:
+    """Invented hosts were a quarter of a million sites, at half a kilobyte each."""
+    limit = 2_000
+    before = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
+    shown = [before.take_site(n % 900, 3 + n, EVIL, HOSTS[EVIL]) for n in range(limit + 5)]
+    assert shown == [True] * limit + [False] * 5
+    assert before.take_site(1, 3 + limit, WWW, HOSTS[WWW])
+
+    resumed = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
+    resumed.replay(EVIL, HOSTS[EVIL], [(n, n, f"h{n}.test") for n in range(3, 3 + limit)])
+    resumed.replay_fetched(10, 10)
+    before.fetched(10, 10)
+    for web in (before, resumed):
+        web.fetched(11, 11)
+        web.fetched(11, 11)
+        web.fetched(0, VICTIM)
+        further = [web.take_site(1, 4 + limit + n, EVIL, HOSTS[EVIL]) for n in range(3)]
+        assert further == [True, True, False]
+
+
+def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path: Path) -> None:
+    """Pages of thousands of links that nobody follows filled the disk."""
+    links = [f"http://a.test/page{n:06}{'x' * 80}" for n in range(3_000)]
+    settings = {
+        "CRAWLPRIO_MAX_PAGES_PER_PATTERN": 10,
+        "JOBDIR": str(tmp_path / "job"),
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+    }
+    with Site({}, lambda host, path: page(*links) if path == "/" else page()) as site:
+        run = crawl(site, settings)
+    assert refused(run)["refused/pattern-budget"] == 2_990
+    with Store.open(tmp_path / "job" / "crawl.sqlite", readonly=True) as store:
+        visit = next(iter(store.visits()))
+    assert len(visit.targets) == 10
+    recorded = [url for url, _ in visit.outside]
+    assert recorded == links[10 : 10 + len(recorded)]
+    assert len(recorded) == 16_384 // len("".join(visit.outside[0]))
+
+
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
 def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) -> None:
-    """Fifty pages of one site, each of which invents ten sites, came before the links to others."""
+    """Fifty pages of one site, each inventing ten sites, come before the links to real ones."""
 
     def answer(host: str, path: str) -> Answer | None:
         if host == "evil.test":
@@ -221,7 +259,7 @@ def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) ->
 
 
 def test_a_site_takes_few_bytes_of_the_budgets() -> None:
-    """A domain's name and four entries of dictionaries were 205 bytes for each invented site."""
+    """A domain's name and four dictionary entries once took 205 bytes per invented site."""
     budgets = Budgets(registered_domain, lambda site: 0, per_site=999, per_domain=999)
     budgets.add(0, "a.test", "http://a.test/")
     tracemalloc.start()
@@ -235,7 +273,7 @@ def test_a_site_takes_few_bytes_of_the_budgets() -> None:
 
 
 class Own(Spider):
-    """Asks for pages of its own choice on one site, and follows the links of another."""
+    """Requests pages of its own choice on one site, and follows the links of another."""
 
     name = "own"
 
@@ -252,8 +290,8 @@ class Own(Spider):
 
 
 @pytest.mark.parametrize("resumes", [False, True])
-def test_what_a_projects_own_code_asks_for_claims_nothing(tmp_path: Path, resumes: bool) -> None:
-    """Of 12 pages of a site 3 may be claims: six requests of the spider are none of them."""
+def test_requests_of_the_projects_own_code_are_not_claims(tmp_path: Path, resumes: bool) -> None:
+    """Of 12 pages of a site, 3 may be claims; the spider's own six requests do not count."""
     settings = {
         **ADDON,
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 12,

@@ -1,4 +1,4 @@
-"""One canonical URL stands for just those URLs that are one page to Scrapy's fingerprinter."""
+"""A canonical URL stands for exactly those URLs that Scrapy's fingerprinter treats as one page."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def test_it_is_equal_where_fingerprints_are(one: str, other: str) -> None:
     assert (canonical(one) == canonical(other)) == are_one_page
 
 
-def test_a_fragment_is_no_other_page() -> None:
+def test_a_fragment_does_not_make_another_page() -> None:
     assert canonical("http://a.test/b.html#c") == canonical("http://a.test/b.html#")
     assert canonical("http://a.test/b.html#c") == "http://a.test/b.html"

@@ -43,7 +43,7 @@ def urls(store: Path, where: str = "status = 200") -> list[str]:
         return ["/" + url.split("/", 3)[3] for (url,) in rows]
 
 
-def test_a_crawl_in_an_empty_folder_leaves_its_store_and_says_what_it_did(tmp_path: Path) -> None:
+def test_a_crawl_in_an_empty_folder_leaves_its_store_and_prints_a_report(tmp_path: Path) -> None:
     with Site(WEB) as site:
         done = crawlprio("crawl", f"http://{site.address}/", *FAST, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -51,7 +51,7 @@ def test_a_crawl_in_an_empty_folder_leaves_its_store_and_says_what_it_did(tmp_pa
     assert sorted(urls(tmp_path / "crawl.sqlite")) == sorted(WEB)
 
 
-def test_a_crawl_in_a_folder_is_resumed_with_what_it_was_given(tmp_path: Path) -> None:
+def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) -> None:
     web = {**WEB, "/": page("/1", "/no"), "/no": page()}
     with Site(web) as site:
         start = f"http://{site.address}/"
@@ -81,8 +81,8 @@ def test_a_setting_can_be_changed_when_a_crawl_is_resumed(tmp_path: Path) -> Non
     assert len(site.paths()) == len(set(site.paths())) == len(WEB)
 
 
-def test_what_names_code_or_a_file_is_not_taken_over_from_a_store(tmp_path: Path) -> None:
-    """A job folder that somebody sends must not run their code."""
+def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: Path) -> None:
+    """A job folder from somebody else must not run their code."""
     with Site(WEB) as site:
         given = ["--folder", "job", "--pages", "5", *FAST]
         crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""Compiled functions whose references to arrays are not counted."""
+"""Compiled functions that do not count references to arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def add_halves(into: Floats, numbers: Floats) -> float:
-    """Add the second half of the numbers to the first, of which a slice is taken."""
+    """Add the second half of the numbers to the first; takes a slice."""
     half = numbers[len(numbers) // 2 :]
     for at in range(len(half)):
         into[at] += half[at]
@@ -30,7 +30,7 @@ def check(function: Any) -> None:
     assert into.tolist() == [11.0, 22.0]
 
 
-def test_a_function_that_keeps_no_array_does_what_it_does_in_python() -> None:
+def test_a_function_that_keeps_no_array_behaves_as_in_python() -> None:
     check(add_halves)
     compiled.load()
     function: Any = njit(keeps_arrays=False)(add_halves)
@@ -38,8 +38,10 @@ def test_a_function_that_keeps_no_array_does_what_it_does_in_python() -> None:
     assert function.targetoptions["_nrt"] is False
 
 
-def test_where_numba_must_count_references_it_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option is not documented; without it numba refuses to compile a function that has it."""
+def test_references_are_counted_where_numba_must_count_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The option is undocumented; without it, Numba refuses to compile a function that uses it."""
     compiled.load()
     owner = next(cls for cls in CPUTargetOptions.__mro__ if "_nrt" in vars(cls))
     monkeypatch.delattr(owner, "_nrt")

@@ -1,4 +1,4 @@
-"""In a container: the package cannot be written, nor can the home of the user who runs it."""
+"""In a container: neither the package nor the user's home can be written."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ WEB = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page("/")}
 
 @dataclass
 class Container:
-    """A copy of the package that cannot be written, nor can the home of the user.
+    """A copy of the package that cannot be written, and a home that cannot be either.
 
-    Permissions do not bind root, unless it gives up the capability to pass them by.
+    Permissions do not restrict root, unless it drops the capability to bypass them.
     """
 
     folder: Path
@@ -84,7 +84,7 @@ def container() -> Iterator[Container]:
         shutil.rmtree(folder)
 
 
-def test_a_crawl_and_a_simulation_need_no_folder_but_their_own(container: Container) -> None:
+def test_a_crawl_and_a_simulation_need_only_their_own_folder(container: Container) -> None:
     for folder in ("__import__('crawlprio').__path__[0]", "__import__('os').environ['HOME']"):
         tried = container.run("-c", f"open({folder} + '/x', 'w')")
         assert "PermissionError" in tried.stderr

@@ -1,4 +1,4 @@
-"""The core stands without Scrapy."""
+"""The core works without Scrapy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ for _ in range(60):
 @pytest.mark.parametrize(
     "name", ["random", "breadth-first", "depth-first", "backlink-count", "opic", "partial-pagerank"]
 )
-def test_a_small_crawl_needs_no_numba_and_has_the_order_of_the_compiled_one(name: str) -> None:
+def test_a_small_crawl_needs_no_numba_and_keeps_the_order_of_the_compiled_one(name: str) -> None:
     orders = [
         subprocess.run(
             [sys.executable, "-c", PLAIN, how, name], capture_output=True, text=True, check=False

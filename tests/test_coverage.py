@@ -1,4 +1,4 @@
-"""The bound on the importance that is fetched: never too high, and close to what can be known."""
+"""The bound on fetched importance: never too high, and close to what can be known."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int],
 
 @settings(deadline=None)
 @given(crawls())
-def test_the_bound_is_what_is_certain_and_never_more_than_the_truth(
+def test_the_bound_is_the_certain_share_and_never_exceeds_the_truth(
     crawl: tuple[dict[int, list[int]], list[int], list[int], int],
 ) -> None:
     links, order, seeds, n_late = crawl
@@ -51,7 +51,7 @@ def test_the_bound_is_what_is_certain_and_never_more_than_the_truth(
     assert coverage.bound == pytest.approx(certain, abs=1e-9)
 
 
-def test_all_pages_fetched_are_all_importance() -> None:
+def test_all_pages_fetched_means_all_importance() -> None:
     coverage = Coverage()
     assert coverage.bound == 0
     coverage.add_seeds([0])
@@ -61,7 +61,7 @@ def test_all_pages_fetched_are_all_importance() -> None:
     assert coverage.bound == pytest.approx(1)
 
 
-def test_a_page_fetched_again_counts_once() -> None:
+def test_a_refetched_page_counts_once() -> None:
     once, twice = Coverage(), Coverage()
     for coverage in (once, twice):
         coverage.add_seeds([0])
@@ -70,7 +70,7 @@ def test_a_page_fetched_again_counts_once() -> None:
     assert once.bound == twice.bound == pytest.approx(0.15)
 
 
-def test_a_long_crawl_stays_close_to_what_is_certain() -> None:
+def test_a_long_crawl_stays_close_to_the_certain_share() -> None:
     web = DemoWeb(n_pages=2000, n_sites=20, seed=3)
     coverage = Coverage()
     coverage.add_seeds([0])
@@ -83,13 +83,13 @@ def test_a_long_crawl_stays_close_to_what_is_certain() -> None:
 
 
 def links_of(web: DemoWeb) -> dict[int, list[int]]:
-    """The link graph of a demo web, a row for each page."""
+    """Return the link graph of a demo web, with a row for each page."""
     rows = np.split(web.indices, web.indptr[1:-1])
     return {page: row.tolist() for page, row in enumerate(rows)}
 
 
 def fetched_pages(store: Path, web: DemoWeb) -> list[int]:
-    """The pages of a demo web that a crawl fetched."""
+    """Return the pages of a demo web that a crawl fetched."""
     page_of = {web.url(page): page for page in range(len(web.indptr) - 1)}
     with Store.open(store) as opened:
         visits = list(opened.visits())
@@ -104,7 +104,7 @@ STOPS: dict[str, object] = {
 }
 
 
-def test_a_crawl_stops_once_enough_is_covered_and_what_it_says_holds(tmp_path: Path) -> None:
+def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path: Path) -> None:
     crawl = crawl_demo_web(tmp_path, STOPS)
     assert crawl.exit_status == 0
     assert "coverage_reached" in crawl.stdout
@@ -116,13 +116,13 @@ def test_a_crawl_stops_once_enough_is_covered_and_what_it_says_holds(tmp_path: P
     assert sum(ranks[page] for page in fetched) >= 0.3
 
 
-def test_a_crawl_in_parts_stops_where_it_would_at_once(tmp_path: Path) -> None:
+def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
     at_once = crawl_demo_web(whole, STOPS)
     web = DemoWeb(n_pages=300, n_sites=8, seed=1)
-    # Once more when enough is covered already: then nothing is fetched.
+    # Run once more when enough is covered already; then nothing is fetched.
     for more in ({"CLOSESPIDER_PAGECOUNT": 4}, {}, {}):
         last = crawl_demo_web(parts, {**STOPS, "JOBDIR": "job", **more})
         assert last.exit_status == 0
@@ -131,7 +131,7 @@ def test_a_crawl_in_parts_stops_where_it_would_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1.5, -1, "most"])
-def test_a_share_that_is_none_is_refused(tmp_path: Path, share: object) -> None:
+def test_an_invalid_share_is_refused(tmp_path: Path, share: object) -> None:
     crawl = crawl_demo_web(tmp_path, {"CRAWLPRIO_STOP_AT_COVERAGE": share})
     assert crawl.exit_status == 1
     assert "CRAWLPRIO_STOP_AT_COVERAGE is" in crawl.stderr

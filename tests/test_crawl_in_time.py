@@ -1,4 +1,4 @@
-"""What a crawl gathered when, how its robots worked, and distributions, on small examples."""
+"""What a crawl gathered when, how busy its robots were, and distributions, on small examples."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_slices_by_fetch_are_of_equal_length() -> None:
     assert len(sizes) == 28
 
 
-def test_days_are_counted_from_the_first_fetch_or_the_given_start() -> None:
+def test_days_are_counted_from_the_first_fetch_or_a_given_start() -> None:
     ended = [10.0, 86_409.0, 86_410.0, 200_000.0]
     assert slices_by_time(ended).tolist() == [1, 1, 2, 3]
     assert slices_by_time(ended, start=0.0).tolist() == [1, 2, 2, 3]
     assert slices_by_time([3.0, 1.0, 2.5], seconds=0.5).tolist() == [5, 1, 4]
 
 
-def test_the_mean_of_a_slice_is_over_its_pages_and_empty_slices_have_none() -> None:
+def test_a_slices_mean_is_over_its_pages_and_an_empty_slice_has_none() -> None:
     found = mean_importance_by_slice(ORDER, IMPORTANCE, np.array([1, 1, 3, 3, 3]))
     assert found.x.tolist() == [1, 2, 3]
     assert found.n.tolist() == [2, 0, 3]
@@ -71,14 +71,14 @@ def test_scaled_importance_has_mean_one_over_the_pages_that_count() -> None:
     assert scaled_to_mean_one(np.array([np.nan, 2.0, 6.0]))[1:].tolist() == [0.5, 1.5]
 
 
-def test_the_mean_day_of_the_top_pages_counts_those_that_tie_in_part() -> None:
+def test_the_mean_day_of_the_top_pages_counts_ties_in_part() -> None:
     found = mean_slice_of_top(ORDER, IMPORTANCE, slices_by_fetch(5, 5), [1, 2, 3, 9])
     # Page 0 on day 3; then one of pages 2 and 3, on days 2 and 5; then both.
     assert found.x.tolist() == [1, 2, 3]
     assert found.mean == pytest.approx([3.0, (3 + 3.5) / 2, (3 + 2 + 5) / 3])
 
 
-def test_tops_are_powers_of_ten_and_all_unless_said_otherwise() -> None:
+def test_tops_are_powers_of_ten_and_all_by_default() -> None:
     order = np.arange(1500)
     found = mean_slice_of_top(order, -order.astype(np.float64), slices_by_fetch(1500, 1500))
     assert found.n.tolist() == [1, 10, 100, 1000, 1500]
@@ -87,7 +87,7 @@ def test_tops_are_powers_of_ten_and_all_unless_said_otherwise() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_tops_of_pages_that_tie_are_means_over_all_choices(seed: int) -> None:
+def test_tops_of_tied_pages_are_means_over_all_choices(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     first = {p: float(rng.randrange(4)) for p in range(9)}
@@ -103,7 +103,7 @@ def test_tops_of_pages_that_tie_are_means_over_all_choices(seed: int) -> None:
     assert overlap_of_top(a, b, tops).mean == pytest.approx(expected)
 
 
-def test_pages_that_are_not_in_the_partial_graph_are_in_no_top() -> None:
+def test_pages_outside_the_partial_graph_are_in_no_top() -> None:
     partial = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
     found = overlap_of_top(partial, IMPORTANCE, [1, 3, 4])
     assert found.n.tolist() == [1, 3]
@@ -120,7 +120,7 @@ def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_depth_is_the_least_number_of_links_from_any_seed(seed: int) -> None:
+def test_depth_is_the_shortest_distance_from_any_seed(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = {p: rng.sample(range(60), rng.randrange(3)) for p in range(60)}
@@ -131,7 +131,7 @@ def test_depth_is_the_least_number_of_links_from_any_seed(seed: int) -> None:
     assert depth_from_seeds(graph, seeds).tolist() == [expected.get(p, -1) for p in range(60)]
 
 
-def test_shares_by_time_follow_the_clock_and_not_the_order_given() -> None:
+def test_shares_by_time_follow_the_clock_and_not_the_given_order() -> None:
     seconds, importance, pages = cumulative_by_time(
         [0, 1, 3], [30.0, 10.0, 20.0], np.array([4.0, 1.0, 2.0, 3.0])
     )
@@ -154,13 +154,13 @@ def test_active_robots_are_those_between_start_and_end(fetches: list[tuple[float
     assert len(middles) == 7
 
 
-def test_the_mean_number_of_robots_is_that_of_each_stretch() -> None:
+def test_the_mean_number_of_robots_is_per_stretch() -> None:
     seconds, means = active_robots([0.0, 0.0, 6.0], [4.0, 6.0, 8.0], 4)
     assert seconds.tolist() == [1.0, 3.0, 5.0, 7.0]
     assert means == pytest.approx([2.0, 2.0, 1.0, 1.0])
 
 
-def test_speed_ups_are_against_the_fewest_robots_of_the_same_bandwidth_or_one_crawl() -> None:
+def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_one_crawl() -> None:
     crawls = [(200.0, 64, 100, 20.0), (100.0, 1, 100, 100.0), (200.0, 1, 100, 50.0)]
     found = speed_ups(crawls)
     assert (found.bandwidths.tolist(), found.robots.tolist()) == ([100.0, 200.0], [1, 64])
@@ -171,7 +171,7 @@ def test_speed_ups_are_against_the_fewest_robots_of_the_same_bandwidth_or_one_cr
     assert speed_ups(crawls, base=(100.0, 1)).speed_up[1].tolist() == [2.0, 5.0]
 
 
-def test_site_sizes_fall() -> None:
+def test_site_sizes_are_in_descending_order() -> None:
     assert sizes_falling(np.array([3, 0, 3, 5, 3, 0])).tolist() == [3, 2, 1]
     assert sizes_falling(np.array([], dtype=np.int64)).tolist() == []
 
@@ -200,7 +200,7 @@ def test_every_count_is_in_one_bin(counts: list[int], bins: int) -> None:
 
 
 def zipf(exponent: float, n: int, minimum: int, seed: int) -> np.ndarray:
-    """Counts of a discrete power law, by inverting its cumulative shares over a long table."""
+    """Return counts of a discrete power law, by inverting its cumulative shares over a table."""
     x = np.arange(minimum, 2_000_000, dtype=np.float64)
     shares = np.cumsum(x**-exponent)
     drawn = np.random.default_rng(seed).random(n) * shares[-1]
@@ -219,7 +219,7 @@ def test_maximum_likelihood_finds_the_exponent_of_a_power_law(
     assert law.distance < 0.02
 
 
-def test_the_minimum_is_found_where_the_power_law_begins() -> None:
+def test_the_minimum_is_where_the_power_law_begins() -> None:
     flat = np.random.default_rng(2).integers(1, 20, 20_000)
     law = fit_power_law(np.concatenate((flat, zipf(2.5, 20_000, 20, seed=3))))
     assert 15 <= law.minimum <= 30
@@ -246,7 +246,7 @@ def test_least_squares_is_the_line_through_the_histogram() -> None:
     assert (law.method, law.minimum) == ("least-squares", 2)
 
 
-def test_bad_questions_are_refused_in_a_sentence() -> None:
+def test_invalid_arguments_are_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match="n_slices is 0"):
         slices_by_fetch(5, 0)
     with pytest.raises(ConfigError, match="seconds is 0"):

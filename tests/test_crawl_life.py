@@ -37,7 +37,7 @@ class Pairs(Spider):
 
 
 def assert_closed(store: Path) -> None:
-    """Assert that a store is closed in good order and nobody holds it."""
+    """Assert that a store is cleanly closed and nobody holds it."""
     assert sorted(path.name for path in store.parent.iterdir()) == [store.name]
     with Store.open(store) as opened:
         assert opened.ended_at is not None
@@ -86,7 +86,7 @@ def test_under_every_scheduler_the_store_is_closed(
     assert_closed(store)
 
 
-def test_a_crawl_that_fails_half_way_closes_the_store(tmp_path: Path) -> None:
+def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path: Path) -> None:
     class Failing(Pairs):
         def parse(self, response: Response) -> Iterator[Any]:
             Crawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
@@ -133,7 +133,7 @@ def test_the_server_of_a_virtual_crawl_is_stopped(
     assert web is None or web.server.pid is None
 
 
-def test_two_crawls_of_one_process_have_their_own_parts(tmp_path: Path) -> None:
+def test_two_crawls_in_one_process_have_their_own_parts(tmp_path: Path) -> None:
     runs = []
 
     class Second(Pairs):

@@ -1,4 +1,4 @@
-"""The crawl models of Cho et al., against the definitions worked out page by page."""
+"""The crawl models of Cho et al., compared with their definitions worked out page by page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def graph_of(rows: dict[int, list[int]]) -> LinkGraph:
 
 
 def random_web(rng: random.Random, n: int) -> dict[int, list[int]]:
-    """Rows without self-links or duplicates; some pages are linked much more than others."""
+    """Rows without self-links or duplicates; some pages have many more links than others."""
     rows = {}
     for page in range(n):
         targets = [min(rng.randrange(n), rng.randrange(n)) for _ in range(rng.randrange(6))]
@@ -50,9 +50,9 @@ def as_dict(values: np.ndarray, mask: np.ndarray | None = None) -> dict[int, flo
     return {p: float(v) for p, v in enumerate(values) if mask is None or mask[p]}
 
 
-def test_crawl_and_stop_asks_how_many_of_the_first_k_are_among_the_top_k() -> None:
+def test_crawl_and_stop_counts_how_many_of_the_first_k_are_in_the_top_k() -> None:
     curve = crawl_and_stop(ORDER, IMPORTANCE)
-    # Top 1: {0}; top 2 and 3 with ties in: {0, 2, 3}; top 4: without page 1.
+    # Top 1: {0}; top 2 and 3, ties included: {0, 2, 3}; top 4: all but page 1.
     assert curve.performance.tolist() == [0, 1 / 2, 2 / 3, 3 / 4, 1]
     assert curve.n_hot.tolist() == [1, 3, 3, 4, 5]
     assert curve.x.tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
@@ -60,7 +60,7 @@ def test_crawl_and_stop_asks_how_many_of_the_first_k_are_among_the_top_k() -> No
     assert curve.random.tolist() == [0.2, 0.6, 0.6, 0.8, 1.0]
 
 
-def test_threshold_asks_how_many_of_the_hot_pages_were_fetched() -> None:
+def test_threshold_counts_how_many_hot_pages_were_fetched() -> None:
     curve = crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 3.0)
     assert curve.n_hot.tolist() == [3] * 5
     assert curve.performance.tolist() == [0, 1 / 3, 2 / 3, 2 / 3, 1]
@@ -69,7 +69,7 @@ def test_threshold_asks_how_many_of_the_hot_pages_were_fetched() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_both_models_are_those_of_the_paper_on_random_crawls(seed: int) -> None:
+def test_both_models_match_the_paper_on_random_crawls(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     importance = np.array([float(rng.randrange(rng.choice([3, 50]))) for _ in range(40)])
@@ -113,24 +113,24 @@ def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
     assert threshold / 4000 == pytest.approx(expected, abs=0.02)
 
 
-def test_the_page_of_lowest_estimate_leaves_a_full_buffer_and_the_last_of_equals() -> None:
+def test_a_full_buffer_drops_the_lowest_estimate_and_of_equals_the_last() -> None:
     estimate = np.array([1.0, 2.0, 2.0, 0.5, 2.0])
     kept = crawl_into_buffers(np.array([0, 1, 2, 3, 4]), 5, [2, 3], estimate)
     assert [k.tolist() for k in kept] == [[1, 2], [1, 2, 4]]
 
 
-def test_links_seen_late_save_a_page_that_is_still_held() -> None:
-    # Pages 1 and 2 tie with none; page 3 links to 2, so that 1 leaves for 4, to which 3 links too.
+def test_late_links_save_a_page_that_is_still_held() -> None:
+    # Pages 1 and 2 tie with no links; page 3 links to 2, so 1 leaves for 4, to which 3 also links.
     rows = {0: [1], 1: [], 2: [], 3: [2, 4], 4: [2]}
     graph = graph_of(rows)
     kept = crawl_into_buffers(np.array([1, 2, 3, 4, 0]), 5, [2], BacklinksSeen(graph))
-    # Fetched 1, 2: both 0. 3 comes and has 0, last of equals: it leaves, page 2 has 1 from it.
-    # 4 has 1, more than 0 of page 1, which leaves. 0 has none and leaves.
+    # Fetched 1, 2: both 0. 3 arrives with 0, the last of equals, and leaves; page 2 has 1 from it.
+    # 4 has 1, more than the 0 of page 1, which leaves. 0 has none and leaves.
     assert kept[0].tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_buffer_kept_by_backlinks_is_that_of_the_slow_crawl(seed: int) -> None:
+def test_a_buffer_kept_by_backlinks_matches_the_slow_crawl(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = random_web(rng, 40)
@@ -143,7 +143,7 @@ def test_a_buffer_kept_by_backlinks_is_that_of_the_slow_crawl(seed: int) -> None
 
 
 @pytest.mark.parametrize(("seed", "every"), [(0, 1), (1, 3), (2, 7), (3, 30), (4, 100), (5, 2)])
-def test_a_buffer_kept_by_pagerank_is_that_of_the_slow_crawl(seed: int, every: int) -> None:
+def test_a_buffer_kept_by_pagerank_matches_the_slow_crawl(seed: int, every: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = random_web(rng, 24)
@@ -157,11 +157,11 @@ def test_a_buffer_kept_by_pagerank_is_that_of_the_slow_crawl(seed: int, every: i
 
 
 @pytest.mark.parametrize("every", [1, 4, 50])
-def test_a_function_is_asked_again_every_so_many_fetches(every: int) -> None:
+def test_an_estimate_is_recomputed_every_so_many_fetches(every: int) -> None:
     order = random.Random(every).sample(range(30), 30)
 
     def belief(n_fetched: int, page: int) -> float:
-        """Rises and falls without any reason, also below 0."""
+        """An estimate that rises and falls arbitrarily, also below 0."""
         return float((7 * page + 5 * n_fetched * (page % 4 + 1)) % 11 - 6)
 
     def renew(fetched: np.ndarray) -> np.ndarray:
@@ -176,7 +176,7 @@ def test_a_function_is_asked_again_every_so_many_fetches(every: int) -> None:
     assert [k.tolist() for k in kept] == [oracle.buffer_after(order, b, stale) for b in sizes]
 
 
-def test_a_function_is_asked_about_fetches_from_the_time_a_buffer_is_full() -> None:
+def test_an_estimate_is_asked_for_once_the_buffer_is_full() -> None:
     asked = []
 
     def renew(fetched: np.ndarray) -> np.ndarray:
@@ -202,7 +202,9 @@ def test_pbc_is_the_share_of_the_buffer_that_is_hot() -> None:
 
 
 @given(st.permutations(range(9)), st.lists(st.integers(0, 4), min_size=9, max_size=9))
-def test_a_buffer_kept_by_the_truth_is_ideal_in_any_order(order: list[int], i: list[int]) -> None:
+def test_a_buffer_kept_by_true_importance_is_ideal_in_any_order(
+    order: list[int], i: list[int]
+) -> None:
     importance = np.array(i, dtype=np.float64)
     shares = [0.1, 0.4, 0.7, 1.0]
     for threshold in (None, 2.0):
@@ -210,7 +212,7 @@ def test_a_buffer_kept_by_the_truth_is_ideal_in_any_order(order: list[int], i: l
         assert found.performance == pytest.approx(found.ideal)
 
 
-def test_pagerank_seen_of_a_whole_crawl_is_pagerank_up_to_scale() -> None:
+def test_pagerank_seen_by_a_whole_crawl_is_pagerank_up_to_scale() -> None:
     rows = random_web(random.Random(8), 60)
     graph = graph_of(rows)
     seen = pagerank_seen(graph, np.arange(60))
@@ -222,7 +224,7 @@ def test_pagerank_seen_of_a_whole_crawl_is_pagerank_up_to_scale() -> None:
     assert part[sorted(expected)] == pytest.approx([expected[p] for p in sorted(expected)])
 
 
-def test_a_page_that_nobody_links_to_has_one_minus_damping() -> None:
+def test_a_page_without_backlinks_has_one_minus_damping() -> None:
     assert pagerank_seen(graph_of({0: [1], 1: [], 2: []}), np.array([0]), damping=0.9)[
         :2
     ] == pytest.approx([0.1, 0.1 + 0.9 * 0.1])
@@ -246,7 +248,7 @@ def test_points_are_thinned_but_keep_both_ends() -> None:
     assert ModelCurve(nothing, nothing, nothing, nothing, np.empty(0, np.int64)).points() == []
 
 
-def test_bad_questions_are_refused_in_a_sentence() -> None:
+def test_invalid_arguments_are_refused_in_one_sentence() -> None:
     with pytest.raises(GraphError, match="no page has importance 6 or more"):
         crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 6.0)
     with pytest.raises(GraphError, match="the order names page 0 more than once"):

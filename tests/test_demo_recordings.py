@@ -1,4 +1,4 @@
-"""Recorded webs: a WARC file and a crawl store answer as they were recorded."""
+"""Recorded webs: a WARC file and a crawl store answer as recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGES: list[Recorded] = [
 
 
 def write_warc(path: Path, records: Iterable[Recorded], gzipped: bool = True) -> list[int]:
-    """Write responses and return where each record starts."""
+    """Write responses; return the offset of each record."""
     offsets = []
     with path.open("wb") as file:
         writer = WARCWriter(file, gzip=gzipped)
@@ -52,7 +52,7 @@ def warc(request: pytest.FixtureRequest, tmp_path: Path) -> WarcWeb:
     return WarcWeb(tmp_path / "a.warc")
 
 
-def test_a_warc_answers_with_what_was_recorded(warc: WarcWeb) -> None:
+def test_a_warc_answers_as_recorded(warc: WarcWeb) -> None:
     answers = [warc.answer(url) for url, *_ in PAGES]
     assert [a.status for a in answers] == [200, 200, 410, 302]
     assert [a.body for a in answers] == [body for *_, body in PAGES]
@@ -76,7 +76,7 @@ def test_http_and_https_and_default_ports_mean_the_same_page(warc: WarcWeb, url:
 
 
 @pytest.mark.parametrize("url", ["http://a.test/c", "http://a.test:81/", "http://c.test/", "x:y"])
-def test_what_was_not_recorded_answers_404(warc: WarcWeb, url: str) -> None:
+def test_unrecorded_pages_answer_404(warc: WarcWeb, url: str) -> None:
     assert warc.page(url) is None
     assert warc.answer(url).status == 404
 
@@ -97,7 +97,7 @@ def test_without_a_home_page_the_seed_is_the_first_page_of_the_largest_host(tmp_
     assert WarcWeb(tmp_path / "a.warc").seeds == ["https://a.test/b?x=1"]
 
 
-def test_bodies_come_decoded_and_without_headers_of_the_connection(tmp_path: Path) -> None:
+def test_bodies_are_decoded_and_lack_connection_headers(tmp_path: Path) -> None:
     packed = gzip.compress(b"hello")
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
     headers = [
@@ -112,7 +112,7 @@ def test_bodies_come_decoded_and_without_headers_of_the_connection(tmp_path: Pat
     assert (answer.body, dict(answer.headers)) == (b"hello", {"X-Kept": "yes"})
 
 
-def test_a_redirect_to_the_same_page_over_https_gives_way_to_the_page(tmp_path: Path) -> None:
+def test_a_redirect_to_the_same_page_over_https_yields_to_the_page(tmp_path: Path) -> None:
     to_https = [("Location", "https://a.test/")]
     records = [("http://a.test/", "301 Moved", to_https, b""), *PAGES]
     write_warc(tmp_path / "a.warc", records)
@@ -128,7 +128,7 @@ def test_of_two_responses_to_a_url_the_first_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gzipped", [True, False])
 @pytest.mark.parametrize("cut", [40, 150, 3_000])
-def test_a_warc_cut_short_is_served_up_to_the_cut_with_a_warning(
+def test_a_truncated_warc_is_served_up_to_the_cut_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, gzipped: bool, cut: int
 ) -> None:
     noise = np.random.default_rng(1).integers(256, size=5_000, dtype=np.uint8).tobytes()
@@ -154,7 +154,9 @@ def test_a_warc_cut_short_is_served_up_to_the_cut_with_a_warning(
     ],
     ids=["text", "gzipped text", "empty"],
 )
-def test_a_file_that_is_no_warc_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_a_file_that_is_not_a_warc_is_refused(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
     path = tmp_path / "x.warc.gz"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=sentence) as refused:
@@ -167,7 +169,7 @@ def test_a_missing_warc_is_refused(tmp_path: Path) -> None:
         WarcWeb(tmp_path / "none.warc")
 
 
-def test_a_page_is_known_by_its_url_without_scheme_and_default_port() -> None:
+def test_a_page_is_identified_by_its_url_without_scheme_and_default_port() -> None:
     keys = [
         page_key(u) for u in ("http://A.test", "https://a.test:443/#x", "http://a.test:8/?", "")
     ]
@@ -203,7 +205,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_store_answers_with_pages_made_from_its_visits(store: Path) -> None:
+def test_a_store_answers_with_pages_generated_from_its_visits(store: Path) -> None:
     answer = StoreWeb(store).answer("http://a.test/")
     assert answer.status == 200
     page = html.fromstring(answer.body)
@@ -240,7 +242,7 @@ def test_a_store_without_visits_is_refused(tmp_path: Path) -> None:
         StoreWeb(tmp_path / "empty.sqlite")
 
 
-def test_a_recording_is_opened_by_what_it_holds(store: Path, tmp_path: Path) -> None:
+def test_a_recording_is_opened_according_to_its_content(store: Path, tmp_path: Path) -> None:
     write_warc(tmp_path / "a.sqlite", PAGES)
     write_warc(tmp_path / "b.sqlite", PAGES, gzipped=False)
     assert isinstance(open_web(tmp_path / "a.sqlite"), WarcWeb)

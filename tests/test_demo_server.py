@@ -1,4 +1,4 @@
-"""The loopback server and its process, over real sockets; and the handler, in the real engine."""
+"""The loopback server and its process, over real sockets, and the handler, in the real engine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def connection(server: LoopbackServer) -> Iterator[http.client.HTTPConnection]:
 def ask(
     connection: http.client.HTTPConnection, url: str, method: str = "GET"
 ) -> tuple[int, http.client.HTTPMessage, bytes]:
-    """Ask for a URL as the handler does, https in the clear."""
+    """Request a URL as the handler does, with https in clear text."""
     scheme, _, rest = url.partition("://")
     connection.request(method, f"http://{rest}", headers={"X-Forwarded-Proto": scheme})
     response = connection.getresponse()
@@ -64,7 +64,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "crawlprio.demo", *arguments]
 
 
-def test_the_server_says_what_it_serves(server: LoopbackServer, web: DemoWeb) -> None:
+def test_the_server_announces_what_it_serves(server: LoopbackServer, web: DemoWeb) -> None:
     assert (server.n_pages, server.seeds, server.hosts) == (PAGES, web.seeds, web.hosts)
     assert server.address == f"127.0.0.1:{server.port}"
 
@@ -84,7 +84,7 @@ def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
     assert len(sockets) == 1
 
 
-def test_https_pages_are_asked_for_in_the_clear(
+def test_https_pages_are_requested_in_clear_text(
     web: DemoWeb, connection: http.client.HTTPConnection
 ) -> None:
     url = next(u for u in web.urls() if u.startswith("https:") and web.answer(u).status == 200)
@@ -92,7 +92,7 @@ def test_https_pages_are_asked_for_in_the_clear(
     assert ask(connection, url.replace("https:", "http:"))[1]["Location"] == url
 
 
-def test_a_request_by_host_header_is_answered_too(
+def test_a_request_by_host_header_is_answered(
     web: DemoWeb, connection: http.client.HTTPConnection
 ) -> None:
     connection.request("GET", "/robots.txt", headers={"Host": web.hosts[0]})
@@ -107,9 +107,7 @@ def test_a_head_request_gets_no_body(connection: http.client.HTTPConnection, web
 
 
 @pytest.mark.parametrize("host", ["www.elsewhere.test", "127.0.0.1", "localhost", "[::1]"])
-def test_hosts_that_are_not_served_answer_404(
-    connection: http.client.HTTPConnection, host: str
-) -> None:
+def test_unknown_hosts_answer_404(connection: http.client.HTTPConnection, host: str) -> None:
     assert ask(connection, f"http://{host}/")[0] == 404
 
 
@@ -120,7 +118,7 @@ def test_the_server_opens_no_tunnel(server: LoopbackServer) -> None:
 
 
 @linux
-def test_the_server_listens_on_loopback_alone(server: LoopbackServer) -> None:
+def test_the_server_listens_only_on_loopback(server: LoopbackServer) -> None:
     listening = [
         line.split()[1]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -129,7 +127,7 @@ def test_the_server_listens_on_loopback_alone(server: LoopbackServer) -> None:
     assert listening == [f"0100007F:{server.port:04X}"]
 
 
-def test_a_slow_page_holds_nobody_else_up(
+def test_a_slow_page_does_not_delay_others(
     server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
 ) -> None:
     slow = web.url(int(web.slow.nonzero()[0][0]))
@@ -154,7 +152,7 @@ def test_a_client_that_hangs_up_on_a_slow_page_is_logged_with_status_0(
     hurried.request("GET", slow, headers={"X-Forwarded-Proto": slow.partition(":")[0]})
     hurried.close()
     requests = server.summary()["requests"]
-    for _ in range(10_000):  # each a round trip, so that the server gets to see the hang-up
+    for _ in range(10_000):  # each a round trip, so that the server notices the hang-up
         if len(lines := log.read_text().splitlines()) == requests:
             break
         requests = server.summary()["requests"]
@@ -162,7 +160,7 @@ def test_a_client_that_hangs_up_on_a_slow_page_is_logged_with_status_0(
     assert (last["url"], last["status"], last["bytes"]) == (slow, 0, 0)
 
 
-def test_each_request_is_a_line_of_the_log(
+def test_each_request_is_one_line_of_the_log(
     server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
 ) -> None:
     urls = [web.url(page) for page in range(50) if not web.slow[page]]
@@ -180,7 +178,7 @@ def test_each_request_is_a_line_of_the_log(
     assert times == sorted(times)
 
 
-def test_the_summary_tells_the_smallest_gap_and_the_most_at_once() -> None:
+def test_the_summary_gives_the_smallest_gap_and_the_most_concurrent_requests() -> None:
     fetches = SiteFetches()
     for start, end in ((1.0, 2.0), (5.0, 6.0), (8.5, 9.0), (20.0, 21.0)):
         fetches.start(start)
@@ -206,7 +204,7 @@ def test_the_summary_keeps_sites_apart() -> None:
     assert hosts == ["b.test", "a.test"]
 
 
-def test_a_port_in_use_is_said_in_one_sentence(server: LoopbackServer) -> None:
+def test_a_port_in_use_is_reported_in_one_sentence(server: LoopbackServer) -> None:
     ran = subprocess.run(
         command("--pages", "10", "--sites", "1", "--port", str(server.port)),
         capture_output=True,
@@ -259,7 +257,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
         command("--pages", "10", "--sites", "1"),
         stdout=subprocess.PIPE,
         text=True,
-        # A shell lets what it starts in the background ignore SIGINT, these tests too.
+        # A shell makes its background processes ignore SIGINT, these tests included.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with started as process:
@@ -339,7 +337,7 @@ print(json.dumps({"answers": answers, "connected": connected, "looked_up": looke
 
 
 def crawl(address: str, urls: list[str]) -> tuple[dict[str, Any], str]:
-    """Fetch URLs by Scrapy in a process of its own; return what it printed and logged."""
+    """Fetch URLs with Scrapy in a new process; return what it printed and logged."""
     ran = subprocess.run(
         [sys.executable, "-c", CRAWL, address, json.dumps(urls)],
         capture_output=True,
@@ -363,7 +361,7 @@ def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
         for url in urls
     )
     assert {tuple(peer) for peer in said["connected"]} == {("127.0.0.1", server.port)}
-    # Twisted tries each connection twice; most answers came over kept-alive ones.
+    # Twisted tries each connection twice; most responses arrived over kept-alive connections.
     assert len(said["connected"]) < len(urls) / 5
     assert set(said["looked_up"]) <= {"127.0.0.1"}
 
@@ -379,7 +377,7 @@ def test_the_handler_refuses_any_address_but_loopback(address: str) -> None:
     assert said["connected"] == []
 
 
-def test_a_name_that_a_browser_was_told_is_this_server_gets_nothing(
+def test_requests_under_a_rebound_name_are_refused(
     connection: http.client.HTTPConnection, web: DemoWeb
 ) -> None:
     """DNS rebinding: a page's own name, with this machine's address."""

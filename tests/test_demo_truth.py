@@ -1,4 +1,4 @@
-"""The whole graph of a web, be it generated, or recorded in a WARC file or a crawl store."""
+"""The whole graph of a web, whether generated or recorded in a WARC file or a crawl store."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rows(graph: tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]) -> list[li
     return [row.tolist() for row in np.split(graph[1], graph[0][1:-1])]
 
 
-def test_the_graph_of_a_demo_web_is_the_one_it_was_made_from() -> None:
+def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from() -> None:
     web = DemoWeb(500, 10)
     indptr, indices, site, urls = whole_graph(web)
     assert indptr is web.indptr
@@ -81,18 +81,18 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path: Path) -> No
     assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
 
 
-def test_only_links_that_a_crawl_follows_to_recorded_pages_count(tmp_path: Path) -> None:
+def test_only_followed_links_to_recorded_pages_count(tmp_path: Path) -> None:
     graph = whole_graph(small_warc(tmp_path))
     assert rows(graph) == [[1, 3], [0, 3], [], [2], [], []]
     assert graph[2].tolist() == [0, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("rule", ["nofollow", "noindex, nofollow", "None"])
-def test_a_header_that_says_nofollow_is_obeyed(tmp_path: Path, rule: str) -> None:
+def test_a_nofollow_header_is_obeyed(tmp_path: Path, rule: str) -> None:
     assert rows(whole_graph(small_warc(tmp_path, X_Robots_Tag=rule)))[0] == []
 
 
-def test_the_graph_of_a_warc_is_kept_and_read_again(tmp_path: Path, cache: Path) -> None:
+def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path: Path, cache: Path) -> None:
     web = small_warc(tmp_path)
     first = whole_graph(web)
     (kept,) = cache.iterdir()
@@ -100,7 +100,7 @@ def test_the_graph_of_a_warc_is_kept_and_read_again(tmp_path: Path, cache: Path)
     assert whole_graph(web)[1].tolist() == first[1][::-1].tolist()
 
 
-def test_a_damaged_cache_is_made_anew(tmp_path: Path, cache: Path) -> None:
+def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path) -> None:
     web = small_warc(tmp_path)
     first = whole_graph(web)
     (kept,) = cache.iterdir()
@@ -110,7 +110,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, cache: Path) -> None:
     assert list(cache.iterdir()) == [kept]
 
 
-def test_a_changed_file_is_read_anew(tmp_path: Path, cache: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path, cache: Path) -> None:
     whole_graph(small_warc(tmp_path))
     web = small_warc(tmp_path, X_Robots_Tag="nofollow")
     os.utime(web.path, ns=(1, 1))
@@ -118,7 +118,7 @@ def test_a_changed_file_is_read_anew(tmp_path: Path, cache: Path) -> None:
     assert len(list(cache.iterdir())) == 2
 
 
-def test_a_cache_folder_that_cannot_be_made_costs_nothing_but_time(
+def test_a_cache_folder_that_cannot_be_created_costs_only_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -126,7 +126,7 @@ def test_a_cache_folder_that_cannot_be_made_costs_nothing_but_time(
     assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]
 
 
-def test_the_graph_of_a_store_links_the_pages_that_were_fetched(tmp_path: Path) -> None:
+def test_the_graph_of_a_store_links_the_fetched_pages(tmp_path: Path) -> None:
     pages = PageTable()
     urls = ["http://a.test/", "https://b.test/", "http://a.test/waiting", "https://a.test/"]
     for url in urls:

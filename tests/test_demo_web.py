@@ -1,4 +1,4 @@
-"""The demo web: the same for the same seed, shaped like the web, and linked exactly as it says."""
+"""The demo web: the same for the same seed, shaped like the Web, with exactly the stated links."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def sources(web: DemoWeb) -> np.ndarray:
 
 
 def anchors(body: bytes) -> list[tuple[str, str]]:
-    """The `href` and the text of each link of a page, by lxml alone."""
+    """Return the `href` and the text of each link of a page, by lxml alone."""
     return [(str(a.get("href")), a.text or "") for a in html.fromstring(body).iter("a")]
 
 
 def links_in_html(web: DemoWeb, page: int) -> list[str]:
-    """The URLs that a crawler finds on a page, by lxml and urllib alone."""
+    """Return the URLs that a crawler finds on a page, by lxml and urllib alone."""
     url = web.url(page)
     answer = web.answer(url)
     if 300 <= answer.status < 400:
@@ -51,7 +51,7 @@ def links_in_html(web: DemoWeb, page: int) -> list[str]:
 
 
 def reachable(web: DemoWeb, allowed: np.ndarray) -> np.ndarray:
-    """The pages reached from the portal by allowed pages alone."""
+    """Return the pages reachable from the portal through allowed pages alone."""
     kept = allowed[sources(web)] & allowed[web.indices]
     links = (sources(web)[kept], web.indices[kept])
     shape = (len(web), len(web))
@@ -60,7 +60,7 @@ def reachable(web: DemoWeb, allowed: np.ndarray) -> np.ndarray:
 
 
 def powerlaw_exponent(values: np.ndarray, smallest: int) -> float:
-    """The maximum-likelihood exponent of the values from `smallest` on."""
+    """Return the maximum-likelihood exponent of the values from `smallest`."""
     tail = values[values >= smallest]
     return float(1 + len(tail) / np.log(tail / (smallest - 0.5)).sum())
 
@@ -110,7 +110,7 @@ def test_a_tiny_web_is_whole(n_pages: int) -> None:
     assert [web.page(url) for url in web.urls()] == list(range(n_pages))
 
 
-def test_no_row_has_a_link_twice_or_to_the_page_itself(large: DemoWeb) -> None:
+def test_no_row_has_a_duplicate_or_a_self_link(large: DemoWeb) -> None:
     pairs = sources(large) * len(large) + large.indices
     assert len(np.unique(pairs)) == len(pairs)
     assert not np.any(sources(large) == large.indices)
@@ -121,12 +121,12 @@ def test_every_page_is_reachable_from_the_portal(large: DemoWeb) -> None:
     assert reachable(large, everything).tolist() == list(range(len(large)))
 
 
-def test_what_robots_txt_allows_is_reachable_without_the_rest(large: DemoWeb) -> None:
+def test_pages_allowed_by_robots_txt_are_reachable_without_the_others(large: DemoWeb) -> None:
     assert 0 < np.count_nonzero(~large.allowed) < 0.1 * len(large)
     assert reachable(large, large.allowed).tolist() == np.flatnonzero(large.allowed).tolist()
 
 
-def test_pages_lie_some_links_below_the_portal(large: DemoWeb) -> None:
+def test_pages_lie_a_few_links_below_the_portal(large: DemoWeb) -> None:
     matrix = csr_matrix((np.ones(len(large.indices)), large.indices, large.indptr))
     order, parents = breadth_first_order(matrix, 0)
     depth = np.zeros(len(large), dtype=int)
@@ -146,7 +146,7 @@ def test_in_degrees_follow_a_power_law_as_on_the_web(large: DemoWeb) -> None:
     assert in_degrees.max() > 200 * np.median(in_degrees)
 
 
-def test_sizes_of_sites_follow_a_power_law(large: DemoWeb) -> None:
+def test_site_sizes_follow_a_power_law(large: DemoWeb) -> None:
     sizes = np.sort(np.bincount(large.site))[::-1]
     assert sizes.sum() == len(large)
     ranks = np.arange(1, 101)
@@ -176,7 +176,7 @@ def test_links_mostly_lead_to_pages_on_the_same_topic(large: DemoWeb) -> None:
     assert np.mean(alike) > 0.5 > 1 / len(TOPICS)
 
 
-def test_a_page_speaks_of_its_topic_in_title_body_and_anchors(web: DemoWeb) -> None:
+def test_a_page_mentions_its_topic_in_title_body_and_anchors(web: DemoWeb) -> None:
     plain = [p for p in range(len(web)) if web.status(p) == 200 and web.original(p) == p]
     for page in plain[::50]:
         words = (web.topic(page), *VOCABULARY[web.topic(page)])
@@ -194,7 +194,7 @@ def test_a_page_speaks_of_its_topic_in_title_body_and_anchors(web: DemoWeb) -> N
                 assert any(word in anchor for word in near)
 
 
-def test_bodies_are_equal_exactly_where_pages_are_duplicates(web: DemoWeb) -> None:
+def test_bodies_are_equal_exactly_for_duplicate_pages(web: DemoWeb) -> None:
     by_body: dict[bytes, list[int]] = {}
     for page in range(len(web)):
         if web.status(page) == 200:
@@ -241,7 +241,7 @@ def test_error_pages_and_dangling_pages_have_no_links(web: DemoWeb) -> None:
     assert 0.05 * len(web) < len(dangling) - len(failing) < 0.12 * len(web)
 
 
-def test_an_answer_has_the_status_of_its_page(web: DemoWeb) -> None:
+def test_a_response_has_the_status_of_its_page(web: DemoWeb) -> None:
     assert [web.answer(url).status for url in web.urls()] == [
         web.status(page) for page in range(len(web))
     ]
@@ -265,7 +265,7 @@ def test_urls_are_distinct_and_lead_back_to_their_page(web: DemoWeb) -> None:
         "",
     ],
 )
-def test_a_url_of_no_page_answers_404(web: DemoWeb, url: str) -> None:
+def test_a_url_without_a_page_answers_404(web: DemoWeb, url: str) -> None:
     assert web.page(url) is None
     assert web.answer(url).status == 404
 
@@ -295,7 +295,7 @@ def test_the_calendar_never_ends(web: DemoWeb) -> None:
         assert web.page(url) is None
 
 
-def test_robots_txt_says_what_allowed_and_crawl_delays_say(web: DemoWeb) -> None:
+def test_robots_txt_agrees_with_allowed_and_crawl_delays(web: DemoWeb) -> None:
     rules = {
         host: Protego.parse(web.answer(f"http://{host}/robots.txt").body.decode())
         for host in web.hosts
@@ -318,6 +318,6 @@ def test_slow_pages_wait_and_others_do_not() -> None:
 @pytest.mark.parametrize(
     ("n_pages", "n_sites", "seed"), [(5, 6, 0), (5, 0, 0), (0, 0, 0), (5, 1, -1), (1 << 29, 1, 0)]
 )
-def test_a_web_that_cannot_be_is_refused(n_pages: int, n_sites: int, seed: int) -> None:
+def test_an_impossible_web_is_refused(n_pages: int, n_sites: int, seed: int) -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         DemoWeb(n_pages, n_sites, seed)

@@ -1,4 +1,4 @@
-"""The versions of other packages that an installation may bring along."""
+"""The version ranges of the dependencies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EXTRAS = [
 
 
 @pytest.mark.parametrize("dependency", [*PROJECT["dependencies"], *EXTRAS])
-def test_every_dependency_has_the_oldest_version_that_will_do_and_an_end(dependency: str) -> None:
+def test_every_dependency_has_a_lower_and_an_upper_bound(dependency: str) -> None:
     bounds = dependency.partition(";")[0]
     assert bounds.count(">=") == 1
     assert bounds.count("<") == 1
 
 
-def test_protego_is_one_that_reads_asterisks_in_linear_time() -> None:
-    """Older ones are slow on rules with many asterisks."""
+def test_protego_handles_asterisks_in_linear_time() -> None:
+    """Older versions are slow on rules with many asterisks."""
     (protego,) = (name for name in PROJECT["dependencies"] if name.startswith("protego"))
     least = protego.partition(">=")[2].partition(",")[0]
     assert tuple(map(int, least.split("."))) >= (0, 7)

@@ -1,4 +1,4 @@
-"""Crawls are the same with crawlprio's downloader and with Scrapy's own, and as polite."""
+"""Crawls with crawlprio's downloader and with Scrapy's own have the same results and delays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Following(Spider):
 
 
 class Fails:
-    """A downloader middleware of which one page's answer, and one page's request, fail."""
+    """A downloader middleware that fails on one page's response and one page's request."""
 
     def process_request(self, request: Request) -> None:
         if request.url.endswith("/b"):
@@ -137,14 +137,14 @@ class Answering:
 
 
 async def later(answer: Any) -> Any:
-    """An answer that has to be awaited."""
+    """A response that has to be awaited."""
     return answer
 
 
 @pytest.mark.parametrize("method", ["request", "response"])
 @pytest.mark.parametrize("when", ["now", "later"])
 @pytest.mark.parametrize("what", ["none", "usual", "again", "other", "page", "text", "fails"])
-def test_a_middleware_may_answer_whatever_scrapy_lets_it(method: str, when: str, what: str) -> None:
+def test_a_middleware_may_return_whatever_scrapy_allows(method: str, when: str, what: str) -> None:
     class One(Spider):
         name = "one"
         start_urls = (f"http://a.test/{method}/{when}/{what}",)
@@ -176,7 +176,7 @@ def test_a_middleware_may_answer_whatever_scrapy_lets_it(method: str, when: str,
 
 
 @pytest.mark.parametrize("downloader", [OURS, STOCK])
-def test_nothing_is_active_at_the_end(downloader: str) -> None:
+def test_no_request_is_active_at_the_end(downloader: str) -> None:
     run = crawl(downloader, CONCURRENT_REQUESTS=16)
     assert run.reason == "finished"
     assert run.crawler.engine.downloader.active == set()
@@ -207,6 +207,6 @@ def test_without_crawlprios_middleware_the_delays_are_those_of_scrapys_downloade
         run = run_spider(Following, settings, site=site)
     assert "a.test" in run.crawler.engine.downloader.slots
     starts = sorted(fetch.start for fetch in site.fetches if fetch.host == "a.test")
-    # Scrapy's clock for a start is read before the connection is made, the server's after.
+    # Scrapy reads the clock for a start before the connection is made, the server after.
     assert len(starts) == 6
     assert all(later - earlier > 0.05 for earlier, later in pairwise(starts))

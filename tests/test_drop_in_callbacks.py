@@ -1,5 +1,6 @@
-"""What callbacks, errbacks, `start()` and idle handlers do has the same effect with the add-on as
-with Scrapy alone. What is compared is in `drop_in.py`.
+"""Callbacks, errbacks, `start()` and idle handlers have the same effect with the add-on.
+
+`drop_in.py` says what is compared with Scrapy alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SHOP = {
 
 
 class Bodies(Kind, Spider):
-    """Requests that differ by method or body alone."""
+    """Requests that differ only in method or body."""
 
     pages = {"/api": html("ok")}
 
@@ -42,7 +43,7 @@ class Bodies(Kind, Spider):
 
 
 class Errbacks(Kind, Spider):
-    """Failures of every kind, each with an errback that goes on."""
+    """Failures of every kind, each with an errback that continues the crawl."""
 
     pages = {
         "/ok": html("fine"),
@@ -89,7 +90,7 @@ class AsyncErrback(Kind, Spider):
 
 
 class CallbackStyles(Kind, Spider):
-    """Callbacks that return all that Scrapy takes."""
+    """Callbacks that return everything Scrapy accepts."""
 
     pages = {f"/{n}": html(str(n)) for n in range(12)}
 
@@ -177,7 +178,7 @@ class StartItems(Kind, Spider):
 
 
 class NoStart(Kind, Spider):
-    """Yields no request at all."""
+    """Yields no requests at all."""
 
     pages = SHOP
 
@@ -186,7 +187,7 @@ class NoStart(Kind, Spider):
 
 
 class StartFails(Kind, Spider):
-    """`start()` raises half-way."""
+    """`start()` raises halfway."""
 
     pages = SHOP
 
@@ -199,7 +200,7 @@ class StartFails(Kind, Spider):
 
 
 class InlineStart(Kind, Spider):
-    """`start()` fetches a page itself to know what to ask for."""
+    """`start()` fetches a page itself to learn what to request."""
 
     pages = SHOP
 
@@ -213,7 +214,7 @@ class InlineStart(Kind, Spider):
 
 
 class Idle(Kind, Spider):
-    """Asks for more each time it gets idle, three times over."""
+    """Requests more pages each time it becomes idle, three times over."""
 
     pages = {f"/{n}": html(str(n)) for n in range(4)}
     start_urls = (f"{ROOT}/0",)
@@ -235,14 +236,14 @@ class Idle(Kind, Spider):
 
 
 class IdleReason(Idle):
-    """Gives a reason of its own when it gets idle."""
+    """Gives its own reason when it becomes idle."""
 
     def idle(self) -> None:
         raise CloseSpider("had enough")
 
 
 class Closing(Kind, Spider):
-    """Closes itself from a callback, with nothing else under way."""
+    """Closes itself from a callback, with nothing else in flight."""
 
     pages = SHOP
     start_urls = (f"{ROOT}/",)

@@ -1,6 +1,4 @@
-"""What a project brings along works the same with the add-on: its settings, middlewares,
-pipelines and extensions.
-"""
+"""A project's settings, middlewares, pipelines and extensions work the same with the add-on."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class Web(Kind, Spider):
 
 
 class ItemPipelines:
-    """Drops some items, fails at some, awaits for some and changes the rest."""
+    """Drops some items, fails on some, awaits for some and changes the rest."""
 
     async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
         number = int(item["url"][-1])
@@ -84,7 +82,7 @@ class OpenedPipeline(Web):
 
 
 class Feeds(Web):
-    """Three feeds in files."""
+    """Three feeds written to files."""
 
     pages = WEB
 
@@ -106,7 +104,7 @@ class Feeds(Web):
 
 
 class Files(Kind, Spider):
-    """Files fetched by the pipeline, one of them missing, one twice."""
+    """Files fetched by the pipeline: one is missing, one is requested twice."""
 
     pages = {
         "/": html("files"),
@@ -248,7 +246,7 @@ class Rfc2616Cache(HttpCache):
 
 
 class ItemCount(Web):
-    """Closed by a limit, one fetch at a time; Scrapy alone may have one more page in flight."""
+    """Closed by a limit with one fetch at a time; Scrapy alone may have one more page in flight."""
 
     pages = {f"/{n}": html(f"page {n}", f"/{n + 1}") for n in range(30)}
     options = {"CLOSESPIDER_ITEMCOUNT": 3, "CONCURRENT_REQUESTS": 1}
@@ -275,7 +273,7 @@ class ErrorCount(ItemCount):
 
 
 class TimedOut(Kind, Spider):
-    """Closed after a time without items, while a page takes its time."""
+    """Closed after a time without items, while a page is slow."""
 
     pages = {"/": html("slow")._replace(seconds=2.5)}
     start_urls = (f"{ROOT}/",)

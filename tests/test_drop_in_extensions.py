@@ -1,4 +1,4 @@
-"""Duplicate filters, fingerprints and extensions of a project work the same with the add-on."""
+"""A project's duplicate filters, fingerprints and extensions work the same with the add-on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Web(Kind, Spider):
 
 
 class DupeFilterDebug(Web):
-    """Every duplicate is in the log."""
+    """Every duplicate is logged."""
 
     pages = {"/0": html("home", "/1", "/1", "/2", "/2"), "/1": html("one"), "/2": html("two", "/1")}
     options = {"DUPEFILTER_DEBUG": True}
@@ -43,14 +43,14 @@ class DupeFilterDebug(Web):
 
 
 class DupeFilterLog(DupeFilterDebug):
-    """Only the first is by default, and says so."""
+    """By default only the first duplicate is logged, and the message says so."""
 
     pages = {"/0": html("home", "/1", "/1"), "/1": html("one", "/0")}
     options = {}
 
 
 class TalkativeFilter(RFPDupeFilter):
-    """A project's own filter: the numbers of pages, whatever follows them; it logs by itself."""
+    """A custom filter that identifies pages by number, whatever follows, and logs by itself."""
 
     def request_fingerprint(self, request: Request) -> str:
         return request.url.partition("?")[0]
@@ -74,7 +74,7 @@ class OwnFilter(Web):
 
 
 class NoFilter(Kind, Spider):
-    """A filter that lets everything through: every request is made."""
+    """A filter that lets everything through, so every request is sent."""
 
     pages = WEB
     options = {"DUPEFILTER_CLASS": BaseDupeFilter}
@@ -109,7 +109,7 @@ class OwnFingerprints(Kind, Spider):
 
 
 class Listener:
-    """An extension that notes which signals come for a request, in order."""
+    """An extension that records which signals come for a request, in order."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
@@ -137,7 +137,7 @@ class Listener:
 
 
 class Signals(Kind, Spider):
-    """Each signal is sent as often and, for one request, in the same order."""
+    """Each signal is sent equally often, and in the same order for a single request."""
 
     pages = {"/0": html("home", "/1", "/gone"), "/1": html("one", "/0"), "/robots.txt": Answer("")}
     options = {"EXTENSIONS": {Listener: 500}, "ROBOTSTXT_OBEY": True}
@@ -155,7 +155,7 @@ class Signals(Kind, Spider):
 
 
 class Stopper:
-    """An extension that stops downloads at their headers or their first bytes."""
+    """An extension that stops downloads at the headers or at the first bytes."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Stopper:

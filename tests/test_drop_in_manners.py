@@ -1,4 +1,4 @@
-"""What a project would notice of the add-on though nothing is lost: waits, refusals, files, log."""
+"""Side effects of the add-on that a project would notice: waits, refusals, files, log lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 class Pages(Spider):
-    """Asks for twenty-one pages of one site."""
+    """Requests twenty-one pages of one site."""
 
     name = "pages"
     n_pages = 21
@@ -84,7 +84,7 @@ def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain:
 
 
 class InternalApi:
-    """A pipeline that asks a service on this machine about each item."""
+    """A pipeline that queries a service on this machine for each item."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> InternalApi:
@@ -99,7 +99,7 @@ class InternalApi:
 
 
 class Renderer(Spider):
-    """Reads its start URLs from a service on this machine, and asks for a public page."""
+    """Reads its start URLs from a service on this machine, and requests a public page."""
 
     name = "renderer"
     rank = "http://127.0.0.1:8050/seeds"
@@ -113,7 +113,7 @@ class Renderer(Spider):
 
 
 @pytest.mark.parametrize("addon", [{}, ADDON], ids=["plain", "addon"])
-def test_a_project_may_ask_services_of_its_own_on_private_addresses(
+def test_a_project_may_query_its_own_services_on_private_addresses(
     addon: dict[str, object],
 ) -> None:
     pages = {"/seeds": html(f"{ROOT}/1"), "/rank": html("7"), "/1": html("one")}
@@ -166,12 +166,12 @@ COMMANDS = {
     "shell": ["shell", "URL", "-c", "print('status', response.status)"],
     "view": ["view", "URL"],
 }
-"""What each command is called with, and what it prints at least."""
+"""The arguments of each command, and something that it must print."""
 
 PRINTED = {"fetch": "home", "parse": "'url'", "check": "", "shell": "status 200", "view": ""}
 
 
-def test_commands_that_do_not_crawl_leave_the_store_of_the_last_crawl_alone(
+def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(
     tmp_path: Path,
 ) -> None:
     with Site({"/": html("home")}) as site:
@@ -213,10 +213,10 @@ def test_commands_that_do_not_crawl_leave_the_store_of_the_last_crawl_alone(
     assert (tmp_path / "crawl.sqlite").read_bytes() == b"the last crawl"
 
 
-def test_the_log_at_debug_has_nothing_of_the_libraries_that_the_add_on_brings(
+def test_the_debug_log_has_nothing_from_the_add_ons_libraries(
     tmp_path: Path,
 ) -> None:
-    """numba logs each step of a compilation at DEBUG, some 74,000 lines in a first crawl."""
+    """Numba logs each step of a compilation at DEBUG, some 74,000 lines in a first crawl."""
     script = (
         "import logging\n"
         "from scrapy.crawler import AsyncCrawlerProcess\n"

@@ -1,5 +1,6 @@
-"""What a request says in its meta, and what the settings say of requests, is obeyed the same with
-the add-on: redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
+"""Request meta and request settings have the same effect with the add-on.
+
+Redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def to(location: str, status: int = 302, **headers: str) -> Answer:
 
 
 class Asking(Kind, Spider):
-    """Makes the requests of `asks`, and yields what came of each.
+    """Makes the requests of `asks`, and yields the outcome of each.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class Asking(Kind, Spider):
         yield {"n": number, "url": response.url, "status": response.status, **self.more(response)}
 
     def more(self, response: Response) -> dict[str, Any]:
-        """Return what else is compared."""
+        """Return further results to compare."""
         return {}
 
     def failed(self, failure: Any) -> Iterator[Any]:
@@ -55,7 +56,7 @@ class Asking(Kind, Spider):
 
 
 class Redirects(Asking):
-    """Chains, circles, to itself, to other hosts, methods and statuses."""
+    """Chains, loops, redirects to itself and to other hosts, methods and statuses."""
 
     pages = {
         "/a": to("/b", 301),
@@ -95,7 +96,7 @@ class Redirects(Asking):
 
 
 class EndlessRedirects(Asking):
-    """Given up after a number of redirects."""
+    """Abandoned after a number of redirects."""
 
     pages = {f"/{n}": to(f"/{n + 1}") for n in range(30)}
     options = {"REDIRECT_MAX_TIMES": 5}
@@ -127,7 +128,7 @@ class MetaRefresh(Asking):
 
 
 class Retries(Asking):
-    """Busy servers, the settings of single requests, and what is never retried."""
+    """Busy servers, the settings of single requests, and requests that are never retried."""
 
     pages = {
         "/once": [Answer("", 503), html("once")],
@@ -158,7 +159,7 @@ class Retries(Asking):
 
 
 class Timeouts(Asking):
-    """A server that never answers, with the timeout of the request and of the settings."""
+    """A server that never answers, with the request's and the settings' timeout."""
 
     pages = {"/never": Answer(seconds=math.inf), "/slow": html("slow")._replace(seconds=0.6)}
     options = {"DOWNLOAD_TIMEOUT": 0.4}
@@ -185,7 +186,7 @@ class Statuses(Asking):
 
 
 class Robots(Asking):
-    """robots.txt of two hosts, one of them without."""
+    """robots.txt of two hosts, one of which has none."""
 
     pages = {
         "shop.test/robots.txt": Answer("User-agent: *\nDisallow: /private\n"),
@@ -202,7 +203,7 @@ class Robots(Asking):
 
 
 class Domains(Asking):
-    """Requests beyond the allowed domains, and the two ways round that."""
+    """Requests beyond the allowed domains, and the two ways around that."""
 
     allowed_domains = ("shop.test",)
     pages = {"/": html("home"), "other.test/": html("other"), "www.shop.test/": html("www")}
@@ -216,7 +217,7 @@ class Domains(Asking):
 
 
 class Depths(Kind, Spider):
-    """A limit of depth, with its stats."""
+    """A depth limit, with its stats."""
 
     pages = {f"/{n}": html(str(n), f"/{n + 1}") for n in range(6)}
     options = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True}
@@ -262,7 +263,7 @@ class Headers(Asking):
 
 
 class Cookies(Asking):
-    """Cookies given, received, merged and not, in two jars."""
+    """Cookies sent, received, merged and not merged, in two jars."""
 
     pages = {"/": html("home")._replace(headers={"Set-Cookie": "from=server"}), "/b": html("b")}
     options = {"CONCURRENT_REQUESTS": 1}
@@ -298,7 +299,7 @@ class Slots(Asking):
 
 
 class Delays(Asking):
-    """A small delay on one site, with a jitter of none."""
+    """A small delay on one site, without jitter."""
 
     pages = {f"/{n}": html(str(n)) for n in range(5)}
     options = {"DOWNLOAD_DELAY": 0.05, "DOWNLOAD_DELAY_JITTER": 0.0}
@@ -306,7 +307,7 @@ class Delays(Asking):
 
 
 class Compressed(Asking):
-    """What is too big is given up, what is big is warned of."""
+    """Responses that are too big are cancelled; big ones cause a warning."""
 
     pages = {"/big": html("x" * 5000), "/small": html("x"), "/biggish": html("x" * 800)}
     options = {"DOWNLOAD_MAXSIZE": 3000, "DOWNLOAD_WARNSIZE": 500}
@@ -330,7 +331,7 @@ class Credentials(Asking):
 
 
 class Priorities(Kind, Spider):
-    """One at a time, requests leave by priority; equal ones in an order that is crawlprio's."""
+    """One at a time, requests leave by priority; the order of equal ones is crawlprio's."""
 
     pages = {"/": html("home"), **{f"/{n}": html(str(n)) for n in range(-3, 6)}}
     options = {"CONCURRENT_REQUESTS": 1}

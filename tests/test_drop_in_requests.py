@@ -1,5 +1,7 @@
-"""A project that switches the add-on on loses no request: those that the same page is asked for by
-several times, those of slow callbacks, and those of a crawl that is resumed.
+"""The add-on loses no request.
+
+Not several requests for the same page, not those of slow callbacks, and not those of a resumed
+crawl.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ PLAIN: dict[str, object] = {}
 
 
 class Retrier(Spider):
-    """Retries each page once from its callback, after it was parsed for a while."""
+    """Retries each page once from its callback, after parsing it for a while."""
 
     name = "retrier"
     n_pages = 60
@@ -43,14 +45,14 @@ class Retrier(Spider):
 
 
 class Any200(Site):
-    """A site on which every page is there."""
+    """A site that has every page."""
 
     def __init__(self, seconds: float = 0.0, **headers: str) -> None:
         super().__init__({}, lambda host, path: html("there", **headers)._replace(seconds=seconds))
 
 
 @pytest.mark.parametrize("n_at_once", [1, 2, 16])
-def test_pages_retried_from_a_callback_that_parses_for_50_ms_all_come(n_at_once: int) -> None:
+def test_pages_retried_from_a_callback_that_parses_for_50_ms_all_arrive(n_at_once: int) -> None:
     with Any200() as site:
         run = run_spider(Retrier, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
     assert sorted(item["url"] for item in run.items) == sorted(
@@ -59,7 +61,7 @@ def test_pages_retried_from_a_callback_that_parses_for_50_ms_all_come(n_at_once:
 
 
 class Poller(Spider):
-    """Asks for a page five times, one after another, each time after a wait."""
+    """Requests a page five times in a row, with a wait each time."""
 
     name = "poller"
     start_urls = [f"{ROOT}/status"]
@@ -72,7 +74,7 @@ class Poller(Spider):
 
 
 class ListPoller(Poller):
-    """The same, but returns what it makes all at once at its end."""
+    """The same, but returns all its outputs at once at the end."""
 
     async def parse(self, response: Response, number: int = 1) -> list[Any]:  # type: ignore[override]
         await asyncio.sleep(0.15)
@@ -81,7 +83,7 @@ class ListPoller(Poller):
 
 
 class BlockingPoller(Poller):
-    """The same, but holds the event loop."""
+    """The same, but blocks the event loop."""
 
     def parse(self, response: Response, number: int = 1) -> Iterator[Any]:  # type: ignore[override]
         time.sleep(0.15)
@@ -92,7 +94,7 @@ class BlockingPoller(Poller):
 
 @pytest.mark.parametrize("n_at_once", [1, 2, 16])
 @pytest.mark.parametrize("spider", [Poller, ListPoller, BlockingPoller])
-def test_a_page_that_is_polled_five_times_comes_five_times(
+def test_a_page_that_is_polled_five_times_arrives_five_times(
     spider: type[Spider], n_at_once: int
 ) -> None:
     with Any200() as site:
@@ -101,7 +103,7 @@ def test_a_page_that_is_polled_five_times_comes_five_times(
 
 
 class Jars(Spider):
-    """Five sessions that ask for one URL four times each."""
+    """Five sessions that request one URL four times each."""
 
     name = "jars"
 
@@ -131,7 +133,7 @@ def test_five_cookie_jars_with_four_rounds_on_one_url_are_twenty_fetches(n_at_on
 
 
 class Crowd(Spider):
-    """Forty sessions that ask for one URL at once."""
+    """Forty sessions that request one URL at once."""
 
     name = "crowd"
 
@@ -144,7 +146,7 @@ class Crowd(Spider):
 
 
 def most_at_once(site: Site) -> int:
-    """Return how many requests a site had in its hands at once, at most."""
+    """Return the largest number of requests that a site handled at once."""
     events = [(fetch.start, 1) for fetch in site.fetches]
     events += [(fetch.end, -1) for fetch in site.fetches]
     n_now = n_most = 0
@@ -154,7 +156,7 @@ def most_at_once(site: Site) -> int:
     return n_most
 
 
-def test_requests_for_one_url_are_fetched_as_many_at_once_as_others() -> None:
+def test_requests_for_one_url_are_fetched_as_concurrently_as_others() -> None:
     with Any200(seconds=0.1) as site:
         run = run_spider(Crowd, {**ADDON, "CONCURRENT_REQUESTS": 16}, site=site)
     assert sorted(item["jar"] for item in run.items) == list(range(40))
@@ -162,7 +164,7 @@ def test_requests_for_one_url_are_fetched_as_many_at_once_as_others() -> None:
 
 
 class Ranked(Spider):
-    """Asks for one URL with several priorities while another page is being fetched."""
+    """Requests one URL with several priorities while another page is being fetched."""
 
     name = "ranked"
     start_urls = [f"{ROOT}/first"]
@@ -181,7 +183,7 @@ class Ranked(Spider):
         yield {"priority": priority}
 
 
-def test_requests_for_one_url_leave_by_their_priority() -> None:
+def test_requests_for_one_url_leave_by_priority() -> None:
     orders = []
     for addon in (PLAIN, ADDON):
         with Any200() as site:
@@ -191,7 +193,7 @@ def test_requests_for_one_url_leave_by_their_priority() -> None:
 
 
 class Together(Spider):
-    """The callback of each page waits until all pages have come."""
+    """Each page's callback waits until all pages have arrived."""
 
     name = "together"
     n_pages = 12
@@ -214,7 +216,7 @@ class Together(Spider):
 
 
 @pytest.mark.parametrize("n_at_once", [1, 2, 16])
-def test_a_callback_may_await_what_another_brings(n_at_once: int) -> None:
+def test_a_callback_may_await_the_result_of_another(n_at_once: int) -> None:
     with Any200() as site:
         settings = {**ADDON, "CONCURRENT_REQUESTS": n_at_once, "CLOSESPIDER_TIMEOUT": 0}
         run = run_spider(Together, settings, site=site, timeout=30)
@@ -223,7 +225,7 @@ def test_a_callback_may_await_what_another_brings(n_at_once: int) -> None:
 
 
 class Sleeper(Spider):
-    """Each callback awaits for a while, without holding the event loop."""
+    """Each callback awaits for a while, without blocking the event loop."""
 
     name = "sleeper"
     n_pages, seconds = 20, 0.5
@@ -246,7 +248,7 @@ class Sleeper(Spider):
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
 def test_callbacks_that_await_do_not_keep_others_from_being_fetched(n_at_once: int) -> None:
-    """One after another they would take ten seconds; Scrapy takes half a second for all."""
+    """In sequence they would take ten seconds; Scrapy takes half a second for all."""
     with Any200() as site:
         run = run_spider(Sleeper, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
     assert len(run.items) == 20
@@ -254,7 +256,7 @@ def test_callbacks_that_await_do_not_keep_others_from_being_fetched(n_at_once: i
 
 
 class Stopped(Spider):
-    """Makes some start requests, and is stopped at the first answer of its first run."""
+    """Makes some start requests, and is stopped at the first response of its first run."""
 
     name = "stopped"
     dont_filter = False
@@ -285,7 +287,7 @@ class Stopped(Spider):
 def crawl_in_two_runs(
     spider: type[Stopped], site: Site, settings: dict[str, object], jobdir: Path, **arguments: Any
 ) -> list[list[Any]]:
-    """Crawl until the first answer, then to the end; return the items of both runs."""
+    """Crawl until the first response, then to the end; return the items of both runs."""
     items = []
     for stops in (True, False):
         every = {
@@ -347,7 +349,7 @@ class Session(Stopped):
 
 
 class MembersSite(Site):
-    """A site that shows its pages to those who logged in."""
+    """A site that shows its pages only to logged-in sessions."""
 
     def answer_to(self, fetch: Any) -> Answer:
         if fetch.path == "/login":
@@ -356,7 +358,7 @@ class MembersSite(Site):
 
 
 @pytest.mark.parametrize("addon", [PLAIN, ADDON], ids=["plain", "addon"])
-def test_a_login_among_the_start_requests_is_made_again_by_a_resumed_crawl(
+def test_a_resumed_crawl_repeats_a_login_among_the_start_requests(
     tmp_path: Path, addon: dict[str, object]
 ) -> None:
     settings = {**addon, "CONCURRENT_REQUESTS": 1}

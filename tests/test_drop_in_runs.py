@@ -1,5 +1,6 @@
-"""Crawls that are stopped and resumed, that share a process, that run without a reactor, or that a
-project drives by hand, go the same with the add-on.
+"""Special ways to run a crawl work the same with the add-on.
+
+Stopped and resumed, several in a process, without a reactor, or driven by hand by a project.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 
 
 class Resumed(Kind, Spider):
-    """Stopped twice, resumed twice: the runs together bring what one run brings.
+    """Stopped twice, resumed twice: the runs together have the results of a single run.
 
     Requests carry what has to survive: callback, errback, arguments, meta, body, priority.
     """
@@ -86,7 +87,7 @@ class ResumedOneAtATime(Resumed):
 
 
 class Unserializable(Kind, Spider):
-    """A request that no job directory can hold is kept in memory, counted, and said once."""
+    """A request that no job directory can hold stays in memory, is counted and is reported once."""
 
     pages = WEB
     options = {"SCHEDULER_DEBUG": True, "CRAWLPRIO_STORE": "crawl.sqlite"}
@@ -126,13 +127,14 @@ class Paused(Kind, Spider):
 
 
 class Lazy(Kind, Spider):
-    """`start()` waits for the scheduler to be empty before it yields more, as Scrapy's docs say.
+    """`start()` waits until the scheduler is empty before it yields more, as in Scrapy's docs.
 
-    What is compared is how many start requests it is ahead of the answers, in steps of ten.
+    The number of start requests that it is ahead of the responses is compared, in steps of ten.
     """
 
     pages = {f"/{n}": html(str(n)) for n in range(60)}
-    # While the site is within its delay, Scrapy's downloader holds as many as may be in flight.
+    # While the site is inside its delay, Scrapy's downloader holds as many requests as may be in
+    # flight.
     options = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0.02, "DOWNLOAD_DELAY_JITTER": 0.0}
 
     def __init__(self) -> None:
@@ -154,7 +156,7 @@ class Lazy(Kind, Spider):
 
 
 class Console(Kind, Spider):
-    """What the telnet console's `est()` asks the engine works."""
+    """The expressions that the telnet console's `est()` evaluates on the engine work."""
 
     pages = WEB
 
@@ -177,7 +179,7 @@ def test_it_goes_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path)
         assert_alike(kind, tmp_path)
 
 
-def test_two_runs_and_one_bring_the_same(tmp_path: Path) -> None:
+def test_two_runs_and_one_have_the_same_results(tmp_path: Path) -> None:
     class Whole(Resumed):
         stops = (None,)
 
@@ -238,7 +240,7 @@ process.start()
 def run_process(
     script: str, folder: Path, site: Site, settings: Mapping[str, object]
 ) -> tuple[list[str], str]:
-    """Run a script against a site; return the lines that it prints, sorted, and its log."""
+    """Run a script against a site; return its printed lines, sorted, and its log."""
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", script, site.address, json.dumps(settings)],
@@ -261,7 +263,7 @@ def run_process(
     ],
     ids=["reactor", "no reactor"],
 )
-def test_two_crawlers_of_one_process_bring_what_they_bring_alone(
+def test_two_crawlers_in_one_process_have_the_results_they_have_alone(
     tmp_path: Path, process: str, more: dict[str, object]
 ) -> None:
     script = IN_ONE_PROCESS.format(process=process, firsts=["/0", "/1"], here=str(HERE))
@@ -275,7 +277,7 @@ def test_two_crawlers_of_one_process_bring_what_they_bring_alone(
     assert "Traceback" not in ended[1][1]
 
 
-def test_crawlers_one_after_another_bring_the_same(tmp_path: Path) -> None:
+def test_consecutive_crawlers_have_the_same_results(tmp_path: Path) -> None:
     counts = []
     for addon in ({}, ADDON):
         with Site(WEB) as site:
@@ -285,7 +287,7 @@ def test_crawlers_one_after_another_bring_the_same(tmp_path: Path) -> None:
     assert len(set(counts)) == 1
 
 
-def test_unit_tests_of_a_project_can_make_a_crawler_without_a_reactor() -> None:
+def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor() -> None:
     """`get_crawler` of `scrapy.utils.test`, as projects use it."""
     script = (
         "from scrapy.utils.test import get_crawler\n"

@@ -1,5 +1,6 @@
-"""Each kind of spider brings the same with the add-on as with Scrapy alone: items, requests to the
-server, Scrapy's stats, warnings. What is compared is in `drop_in.py`.
+"""Each kind of spider has the same results with the add-on as with Scrapy alone.
+
+Items, requests to the server, Scrapy's stats and warnings are compared; see `drop_in.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class AllLinks(Kind, Spider):
 
 
 class FollowAll(AllLinks):
-    """The same by `follow_all`."""
+    """The same with `follow_all`."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
@@ -62,7 +63,7 @@ class FollowAll(AllLinks):
 
 
 class Respelled(AllLinks):
-    """The same page by several spellings of its URL, all on one page, so that the first counts."""
+    """Several spellings of the same page's URL, all on one page, so that the first one counts."""
 
     pages = {
         "/": html("home", "/x?b=2&a=1", "/x?a=1&b=2", "/y#top", "/y", "/Y", "/y?"),
@@ -189,7 +190,7 @@ class Login(Kind, Spider):
 
 
 class Loaded(Kind, Spider):
-    """Items made by a loader, of a class with fields."""
+    """Items built by a loader, of a class with fields."""
 
     class Product(scrapy.Item):
         url = scrapy.Field()
@@ -226,7 +227,7 @@ class Json(Kind, Spider):
 
 
 class OddUrls(Kind, Spider):
-    """Fragments, other alphabets, spaces, credentials and schemes that no server sees."""
+    """Fragments, other alphabets, spaces, credentials and schemes that never reach a server."""
 
     pages = {"/": html("home"), "/%C3%BC": html("u"), "/a%20b": html("ab"), "/x": html("x")}
     urls = ("/#a", "/#b", "/ü", "/a b", "/x?", "/x?q=ä&q=b", "/x;p=1", "/./x", "//x")

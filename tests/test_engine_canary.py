@@ -1,6 +1,6 @@
-"""The private names of Scrapy that `live.engine` uses exist and do what it expects.
+"""The private names of Scrapy that `live.engine` uses exist and behave as it expects.
 
-If one of these tests fails after an update of Scrapy, change `crawlprio/live/engine.py` alone.
+If one of these tests fails after an update of Scrapy, change only `crawlprio/live/engine.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Starter(Spider):
 
 
 class HoldingScheduler(BaseScheduler):
-    """Hands its one request out at `opens_at`, and notes when it is asked."""
+    """Hands out its only request at `opens_at`, and records when it is asked."""
 
     asked_at: list[float]
     opens_at: float
@@ -66,7 +66,7 @@ class HoldingScheduler(BaseScheduler):
 
 
 def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts() -> None:
-    """The engine of itself asks only every 5 s."""
+    """On its own, the engine asks only every 5 s."""
     with Site({"/": page()}) as site:
         run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site=site)
     assert (run.reason, len(run.items)) == ("finished", 1)
@@ -76,7 +76,7 @@ def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts() -
     assert late < 0.05
 
 
-def test_a_cancelled_alarm_does_not_ring() -> None:
+def test_a_cancelled_alarm_does_not_fire() -> None:
     rung: list[float] = []
 
     class Cancelling(Starter):
@@ -98,7 +98,7 @@ def test_a_cancelled_alarm_does_not_ring() -> None:
 
 
 class WatchedScheduler(Scheduler):
-    """Scrapy's own scheduler, which notes what becomes of its requests."""
+    """Scrapy's own scheduler, which also records what happens to its requests."""
 
     told: list[tuple[str, str]]
 
@@ -114,7 +114,7 @@ class WatchedScheduler(Scheduler):
         return super().open(spider)
 
 
-def test_what_becomes_of_a_request_is_told_and_its_end_after_its_items() -> None:
+def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items() -> None:
     told = []
 
     class Pipeline:
@@ -167,16 +167,16 @@ def test_what_becomes_of_a_request_is_told_and_its_end_after_its_items() -> None
         ({"CLOSESPIDER_ITEMCOUNT": 100}, True),
     ],
 )
-def test_items_are_taken_by_pipelines_listeners_and_log_lines(
+def test_items_are_consumed_by_pipelines_listeners_and_log_lines(
     settings: dict[str, object], taken: bool
 ) -> None:
     found: list[bool] = []
 
     class Looking(Starter):
         def parse(self, response: Response) -> Iterator[Any]:
-            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             self.crawler.signals.connect(self.listen, signals.item_scraped)
-            found.append(engine.items_are_taken(self.crawler, LinkPairPipeline))
+            found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             yield {}
 
         def listen(self, item: Any) -> None:
@@ -188,7 +188,7 @@ def test_items_are_taken_by_pipelines_listeners_and_log_lines(
     assert found == [taken, True]
 
 
-def test_a_signal_is_listened_to_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
+def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
     found: list[bool] = []
 
     class Looking(Starter):
@@ -196,7 +196,7 @@ def test_a_signal_is_listened_to_if_it_or_any_is_connected_from_this_crawler_or_
             one, other = object(), object()
 
             def look() -> None:
-                found.append(engine.is_listened_to(self.crawler, one))
+                found.append(engine.has_receivers(self.crawler, one))
 
             def listen() -> None:
                 pass
@@ -228,7 +228,7 @@ class Passing:
         return item
 
 
-def test_the_delays_of_the_downloader_can_be_silenced() -> None:
+def test_the_downloaders_delays_can_be_switched_off() -> None:
     delays: dict[str, tuple[float, float]] = {}
 
     class Looking(Starter):
@@ -239,10 +239,10 @@ def test_the_delays_of_the_downloader_can_be_silenced() -> None:
             delays.update({name: (slot.delay, slot.jitter) for name, slot in slots.items()})
             slots["a.test"].delay = 7.0
             assert response.request is not None
-            engine.silence_slot_delay(self.crawler, Request("http://a.test/"))
+            engine.clear_slot_delay(self.crawler, Request("http://a.test/"))
             assert slots["a.test"].delay == 7.0
             meta = {"download_slot": "a.test"}
-            engine.silence_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
+            engine.clear_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
             assert slots["a.test"].delay == 0.0
             yield {}
 
@@ -258,7 +258,7 @@ def test_the_delays_of_the_downloader_can_be_silenced() -> None:
     assert delays == {"a.test": (0.0, 0.0), "b.test": (0.0, 0.0)}
 
 
-def test_a_refused_crawl_ends_without_a_spider_and_says_so_once() -> None:
+def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once() -> None:
     """Without a spider the command exits with an error."""
 
     class Refused(Starter):
@@ -276,7 +276,7 @@ def test_a_refused_crawl_ends_without_a_spider_and_says_so_once() -> None:
     assert site.fetches == []
 
 
-def test_a_crawl_that_cannot_go_on_closes_its_spider_and_says_so_once() -> None:
+def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once() -> None:
     class Failing(Starter):
         starts = tuple(f"http://a.test/{number}" for number in range(50))
 

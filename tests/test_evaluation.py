@@ -62,7 +62,7 @@ def test_the_average_is_over_all_fetches() -> None:
     assert np.isnan(average_cumulative_pagerank([], RANKS))
 
 
-def test_the_best_order_falls_by_importance_and_then_rises_by_id() -> None:
+def test_the_best_order_descends_by_importance_and_then_ascends_by_id() -> None:
     assert best_order(np.array([0.2, 0.3, 0.2, 0.3])).tolist() == [1, 3, 0, 2]
     assert best_order(RANKS, NOT_PAGE_1).tolist() == [0, 3, 2]
 
@@ -78,18 +78,18 @@ def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() ->
     best = best_order(RANKS)
     assert kendall_tau(best, RANKS) == pytest.approx(1.0)
     assert kendall_tau(best[::-1], RANKS) == pytest.approx(-1.0)
-    # Of the six pairs of 0, 3, 1, 2 only (1, 2) is the wrong way round: (5 - 1) / 6.
+    # Of the six pairs of 0, 3, 1, 2 only (1, 2) is reversed: (5 - 1) / 6.
     assert kendall_tau([0, 3, 1, 2], RANKS) == pytest.approx(4 / 6)
 
 
-def test_pages_not_fetched_tie_behind_those_that_were() -> None:
+def test_unfetched_pages_tie_behind_fetched_ones() -> None:
     expected = slow_tau_b([2, 0, 0, 1], RANKS.tolist())
     assert kendall_tau([0, 3], RANKS) == pytest.approx(expected)
     assert expected == pytest.approx(5 / np.sqrt(5 * 6))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_tau_on_few_pages_is_that_over_all_pairs(seed: int) -> None:
+def test_tau_on_few_pages_is_over_all_pairs(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     ranks = np.array([rng.choice([0.1, 0.2, 0.3, rng.random()]) for _ in range(60)])
@@ -102,7 +102,7 @@ def test_tau_on_few_pages_is_that_over_all_pairs(seed: int) -> None:
     assert kendall_tau(order, ranks, reachable=mask) == pytest.approx(expected)
 
 
-def test_tau_on_a_sample_is_seeded_and_near_that_of_all_pages() -> None:
+def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages() -> None:
     rng = np.random.default_rng(3)
     ranks = rng.random(20_000)
     order = np.argsort(-ranks + 0.3 * rng.standard_normal(20_000))
@@ -113,13 +113,13 @@ def test_tau_on_a_sample_is_seeded_and_near_that_of_all_pages() -> None:
     assert sampled == pytest.approx(whole, abs=0.03)
 
 
-def test_tau_of_pages_that_all_tie_is_not_a_number() -> None:
+def test_tau_is_not_a_number_if_all_pages_tie() -> None:
     assert np.isnan(kendall_tau([0, 1], np.ones(2)))
     assert np.isnan(kendall_tau([0], np.ones(1)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_reachable_pages_are_those_of_networkx(seed: int) -> None:
+def test_reachable_pages_agree_with_networkx(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = [rng.sample(range(80), rng.randrange(3)) for _ in range(80)]
@@ -141,7 +141,7 @@ def test_seeds_must_be_pages() -> None:
         reachable(graph, [-1])
 
 
-def test_a_curve_starts_at_nothing_and_ends_at_the_last_fetch() -> None:
+def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch() -> None:
     assert curve(np.array([0.5, 1.0])) == [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]
     assert curve(np.array([0.5, 0.6]), n_pages=4) == [[0.0, 0.0], [0.25, 0.5], [0.5, 0.6]]
     assert curve(np.array([])) == [[0.0, 0.0]]
@@ -163,7 +163,7 @@ def test_a_curve_has_points_at_even_distances() -> None:
         ([0], np.array([True]), "there are 4 ranks and 1 marks"),
     ],
 )
-def test_an_order_that_no_crawl_can_have_is_refused(
+def test_an_impossible_order_is_refused(
     order: list[int], mask: np.ndarray | None, complaint: str
 ) -> None:
     with pytest.raises(GraphError, match=complaint):
@@ -172,7 +172,7 @@ def test_an_order_that_no_crawl_can_have_is_refused(
         kendall_tau(order, RANKS, reachable=mask)
 
 
-def test_some_page_must_have_importance() -> None:
+def test_importance_that_is_zero_everywhere_is_refused() -> None:
     with pytest.raises(GraphError, match="the importance of all reachable pages is 0"):
         cumulative_pagerank([0], np.zeros(2))
 

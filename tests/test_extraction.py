@@ -1,4 +1,4 @@
-"""What parse_page finds in a page, and the form that normalise_url gives a URL."""
+"""What parse_page finds in a page, and how normalise_url normalises a URL."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
     ]
 
 
-def test_areas_are_links_also_where_all_others_have_an_href() -> None:
+def test_areas_are_links_even_if_all_others_have_an_href() -> None:
     body = "<a href=1>1</a><map><area href=2 alt=2><area alt=no></map><a href=3>3</a>"
     assert [link.anchor for link in links(body)] == ["1", "2", "3"]
 
 
-def test_a_url_is_listed_once_with_its_first_anchor_that_says_something() -> None:
+def test_a_url_is_listed_once_with_its_first_nonempty_anchor() -> None:
     body = '<a href="/x"> </a><a href="/y">y</a><a href="/x#part">two</a><a href="/x">three</a>'
     assert links(body) == [
         Link("http://example.org/x", "two", False),
@@ -59,17 +59,17 @@ def test_a_url_is_listed_once_with_its_first_anchor_that_says_something() -> Non
 @pytest.mark.parametrize(
     "href", ["", "#top", "page.html?q=1", "HTTP://EXAMPLE.org:80/dir/page.html?q=1#x"]
 )
-def test_links_to_the_page_itself_are_left_out(href: str) -> None:
+def test_links_to_the_page_itself_are_dropped(href: str) -> None:
     assert urls(f'<a href="{href}">self</a><a href="/x">x</a>') == ["http://example.org/x"]
 
 
-def test_the_first_base_counts_wherever_it_stands() -> None:
+def test_the_first_base_counts_wherever_it_is() -> None:
     body = '<a href="x">x</a><base target="_top"><base href="/first/"><base href="/second/">'
     assert urls(body) == ["http://example.org/first/x"]
 
 
 @pytest.mark.parametrize("base", ["http://[", "javascript:alert(1)", "data:text/html,x"])
-def test_a_base_that_is_no_base_is_passed_over(base: str) -> None:
+def test_an_invalid_base_is_ignored(base: str) -> None:
     assert urls(f'<base href="{base}"><a href="x">') == ["http://example.org/dir/x"]
 
 
@@ -94,7 +94,9 @@ def test_a_url_is_nofollow_only_if_all_its_links_are() -> None:
         ("<img alt=''>", "from title"),
     ],
 )
-def test_anchor_is_the_text_else_the_picture_else_the_title(inside: str, anchor: str) -> None:
+def test_the_anchor_is_the_text_or_else_the_picture_or_else_the_title(
+    inside: str, anchor: str
+) -> None:
     assert links(f'<a href=x title=" from title">{inside}</a>')[0].anchor == anchor
 
 
@@ -106,7 +108,7 @@ def test_anchors_are_the_same_on_pages_with_many_links() -> None:
     assert [link.anchor for link in links(few)] == ["plain", "bold", "picture", "t"]
 
 
-def test_anchors_and_titles_are_cut() -> None:
+def test_anchors_and_titles_are_truncated() -> None:
     page = parse_page(f"<title>{'t ' * 999}</title><a href=x>{'é' * 9999}</a>".encode(), PAGE)
     assert page.links[0].anchor == "é" * MAX_ANCHOR_LENGTH
     assert page.title == ("t " * 999)[: MAX_ANCHOR_LENGTH - 1]
@@ -151,11 +153,11 @@ def test_what_is_not_http_or_not_a_url_is_not_a_link(href: str) -> None:
         ("http://[::1]:80/[", "http://[::1]/%5B"),
     ],
 )
-def test_links_have_one_form(href: str, url: str) -> None:
+def test_links_are_normalised(href: str, url: str) -> None:
     assert urls(f'<a href="{href}">x</a>') == [url]
 
 
-def test_urls_that_are_too_long_are_dropped_and_counted() -> None:
+def test_too_long_urls_are_dropped_and_counted() -> None:
     fits = "x" * (MAX_URL_LENGTH - len("http://example.org/"))
     far = "z" * 10**6
     hrefs = [f"/{fits}", f"/{fits}y", "/" + "é" * 500, far, f"HTTP://h/{far}", f"javascript:{far}"]
@@ -175,7 +177,7 @@ def test_urls_that_are_too_long_are_dropped_and_counted() -> None:
         (b"<meta charset=latin1><a href='&uuml;?&uuml;'>&uuml;</a>", ""),
     ],
 )
-def test_path_is_utf_8_and_query_is_in_the_encoding_of_the_page(
+def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(
     body: bytes, content_type: str
 ) -> None:
     page = parse_page(body, PAGE, content_type=content_type)
@@ -232,12 +234,12 @@ def test_robots_meta_is_read_in_any_case() -> None:
     assert [(page.nofollow, page.noindex) for page in pages] == list(cases.values())
 
 
-def test_title_is_the_first_that_is_not_empty() -> None:
+def test_the_title_is_the_first_that_is_not_empty() -> None:
     body = b"<title> \n A  title\n</title><body><svg><title>no</title></svg>"
     assert parse_page(body, PAGE).title == "A title"
 
 
-def test_text_is_what_one_sees_and_only_on_request() -> None:
+def test_text_is_the_visible_text_and_only_on_request() -> None:
     body = b"""<html><head><title>title</title><style>style</style></head><body><h1>One</h1>two
         t<b>h<i>re</i></b><a href=x>e</a><wbr><a name=x></a>!<p>four<p>five<script>script</script>
         <noscript><noscript>no<a href=y>script</a></noscript></noscript><!-- comment -->
@@ -256,7 +258,7 @@ def test_links_in_the_xlink_namespace_are_links() -> None:
     assert urls("<svg><a xlink:href='x'>x</a></svg>") == ["http://example.org/dir/x"]
 
 
-def test_an_xlink_is_no_link_outside_svg_and_mathml() -> None:
+def test_an_xlink_outside_svg_and_mathml_is_not_a_link() -> None:
     body = """<a xlink:href=1>1</a><svg><a XLINK:HREF=2>2</a><a href xlink:href=3>3</a></svg>
               <a name=x xlink:href=4>4</a><math><a xlink:href=5>5</a></math><a href=6>6</a>"""
     assert [link.anchor for link in links(body)] == ["2", "3", "5", "6"]
@@ -290,7 +292,7 @@ def test_links_are_the_columns_of_a_page_row_by_row() -> None:
     ],
 )
 @pytest.mark.parametrize("n_others", [0, 1, 100])
-def test_an_anchor_has_single_spaces_and_nothing_that_is_not_printable(
+def test_an_anchor_has_single_spaces_and_only_printable_characters(
     inside: str, anchor: str, n_others: int
 ) -> None:
     others = "".join(f"<a href=o{i}>other</a>" for i in range(n_others))
@@ -299,7 +301,7 @@ def test_an_anchor_has_single_spaces_and_nothing_that_is_not_printable(
 
 
 @pytest.mark.parametrize("page", ["", "nonsense", "about:blank", "file:///x", "http://[", "\udc80"])
-def test_without_a_page_url_absolute_links_are_found(page: str) -> None:
+def test_absolute_links_are_found_without_a_page_url(page: str) -> None:
     assert urls("<a href=/x></a><a href=http://h.example/>h</a>", page) == ["http://h.example/"]
 
 
@@ -310,7 +312,7 @@ def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links(
     assert [link.anchor for link in found] == 1801 * [""] + 199 * ["deep"]
 
 
-def test_of_a_hundred_thousand_links_the_first_are_found() -> None:
+def test_the_first_of_a_hundred_thousand_links_are_found() -> None:
     flat = b"".join(b"<a href=/%d>x</a>" % i for i in range(100_000))
     assert urls(flat) == [f"http://example.org/{i}" for i in range(MAX_LINKS)]
 
@@ -390,7 +392,7 @@ FRAGMENTS = st.sampled_from(
     ),
 )
 @example(body=b"", page="", content_type="")
-def test_any_bytes_are_a_page_whose_links_have_the_normal_form(
+def test_any_bytes_are_a_page_with_normalised_links(
     body: bytes, page: str, content_type: str
 ) -> None:
     parsed = parse_page(body, page, content_type=content_type, want_text=True)
@@ -406,7 +408,7 @@ def test_any_bytes_are_a_page_whose_links_have_the_normal_form(
 
 
 def resolved(href: str, page: str) -> str | None:
-    """What an ASCII `href` leads to, step by step."""
+    """Return where an ASCII `href` leads, step by step."""
     try:
         return normalise_url((can_ada.parse(page) + href.partition("#")[0]).href)
     except ValueError:
@@ -470,7 +472,7 @@ PAGES = st.sampled_from(
 @example(href="?x", page=PAGE)
 @example(href="/?x", page=PAGE)
 @example(href="a?", page=PAGE)
-def test_a_link_leads_where_the_parser_of_urls_says(href: str, page: str) -> None:
+def test_a_link_leads_where_the_url_parser_says(href: str, page: str) -> None:
     expected = resolved(href, page)
     body = f'<a href="{escape(href)}">x</a>'
     assert urls(body, page) == ([] if expected in (None, normalise_url(page)) else [expected])
@@ -489,7 +491,7 @@ URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[
 @example(rest="@x:y/", host="u")
 @example(rest="//.[/./", host="h.example")
 @example(rest="]\\\n://./.", host="h.example")
-def test_the_normal_form_is_stable_and_survives_a_scrapy_request(rest: str, host: str) -> None:
+def test_normalisation_is_stable_and_survives_a_scrapy_request(rest: str, host: str) -> None:
     url = normalise_url(f"http://{host}/{rest}")
     assert url is not None
     assert normalise_url(url) == url
@@ -513,10 +515,10 @@ def test_the_normal_form_is_stable_and_survives_a_scrapy_request(rest: str, host
         "http://h.example/" + "x" * MAX_URL_LENGTH,
     ],
 )
-def test_what_is_no_absolute_http_url_has_no_normal_form(url: str) -> None:
+def test_only_absolute_http_urls_can_be_normalised(url: str) -> None:
     assert normalise_url(url) is None
 
 
-def test_host_has_no_port() -> None:
+def test_a_host_has_no_port() -> None:
     urls = ["http://h.example/", "http://h.example:8080/x:y", "http://[::1]:80/", "https://[::1]/"]
     assert [host_of(url) for url in urls] == ["h.example", "h.example", "::1", "::1"]

@@ -1,4 +1,4 @@
-"""What fails is told apart from what is fetched: in table, stats, store, log and exit status."""
+"""Failures are told apart from fetches: in table, stats, store, log and exit status."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.logformatter.QuietLogFormatte
 
 
 def errors(store: Path) -> dict[str, tuple[int, str]]:
-    """Status and cause of each visit, by path."""
+    """Return status and cause of each visit, by path."""
     with closing(sqlite3.connect(store)) as db:
         rows = db.execute("SELECT url, status, error FROM visits JOIN pages ON pages.id = page")
         return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
 
 
-def test_a_page_is_fetched_if_an_answer_came(tmp_path: Path) -> None:
+def test_a_page_is_fetched_if_a_response_came(tmp_path: Path) -> None:
     links = ["/no/1", "/no/2", "/gone", "/gone2", "/broken", "/slow", "/cut", "/fine"]
     pages = {
         "/": page(*links),
@@ -70,8 +70,8 @@ def test_a_page_is_fetched_if_an_answer_came(tmp_path: Path) -> None:
     assert (len(crawl.order), crawl.n_failed, crawl.n_unanswered) == (5, 3, 4)
 
 
-def test_a_failure_is_one_line_of_log_and_no_traceback() -> None:
-    """Thirty hosts that refuse connections, each page and robots.txt tried three times."""
+def test_a_failure_is_one_log_line_without_a_traceback() -> None:
+    """Thirty hosts refuse connections; each page and robots.txt is tried three times."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,7 +100,7 @@ def test_a_failure_is_one_line_of_log_and_no_traceback() -> None:
         (page(), 0, ""),
     ],
 )
-def test_a_crawl_none_of_whose_seeds_answers_exits_with_an_error(
+def test_a_crawl_exits_with_an_error_if_no_seed_answers(
     answer: Answer, status: int, told: str, tmp_path: Path
 ) -> None:
     with Site({}, lambda host, path: answer) as site:
@@ -112,7 +112,7 @@ def test_a_crawl_none_of_whose_seeds_answers_exits_with_an_error(
     assert "Traceback" not in done.stderr
 
 
-def test_a_crawl_that_robots_txt_forbids_as_a_whole_exits_with_an_error() -> None:
+def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:
     with Site({"/robots.txt": Answer("User-agent: *\nDisallow: /")}) as site:
         settings = {**QUIET, "ROBOTSTXT_OBEY": True}
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
@@ -121,7 +121,7 @@ def test_a_crawl_that_robots_txt_forbids_as_a_whole_exits_with_an_error() -> Non
     assert told == "No page could be fetched (forbidden by robots.txt: 1); check the seeds."
 
 
-def test_a_site_whose_robots_txt_is_out_of_reach_is_not_one_that_forbids(tmp_path: Path) -> None:
+def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path: Path) -> None:
     store = tmp_path / "crawl.sqlite"
     settings = {
         **QUIET,

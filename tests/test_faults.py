@@ -1,4 +1,4 @@
-"""Whatever goes wrong beside a crawl: no hang, one sentence, and nothing lost to the next run."""
+"""Whatever goes wrong around a crawl: no hang, one sentence, and nothing lost for the next run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Follow(scrapy_package.Spider):
 
 
 class Wrong(Ordering):
-    """An ordering that does well for so many visits, and then what a subclass gets wrong."""
+    """An ordering that works for a number of visits, and then fails as a subclass says."""
 
     patience = 4
 
@@ -163,8 +163,8 @@ WRONG = {
     AnswersNothing: "observe returned None, which",
     NamesNoPage: "observe returned [1000000000], which",
     NamesNegativePage: "observe returned [-1], which",
-    ReplacesKeys: "keys is <class 'list'>; it must stay an array of float64",
-    CutsKeys: "keys is float64, (2,); it must stay",
+    ReplacesKeys: "keys is <class 'list'>; it must remain a float64 array",
+    CutsKeys: "keys is float64, (2,); it must remain",
     DiscoverRaises: "discover raised KeyError: 'x'",
     SiteKeyIsNan: "site_key returned nan",
     SiteKeyIsText: "site_key raised ValueError",
@@ -175,7 +175,7 @@ WRONG = {
 
 @pytest.mark.parametrize("ordering", WRONG, ids=lambda ordering: ordering.__name__)
 @pytest.mark.parametrize("n_at_once", [1, 8])
-def test_an_ordering_that_goes_wrong_stops_the_crawl_which_goes_on_under_another(
+def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
     tmp_path: Path, ordering: type[Wrong], n_at_once: int
 ) -> None:
     jobdir = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
@@ -194,7 +194,7 @@ def test_an_ordering_that_goes_wrong_stops_the_crawl_which_goes_on_under_another
         assert sorted(site.paths()) == sorted(PATHS)
 
 
-def test_connections_refused_are_failed_fetches() -> None:
+def test_refused_connections_are_failed_fetches() -> None:
     class Nowhere(Follow):
         home = "http://127.0.0.1:9/"
 
@@ -206,7 +206,7 @@ def test_connections_refused_are_failed_fetches() -> None:
     assert run.stats["crawlprio/pages_fetched"] == 0
 
 
-def test_names_that_nobody_knows_are_failed_fetches() -> None:
+def test_unknown_host_names_are_failed_fetches() -> None:
     class Nowhere(Follow):
         home = "http://nobody.invalid/"
 
@@ -215,7 +215,7 @@ def test_names_that_nobody_knows_are_failed_fetches() -> None:
     assert run.stats["crawlprio/failed_because"] == "name not resolved: 1"
 
 
-def test_a_server_that_never_answers_is_left_after_the_timeout() -> None:
+def test_a_server_that_never_answers_is_abandoned_after_the_timeout() -> None:
     web = {**WEB, "/3": Answer(seconds=5.0), "/4": Answer(seconds=5.0)}
     with Site(web) as site:
         run = run_spider(Follow, {**ADDON, "DOWNLOAD_TIMEOUT": 0.3}, site=site)
@@ -241,7 +241,7 @@ class FailingPipeline:
         raise RuntimeError("the database is gone")
 
 
-def test_a_callback_or_a_pipeline_that_raises_costs_its_item_only() -> None:
+def test_a_callback_or_pipeline_that_raises_costs_only_its_item() -> None:
     with Site(WEB) as site:
         run = run_spider(
             FailsInCallback, {**ADDON, "ITEM_PIPELINES": {FailingPipeline: 300}}, site=site
@@ -263,7 +263,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_store_is_refused_in_one_sentence_and_left_as_it_is(
+def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
     tmp_path: Path, damage: str
 ) -> None:
     settings = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
@@ -279,7 +279,7 @@ def test_a_damaged_store_is_refused_in_one_sentence_and_left_as_it_is(
     assert store.read_bytes() == content
 
 
-def test_a_damaged_visit_is_refused_when_the_crawl_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
     settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
     with Site(WEB) as site:
         run_spider(Follow, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
@@ -294,7 +294,7 @@ def test_a_damaged_visit_is_refused_when_the_crawl_is_gone_on_with(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"wal"])
-def test_a_store_whose_making_was_killed_is_made_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, content: bytes) -> None:
     job = tmp_path / "job"
     job.mkdir()
     if content:
@@ -310,15 +310,15 @@ def test_a_store_whose_making_was_killed_is_made_anew(tmp_path: Path, content: b
     assert len(visited(job / "crawl.sqlite")) == len(PATHS)
 
 
-def test_a_job_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_job_directory_that_cannot_be_created_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
-    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be made (")
+    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be created (")
 
 
-def test_a_job_directory_of_scrapys_own_scheduler_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:
     queue = tmp_path / "requests.queue"
     queue.mkdir()
     (queue / "active.json").write_text("[]")
@@ -330,7 +330,7 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_as_it_is(tmp_path: Pat
     assert (queue / "active.json").read_text() == "[]"
 
 
-def test_a_full_disk_stops_the_crawl_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path: Path) -> None:
     settings = {**SETTINGS, "JOBDIR": "job"}
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -359,7 +359,7 @@ def test_a_full_disk_stops_the_crawl_which_goes_on_when_there_is_room(tmp_path: 
     ],
     ids=["SIGINT", "SIGTERM", "SIGINT twice", "SIGTERM twice"],
 )
-def test_a_signal_lets_fetches_end_and_a_second_one_does_not(
+def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
     tmp_path: Path, signals: list[signal.Signals], ends_fetch: bool
 ) -> None:
     asked = threading.Event()

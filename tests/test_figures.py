@@ -1,4 +1,4 @@
-"""Figures: axes and numbers as asked, orderings in their colours, one legend for all panels."""
+"""Figures: the requested axes and numbers, colours by ordering, one legend for all panels."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_axes_are_linear_or_logarithmic_in_percent_or_numbers(tmp_path: Path) ->
     ]
 
 
-def test_what_has_no_place_on_a_logarithmic_axis_is_left_out(tmp_path: Path) -> None:
+def test_values_without_a_place_on_a_logarithmic_axis_are_left_out(tmp_path: Path) -> None:
     line = [(0.0, 0.5), (1.0, 0.0), (10.0, float("nan")), (100.0, 2.0), (1000.0, 3.0)]
     draw(tmp_path / "a.svg", {"opic": line}, x_scale="log", y_scale="log")
     with pytest.raises(ConfigError, match="there is nothing to plot in 'a small web'"):
         draw(tmp_path / "b.svg", {"opic": line[:3]}, x_scale="log", y_scale="log")
 
 
-def test_the_legend_lists_series_as_given_then_references(tmp_path: Path) -> None:
+def test_the_legend_lists_series_in_order_and_then_references(tmp_path: Path) -> None:
     series = {"opic": RISING, "breadth-first": RISING, "random": RISING}
     references = {"ideal": RISING, "random": RISING}
     texts = draw(tmp_path / "a.svg", series, references=references)
@@ -92,7 +92,7 @@ def test_panels_share_one_legend(tmp_path: Path) -> None:
     assert [texts.count(t) for t in ("first", "second", "both", "opic", "breadth-first")] == [1] * 5
 
 
-def test_panels_with_legends_of_their_own_list_what_they_show(tmp_path: Path) -> None:
+def test_panels_with_their_own_legends_list_what_they_show(tmp_path: Path) -> None:
     references = {"ideal": RISING}
     panels = [
         Panel({"one": RISING, "two": RISING}, "first", "x", "y", references=references),
@@ -108,13 +108,13 @@ def test_panels_with_legends_of_their_own_list_what_they_show(tmp_path: Path) ->
     assert texts_of(tmp_path / "b.svg")[-3:] == ["one", "two", "ideal"]
 
 
-def test_a_line_under_others_is_wider_than_they_are() -> None:
+def test_a_line_under_others_is_wider() -> None:
     widths = [width for *_, width in figure_styles([["a", "b", "c"]]).values()]
     assert widths == sorted(widths, reverse=True)
     assert len(set(widths)) == 3
 
 
-def test_ids_in_a_file_are_distinct_even_when_names_come_again(tmp_path: Path) -> None:
+def test_ids_in_a_file_are_distinct_even_if_names_repeat(tmp_path: Path) -> None:
     series = {"opic": RISING, "random": Series(RISING, mark="bars")}
     panel = Panel(series, "a", "x", "y", references={"random": RISING})
     plot_panels([panel, panel], tmp_path / "a.svg")
@@ -147,7 +147,7 @@ def test_an_ordering_keeps_its_colour_in_all_its_variants() -> None:
     assert len(set(looks)) == 5
 
 
-def test_names_apart_from_orderings_are_solid_and_unlike_any_ordering_there() -> None:
+def test_other_names_are_solid_and_differ_from_all_orderings() -> None:
     styles = figure_styles([["G = 3", "G = 10"]])
     assert [line for _, line, _ in styles.values()] == [SOLID, SOLID]
     styles = figure_styles([["breadth-first", "opic"], [f"G = {k}" for k in range(9)]])
@@ -200,7 +200,7 @@ def test_a_distribution_shows_its_law_in_its_colour(tmp_path: Path) -> None:
         (1e5, "100,000"), (1e6, "10⁶"), (2.5e-6, "2.5\u00d710⁻⁶"), (0.001, "0.001"),
     ],
 )  # fmt: skip
-def test_numbers_are_written_as_people_write_them(value: float, text: str) -> None:
+def test_numbers_are_formatted_for_people(value: float, text: str) -> None:
     assert number_text(value) == text
 
 

@@ -1,4 +1,4 @@
-"""The frontier: what it lets out and when, and against a slow twin under random actions."""
+"""The frontier: what it hands out and when, also compared with a slow twin under random actions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from crawlprio.topic import HotQueue, Topic
 
 
 def check_invariants(frontier: CompiledFrontier) -> None:
-    """Assert what `crawlprio.frontier.heaps` says of its arrays, and that the counts agree."""
+    """Assert the array invariants of `crawlprio.frontier.heaps`, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
     leased = np.flatnonzero(pages["n_leases"]).tolist()
@@ -93,7 +93,7 @@ def check_invariants(frontier: CompiledFrontier) -> None:
 
 
 class Restless(Ordering):
-    """Few keys, so that many tie; some change at each visit, all now and then, some late."""
+    """Few distinct keys, so many tie; some change at each visit, all occasionally, some late."""
 
     initial_key = 1.0
 
@@ -134,7 +134,7 @@ class Restless(Ordering):
 
 
 class RestlessWithSiteKey(Restless):
-    """A user's own rank of sites, in which many tie."""
+    """A custom rank of sites with many ties."""
 
     def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
         return (site + 2 * best_key + n_waiting) % 3
@@ -145,7 +145,7 @@ class RestlessBySize(Restless, LargerSitesFirst):
 
 
 class RestlessInTurns(Restless):
-    """Two pages of a site in each round."""
+    """Two pages per site in each round."""
 
     site_share = 2
 
@@ -154,7 +154,7 @@ RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns]
 
 
 class SlowFrontier:
-    """The slow twin: everything in dicts, searched through each time it is asked for."""
+    """The slow twin: everything in dicts that are searched on each call."""
 
     def __init__(
         self, frontier: CompiledFrontier, limit: int, delay: float, pages_per_visit: int
@@ -195,7 +195,7 @@ class SlowFrontier:
         return sorted(page for page, found in self.states.items() if found == state)
 
     def waiting_of(self, site: int) -> list[int]:
-        """Return the waiting pages of a site, first to leave first."""
+        """Return the waiting pages of a site, in the order in which they leave."""
         waiting = [page for page in self.in_state(WAITING) if self.site(page) == site]
         return sorted(waiting, key=self.rank)
 
@@ -221,7 +221,7 @@ class SlowFrontier:
         return -visiting, *self.rank(head)[:2], at_round, -key, head
 
     def wait(self, page: int) -> None:
-        """Queue a page; its site, if it has no other, joins the round under way."""
+        """Queue a page; if its site has no other page, the site joins the current round."""
         site = self.site(page)
         if not self.waiting_of(site):
             share = self.frontier.ordering.site_share
@@ -243,7 +243,7 @@ class SlowFrontier:
                 self.hot.add(page)
 
     def leased(self) -> list[int]:
-        """Return the pages that are leased, once for each lease."""
+        """Return the leased pages, once per lease."""
         return sorted(self.leases.elements())
 
     def release(self, page: int) -> None:
@@ -252,7 +252,7 @@ class SlowFrontier:
             self.states[page] = DONE
 
     def put_back(self, page: int) -> None:
-        """Queue a page whose lease brought nothing: it was no turn of its site."""
+        """Queue a page whose lease produced nothing, so its site has not had a turn."""
         site = self.site(page)
         turns = self.turns[site] - 1
         self.release(page)
@@ -297,7 +297,7 @@ class SlowFrontier:
 
 
 class Pair:
-    """A frontier and its slow twin, to which the same is done at random."""
+    """A frontier and its slow twin, which get the same random actions."""
 
     def __init__(
         self,
@@ -411,7 +411,7 @@ class Pair:
             self.frontier.accept(self.works.pop(0)())
 
     def act(self) -> str:
-        """Do one thing to both, compare all that can be asked, and return what was done."""
+        """Perform one action on both, compare everything observable, and return the action."""
         actions = [self.next_page] * 8 + [self.observe] * 6 + [self.release] * 6 + [self.add] * 3
         actions += [self.end_fetch] * 4 + [self.put_back, self.hold]
         actions += [self.set_ready_at, self.finish, self.accept]
@@ -435,7 +435,7 @@ class Pair:
             assert frontier.site_limit(site) == twin.limit(site)
 
     def drain(self) -> None:
-        """Let every page out that still waits."""
+        """Lease every page that still waits."""
         for site, n_held in self.twin.held.items():
             self.frontier.hold(site, -n_held)
         self.twin.held.clear()
@@ -453,7 +453,7 @@ class Pair:
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (1, 3), (2, 1), (3, 2)])
 @pytest.mark.parametrize("topic", [False, True], ids=["no topic", "topic"])
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-def test_whatever_is_done_to_a_frontier_it_does_as_its_slow_twin(
+def test_a_frontier_behaves_like_its_slow_twin_under_any_actions(
     ordering: type[Ordering], limit: int, pages_per_visit: int, topic: bool, late: bool
 ) -> None:
     for seed in range(3):
@@ -470,7 +470,7 @@ def test_whatever_is_done_to_a_frontier_it_does_as_its_slow_twin(
 @pytest.mark.parametrize("ordering", RESTLESS)
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("plain_until", [25, 10**6])
-def test_a_plain_queue_does_as_its_slow_twin_and_goes_on_as_a_compiled_one(
+def test_a_plain_queue_behaves_like_its_slow_twin_and_continues_as_a_compiled_one(
     ordering: type[Ordering], limit: int, pages_per_visit: int, plain_until: int
 ) -> None:
     for seed in range(4):
@@ -506,7 +506,7 @@ class Fixed(Ordering):
 def frontier_of(
     sites: list[int], keys: dict[int, float] | None = None, **options: object
 ) -> CompiledFrontier:
-    """Return a frontier in which one page waits for each site named, in this order."""
+    """Return a frontier with one waiting page for each site named, in this order."""
     pages = PageTable()
     for number, site in enumerate(sites):
         host = f"s{site}.example"
@@ -517,7 +517,7 @@ def frontier_of(
 
 
 def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
-    """Lease pages at one time until none is let out."""
+    """Lease pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
         pages.append(page)
@@ -525,7 +525,7 @@ def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
 
 
 def leave_one_by_one(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
-    """Lease and release pages at one time until none is let out."""
+    """Lease and release pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
         pages.append(page)
@@ -543,7 +543,7 @@ def test_two_pages_of_one_site_are_never_leased_together() -> None:
     assert leave(frontier) == [1]
 
 
-def test_a_site_has_as_many_pages_leased_as_it_may() -> None:
+def test_a_site_has_at_most_its_limit_of_pages_leased() -> None:
     frontier = frontier_of([0, 0, 0, 1, 1, 1], limit=2)
     assert leave(frontier) == [0, 1, 3, 4]
     frontier.set_site(0, limit=3)
@@ -552,7 +552,7 @@ def test_a_site_has_as_many_pages_leased_as_it_may() -> None:
     assert leave(frontier) == [5]
 
 
-def test_the_page_with_the_largest_key_leaves_first_and_of_equal_ones_the_one_found_first() -> None:
+def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first() -> None:
     frontier = frontier_of([0, 1, 2, 0, 1], {0: 0.5, 1: 2.0, 2: -1.0, 3: 2.0, 4: 0.5})
     assert leave_one_by_one(frontier) == [1, 3, 0, 4, 2]
 
@@ -565,7 +565,7 @@ def test_a_page_of_higher_priority_leaves_first_whatever_its_key() -> None:
     assert leave_one_by_one(frontier) == [3, 2, 0, 1]
 
 
-def test_a_page_that_waits_keeps_the_higher_of_two_priorities() -> None:
+def test_a_waiting_page_keeps_the_higher_of_two_priorities() -> None:
     frontier = frontier_of([0, 0, 0])
     frontier.add(2, priority=2)
     frontier.add(2, priority=1)
@@ -573,7 +573,7 @@ def test_a_page_that_waits_keeps_the_higher_of_two_priorities() -> None:
     assert leave_one_by_one(frontier) == [2, 1, 0]
 
 
-def test_a_page_that_is_done_waits_again_when_it_is_added() -> None:
+def test_a_done_page_waits_again_when_it_is_added() -> None:
     frontier = frontier_of([0, 1])
     assert leave_one_by_one(frontier) == [0, 1]
     assert frontier.state(1) == DONE
@@ -594,7 +594,7 @@ def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change
     assert leave_one_by_one(frontier) == [0, 1, 2]
 
 
-def test_a_page_that_is_put_back_has_its_priority_and_its_present_key() -> None:
+def test_a_page_put_back_keeps_its_priority_and_gets_its_current_key() -> None:
     pages = PageTable()
     site = pages.site("s")
     for number in range(4):
@@ -609,7 +609,7 @@ def test_a_page_that_is_put_back_has_its_priority_and_its_present_key() -> None:
     assert leave(frontier) == [3, 1, 2]
 
 
-def test_a_site_inside_its_delay_lets_nothing_out() -> None:
+def test_a_site_inside_its_delay_hands_out_nothing() -> None:
     frontier = frontier_of([0, 0, 1])
     page = frontier.next_page(10.0)
     frontier.end_fetch(0, ready_at=15.0)
@@ -619,7 +619,7 @@ def test_a_site_inside_its_delay_lets_nothing_out() -> None:
     assert leave(frontier, 15.0) == [1]
 
 
-def test_a_later_time_stands_when_a_fetch_ends_with_a_sooner_one() -> None:
+def test_a_later_time_stands_if_a_fetch_ends_with_an_earlier_one() -> None:
     frontier = frontier_of([0, 0])
     frontier.set_ready_at(0, 20.0)
     frontier.end_fetch(0, ready_at=5.0)
@@ -656,7 +656,7 @@ def test_with_several_leases_the_delay_runs_from_start_to_start() -> None:
     assert leave(frontier, 30.0) == [2]
 
 
-def test_the_delay_applies_after_so_many_pages_of_a_visit() -> None:
+def test_the_delay_applies_after_the_pages_of_a_visit() -> None:
     frontier = frontier_of([0, 1, 0, 0, 1, 0], {1: 2.0, 4: 2.0}, pages_per_visit=3)
     times: list[tuple[int, float]] = []
     now = 0.0
@@ -672,7 +672,7 @@ def test_the_delay_applies_after_so_many_pages_of_a_visit() -> None:
     assert times == [(1, 0.0), (4, 1.0), (0, 2.0), (2, 3.0), (3, 4.0), (5, 15.0)]
 
 
-def test_a_visit_that_is_ended_early_starts_the_delay() -> None:
+def test_a_visit_that_ends_early_starts_the_delay() -> None:
     frontier = frontier_of([0, 0], pages_per_visit=5)
     page = frontier.next_page(0.0)
     frontier.end_fetch(0, ready_at=9.0, ends_visit=True)
@@ -681,7 +681,7 @@ def test_a_visit_that_is_ended_early_starts_the_delay() -> None:
     assert frontier.next_page(9.0) == 1
 
 
-def test_fetches_that_the_frontier_did_not_hand_out_count_as_leases() -> None:
+def test_fetches_from_outside_the_frontier_count_as_leases() -> None:
     frontier = frontier_of([0, 1])
     frontier.hold(0)
     assert leave(frontier) == [1]
@@ -690,7 +690,7 @@ def test_fetches_that_the_frontier_did_not_hand_out_count_as_leases() -> None:
     assert frontier.n_leased == 2
 
 
-def test_a_page_that_was_fetched_by_an_earlier_run_waits_no_more() -> None:
+def test_a_page_fetched_by_an_earlier_run_no_longer_waits() -> None:
     frontier = frontier_of([0, 0, 0])
     frontier.observe(Visit(0, np.array([2], dtype=np.int32)))
     assert frontier.state(0) == WAITING
@@ -699,7 +699,7 @@ def test_a_page_that_was_fetched_by_an_earlier_run_waits_no_more() -> None:
     assert leave_one_by_one(frontier) == [1, 2]
 
 
-def test_the_larger_site_comes_first_and_of_equal_ones_that_whose_page_was_found_first() -> None:
+def test_the_larger_site_comes_first_and_of_equal_ones_the_one_whose_page_was_found_first() -> None:
     pages = PageTable()
     for number, site in enumerate([0, 1, 1, 0, 1, 2]):
         pages.add(str(number), "", pages.site(str(site)))
@@ -709,13 +709,13 @@ def test_the_larger_site_comes_first_and_of_equal_ones_that_whose_page_was_found
 
 
 class FewestPagesFirst(Fixed):
-    """Sites with the fewest waiting pages first: a user's own rank of sites."""
+    """Sites with the fewest waiting pages first: a custom rank of sites."""
 
     def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
         return -n_waiting
 
 
-def test_the_sites_of_a_users_ordering_rank_by_its_site_key() -> None:
+def test_sites_rank_by_the_site_key_of_a_custom_ordering() -> None:
     pages = PageTable()
     for number, site in enumerate([0, 0, 0, 1, 2, 1]):
         pages.add(str(number), "", pages.site(str(site)))
@@ -743,7 +743,7 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
     assert leave_one_by_one(frontier) == np.argsort(-keys, kind="stable").tolist()
 
 
-def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> None:
+def test_sites_keep_their_delay_and_turn_while_others_are_discovered() -> None:
     pages = PageTable()
     frontier = CompiledFrontier(Fixed({number: float(number) for number in range(1000)}), pages)
     expected: list[int] = []
@@ -761,7 +761,7 @@ def test_sites_keep_their_delay_and_their_turn_while_others_become_known() -> No
     ]
 
 
-def test_pages_added_one_after_another_leave_the_first_of_a_site_few_children() -> None:
+def test_pages_added_one_by_one_leave_the_first_of_a_site_few_children() -> None:
     keys = np.random.default_rng(6).random(20_000)
     frontier = frontier_of([0] * len(keys), dict(enumerate(keys.tolist())))
     for expected in np.argsort(-keys)[:3].tolist():
@@ -776,7 +776,7 @@ def test_pages_added_one_after_another_leave_the_first_of_a_site_few_children() 
     check_invariants(frontier)
 
 
-def test_the_links_of_a_page_that_is_fetched_again_count_once() -> None:
+def test_the_links_of_a_refetched_page_count_once() -> None:
     pages = PageTable()
     site = pages.site("a.example")
     for name in ("seed", "one", "two"):

@@ -38,7 +38,7 @@ def run(
 
 @pytest.fixture
 def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:  # noqa: F811
-    """A crawl with a page of every kind."""
+    """A crawl with pages in every state."""
     frontier = SettledRedis(
         redis_server.client(), "shop", ORDERING="sibling-sampling", DOWNLOAD_DELAY=0
     )
@@ -56,7 +56,7 @@ def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:  # noqa: F811
     frontier.close()
 
 
-def test_what_is_shown_of_a_crawl_fits_a_terminal_and_is_what_json_says(
+def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     run: Run, frontier: SettledRedis, tmp_path: Path
 ) -> None:
     status, out, err = run("show", "shop", "--json", str(tmp_path / "shop.json"))
@@ -84,10 +84,10 @@ def test_what_is_shown_of_a_crawl_fits_a_terminal_and_is_what_json_says(
     assert handout.url == head[0]
 
 
-def test_no_more_is_shown_than_is_asked_for(run: Run, frontier: SettledRedis) -> None:
+def test_no_more_is_shown_than_requested(run: Run, frontier: SettledRedis) -> None:
     _, out, _ = run("show", "shop", "--most", "1")
-    after = out.partition("Next to leave")[2].partition("\n\n")[0].splitlines()
-    assert len(after) == 3  # rest of the title, header, one page
+    after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
+    assert len(after) == 3  # remaining title, header, one page
 
 
 def test_without_arguments_all_crawls_are_listed(
@@ -106,7 +106,7 @@ def test_without_arguments_all_crawls_are_listed(
     other.close()
 
 
-def test_a_server_without_crawls_says_so(run: Run) -> None:
+def test_a_server_without_crawls_is_reported_as_such(run: Run) -> None:
     assert run() == (0, "There is no crawl in Redis.\n", "")
 
 
@@ -129,21 +129,21 @@ def test_bad_input_ends_with_one_sentence(
     assert err.count("\n") == 1
 
 
-def test_no_page_leaves_a_crawl_that_is_paused_until_it_is_resumed(
+def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
     run: Run, frontier: SettledRedis
 ) -> None:
-    assert run("pause", "shop")[1] == "shop: no page leaves until it is resumed.\n"
+    assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
     frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is None
     assert frontier.ready_at() > monotonic()
-    assert run("resume", "shop")[1] == "shop: pages leave again.\n"
+    assert run("resume", "shop")[1] == "shop: pages are handed out again.\n"
     frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is not None
 
 
-def test_a_crawl_that_is_drained_goes_on_with_other_workers_and_fetches_all_once(
+def test_a_drained_crawl_continues_with_other_workers_and_fetches_everything_once(
     run: Run,
     redis_server: RedisServer,  # noqa: F811
     tmp_path: Path,
@@ -153,7 +153,7 @@ def test_a_crawl_that_is_drained_goes_on_with_other_workers_and_fetches_all_once
         redis_server.url,
         pages=300,
         sites=30,
-        # Without SCHEDULER_PERSIST too, what waits must stay.
+        # What waits must also stay without SCHEDULER_PERSIST.
         settings={"DOWNLOAD_DELAY": 0.1, "SCHEDULER_PERSIST": False},
     )
     try:

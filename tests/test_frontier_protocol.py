@@ -1,4 +1,4 @@
-"""Whatever stands behind the `Frontier` protocol does the same: in this process and in another."""
+"""Every implementation of the `Frontier` protocol behaves the same, local or in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Make = Callable[..., Frontier]
 
 @pytest.fixture(params=["in this process", "in another process", "in Redis"])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes frontiers with settings given by name."""
+    """Makes frontiers with the given settings."""
     made: list[Frontier] = []
     kinds: dict[str, Make] = {
         "in this process": lambda **settings: local_frontier(settings),
@@ -53,7 +53,7 @@ def page(number: int, site: str = "a.test") -> str:
 
 
 def lease(frontier: Frontier, now: float = 0.0) -> Handout:
-    """Lease the next page, of which there must be one."""
+    """Lease the next page; there must be one."""
     handout = frontier.next_page(now)
     assert handout is not None
     return handout
@@ -94,7 +94,7 @@ def test_a_page_waits_once_unless_a_request_repeats_it(make: Make) -> None:
     assert leave(frontier) == [page(1)]
 
 
-def test_requests_of_one_page_wait_beside_each_other_and_leave_by_priority(make: Make) -> None:
+def test_requests_for_one_page_wait_side_by_side_and_leave_by_priority(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=8)
     for number, priority in enumerate((0, 3, 1)):
         body = str(number).encode()
@@ -110,7 +110,7 @@ def test_requests_of_one_page_wait_beside_each_other_and_leave_by_priority(make:
     assert lease(frontier).request == b"3"
 
 
-def test_links_wait_in_page_order_each_once(make: Make) -> None:
+def test_links_wait_in_page_order_once_each(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS=1)
     frontier.add_seeds([page(0), page(1), page(0)])
     assert len(frontier) == 2
@@ -126,7 +126,7 @@ def test_links_wait_in_page_order_each_once(make: Make) -> None:
     assert leave(frontier) == [page(4)]
 
 
-def test_links_that_were_added_as_requests_are_evidence_and_no_new_pages(make: Make) -> None:
+def test_links_that_were_added_as_requests_are_evidence_and_not_new_pages(make: Make) -> None:
     frontier = make(ORDERING="backlink-count")
     for number in range(3):
         frontier.add(entry(page(number)))
@@ -136,7 +136,7 @@ def test_links_that_were_added_as_requests_are_evidence_and_no_new_pages(make: M
     assert leave(frontier) == [page(2), page(1)]
 
 
-def test_a_site_lets_its_next_page_out_when_the_last_is_observed_or_let_go(make: Make) -> None:
+def test_a_site_hands_out_its_next_page_when_the_last_is_observed_or_released(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
     for number in range(3):
         frontier.add(entry(page(number)))
@@ -154,7 +154,7 @@ def test_a_site_lets_its_next_page_out_when_the_last_is_observed_or_let_go(make:
     assert lease(frontier).url == page(2)
 
 
-def test_a_page_that_is_put_back_waits_where_it_was_with_the_request_given(make: Make) -> None:
+def test_a_page_put_back_waits_where_it_was_with_the_given_request(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
     for number in range(3):
         frontier.add(entry(page(number)))
@@ -166,7 +166,7 @@ def test_a_page_that_is_put_back_waits_where_it_was_with_the_request_given(make:
     assert len(frontier) == 2
 
 
-def test_a_lease_that_was_let_go_can_be_put_back(make: Make) -> None:
+def test_a_released_lease_can_be_put_back(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
     frontier.add(entry(page(0)))
     frontier.add(entry(page(1)))
@@ -179,7 +179,7 @@ def test_a_lease_that_was_let_go_can_be_put_back(make: Make) -> None:
     assert lease(frontier).request == b"retry"
 
 
-def test_the_delay_of_a_site_runs_from_the_end_of_a_fetch(make: Make) -> None:
+def test_a_sites_delay_runs_from_the_end_of_a_fetch(make: Make) -> None:
     frontier = make(CONCURRENT_REQUESTS_PER_DOMAIN=1, DOWNLOAD_DELAY=1000)
     frontier.add(entry(page(0)))
     frontier.add(entry(page(1)))
@@ -209,7 +209,7 @@ def test_a_page_that_is_not_fetched_costs_its_site_no_delay(make: Make) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_at_random_it_does_as_a_list_of_pages_would(make: Make, seed: int) -> None:
+def test_random_actions_have_the_effect_they_have_on_a_list_of_pages(make: Make, seed: int) -> None:
     """Breadth-first on one site at a time: the slow twin is a list in order of discovery."""
     print("seed", seed)
     rng = random.Random(seed)
@@ -252,7 +252,7 @@ def test_at_random_it_does_as_a_list_of_pages_would(make: Make, seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_request_that_is_called_a_duplicate_is_dropped(make: Make, seed: int) -> None:
+def test_a_request_marked_as_a_duplicate_is_dropped(make: Make, seed: int) -> None:
     print("seed", seed)
     rng = random.Random(seed)
     frontier = make()
@@ -278,7 +278,7 @@ def test_a_request_that_is_called_a_duplicate_is_dropped(make: Make, seed: int) 
 
 
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first"])
-def test_a_crawl_over_a_frontier_elsewhere_has_the_order_of_one_in_this_process(
+def test_a_crawl_over_a_remote_frontier_has_the_order_of_a_local_one(
     tmp_path: Any, ordering: str
 ) -> None:
     orders = []

@@ -1,4 +1,4 @@
-"""Long random histories of a frontier, its slow twin beside it, every invariant after each action.
+"""Long random histories of a frontier and its slow twin, with every invariant after each action.
 
 `CRAWLPRIO_STRESS_SEED` draws other histories.
 """
@@ -20,8 +20,7 @@ N_ACTIONS = 400
 
 
 class LongPair(Pair):
-    """Does besides what `Pair` does: a clock that is read late, visits of pages fetched otherwise,
-    many sites at once with limits and delays of their own, and bursts of leases."""
+    """Adds late clock readings, outside fetches, many sites with their own limits, and bursts."""
 
     def next_page(self) -> None:
         if self.rng.random() < 0.15:
@@ -31,7 +30,7 @@ class LongPair(Pair):
         super().next_page()
 
     def burst(self) -> None:
-        """Lease all that can be leased at one time."""
+        """Lease everything that can be leased at one point in time."""
         while True:
             page = self.twin.next_page(self.now)
             assert self.frontier.next_page(self.now) == page
@@ -39,7 +38,7 @@ class LongPair(Pair):
                 return
 
     def fetched_otherwise(self) -> None:
-        """Observe a visit of any known page: one that waits then waits no more."""
+        """Observe a visit of any known page; if it was waiting, it no longer waits."""
         known = [page for page in range(len(self.pages)) if page < self.frontier.ordering.n_pages]
         if known:
             visit = Visit(self.rng.choice(known), np.empty(0, dtype=np.int32), status=404)
@@ -62,7 +61,7 @@ class LongPair(Pair):
 
 
 @pytest.mark.parametrize("ordering", RESTLESS)
-def test_a_long_history_leaves_the_frontier_as_its_slow_twin(ordering: type[Ordering]) -> None:
+def test_after_a_long_history_the_frontier_equals_its_slow_twin(ordering: type[Ordering]) -> None:
     draw = random.Random(SEED)
     for _ in range(2):
         seed = draw.randrange(2**32)

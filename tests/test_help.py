@@ -1,4 +1,4 @@
-"""What `--help` shows: titles where there are titles, and names that are not broken."""
+"""What `--help` shows: proper titles, and names that are not broken across lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(name: str) -> ScrapyCommand:
 
 
 def help_of(name: str) -> str:
-    """What `scrapy NAME --help` prints, its parser made as Scrapy makes it."""
+    """Return what `scrapy NAME --help` prints, with the parser built as in Scrapy."""
     made = command(name)
     parser = argparse.ArgumentParser(
         prog="scrapy",
@@ -55,7 +55,7 @@ def _rules(line: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["simulate", "score"])
-def test_names_with_hyphens_are_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hyphenated_names_are_not_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in range(60, 140):
         monkeypatch.setenv("COLUMNS", str(width))
         assert [line for line in help_of(name).splitlines() if line.endswith("-")] == [
@@ -64,5 +64,5 @@ def test_names_with_hyphens_are_whole(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_in_80_columns_the_list_of_commands_has_a_line_for_each(name: str) -> None:
+def test_the_list_of_commands_has_one_line_each_in_80_columns(name: str) -> None:
     assert len(f"  {name:<13} {command(name).short_desc()}") <= 80

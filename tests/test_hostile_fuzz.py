@@ -1,4 +1,4 @@
-"""Nothing that the web or a file may bring raises, or gets past the bounds that are stated."""
+"""Nothing from the web or a file raises an exception or exceeds the stated bounds."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ BYTES = st.one_of(
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
-def test_any_bytes_will_do(target: Callable[[bytes], None]) -> None:
+def test_any_bytes_are_handled(target: Callable[[bytes], None]) -> None:
     n_examples = 100 if target.__name__ in ("store", "schema", "row", "graph") else 300
 
     @settings(max_examples=n_examples, deadline=None, derandomize=True, database=None)
     @given(BYTES)
     @example(b"")
-    # A store of which SQLite will not even end a transaction.
+    # A store on which SQLite cannot even end a transaction.
     @example(b"\x0e\xf7\xff\xdf\n&")
     def holds(data: bytes) -> None:
         target(data)
@@ -95,14 +95,14 @@ CORPUS = sorted(path for path in (FUZZ / "corpus").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=[f"{path.parent.name}-{path.name}" for path in CORPUS])
-def test_what_was_found_before_holds(path: Path) -> None:
-    """Cases of each finding, from which the fuzzer by hand goes on too."""
+def test_earlier_findings_stay_fixed(path: Path) -> None:
+    """Inputs of each finding, which also seed the fuzzer that is run by hand."""
     TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_crawl_of_sites_with_random_answers_ends(seed: int) -> None:
-    """Random robots.txt, status, headers and bodies, all of them on sites of their own."""
+    """Random robots.txt, status, headers and bodies, each on its own site."""
     print("seed", seed)
     source = random.Random(seed)
 
@@ -144,7 +144,7 @@ def test_a_crawl_of_sites_with_random_answers_ends(seed: int) -> None:
     assert {host for host, _ in site.requests} >= {f"h{n}.test" for n in range(60)}
 
 
-def test_the_fuzzer_by_hand_says_so_where_it_cannot_run() -> None:
+def test_the_manual_fuzzer_says_so_if_it_cannot_run() -> None:
     try:
         import atheris  # type: ignore[import-not-found] # noqa: F401
     except ImportError:

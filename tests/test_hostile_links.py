@@ -1,4 +1,4 @@
-"""Hostile pages: crawls of endless, malformed and giant ones end, bounded and counted."""
+"""Crawls of endless, malformed and huge pages end, bounded and counted."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OFF = {"CRAWLPRIO_HEURISTICS": False, "CLOSESPIDER_PAGECOUNT": 300, "DOWNLOAD_TI
 
 
 def calendar(host: str, path: str) -> Answer:
-    """A page for each month, with a link to the next and to the one before."""
+    """A page per month, with links to the next month and the one before."""
     month = int(path.strip("/").partition("/")[2] or 0)
     return page(f"/month/{month + 1}", f"/month/{month - 1}")
 
 
 def deeper(host: str, path: str) -> Answer:
-    """A relative link on a page that is served for whatever stands below it."""
+    """A relative link on a page that is served for every path below it."""
     return page("a/")
 
 
@@ -52,13 +52,13 @@ SESSION = itertools.count(1)
 
 
 def facets(host: str, path: str) -> Answer:
-    """A shop whose filters pile up in the query, in every order."""
+    """A shop whose filters accumulate in the query, in every order."""
     chosen = [name for name in path.partition("?")[2].split("&") if name]
     return page(*("/?" + "&".join([*chosen, f"f{n}=1"]) for n in range(3) if len(chosen) < 40))
 
 
 def longer(host: str, path: str) -> Answer:
-    """Each page has a name that is longer than the one before."""
+    """Each page has a longer name than the one before."""
     return page(path + "x" * 100)
 
 
@@ -74,7 +74,7 @@ def longer(host: str, path: str) -> Answer:
         (longer, NO_DEPTH, "long-url", 21),
     ],
 )
-def test_a_trap_ends_at_a_bound_of_its_own_and_is_counted(
+def test_a_trap_ends_at_its_own_bound_and_is_counted(
     trap: Callable[[str, str], Answer], settings: dict[str, object], reason: str, most: int
 ) -> None:
     with Site({}, trap) as site:
@@ -85,7 +85,7 @@ def test_a_trap_ends_at_a_bound_of_its_own_and_is_counted(
 
 
 @pytest.mark.parametrize("trap", [calendar, deeper, sessions])
-def test_with_the_heuristics_off_only_the_budget_of_the_crawl_ends_a_trap(
+def test_with_the_heuristics_off_only_the_crawls_budget_ends_a_trap(
     trap: Callable[[str, str], Answer],
 ) -> None:
     """So the guards are what ended the crawls above."""
@@ -126,7 +126,7 @@ def test_endless_sites_under_one_domain_share_its_budget() -> None:
     assert refused(run)["refused/domain-budget"] > 0
 
 
-def test_of_a_million_links_the_first_count() -> None:
+def test_the_first_of_a_million_links_count() -> None:
     links = "".join(f"<a href=/{n}>" for n in range(1_000_000))
     with Site({"/": html(links)}) as site:
         run = crawl(site, {"CLOSESPIDER_PAGECOUNT": 5, "DOWNLOAD_MAXSIZE": 100_000_000})
@@ -134,7 +134,7 @@ def test_of_a_million_links_the_first_count() -> None:
     assert refused(run) == {"cut/links": 1, "refused/pattern-budget": MAX_LINKS - 5_000}
 
 
-def test_megabytes_of_url_anchor_and_title_are_refused_or_cut() -> None:
+def test_megabytes_of_url_anchor_and_title_are_refused_or_truncated() -> None:
     body = (
         f"<title>{'t' * 10**6}</title><a href=/{'u' * 10**6}>u</a>"
         f"<a href=/a>{'a' * 10**6}</a><a href=/b title='{'b' * 10**6}'></a>"
@@ -183,13 +183,13 @@ def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path: Path) ->
      "http://[", "http://a.test:99999/", "http://a b.test/", "http://%00.test/", "ws://a.test/",
      "http://xn--.test/", "http:\\\\", "intent://a.test#x", "http://" + "a" * 3000 + ".test/"],
 )  # fmt: skip
-def test_what_is_no_web_page_is_no_link(href: str) -> None:
+def test_what_is_not_a_web_page_is_not_a_link(href: str) -> None:
     with Site({"/": page(href, "/x"), "/x": page()}) as site:
         run = crawl(site, follow="web")
     assert (run.reason, site.paths()) == ("finished", ["/", "/x"])
 
 
-def test_odd_but_right_urls_are_fetched_under_their_normal_form() -> None:
+def test_unusual_but_valid_urls_are_fetched_under_their_normal_form() -> None:
     links = [
         *("http://b\u00fccher.test/", "http://a.test:80/p"),
         *("HTTP://A.TEST:8080/q", "/\u00e9?\u00e9"),
@@ -222,14 +222,14 @@ def test_odd_but_right_urls_are_fetched_under_their_normal_form() -> None:
     ],
 )
 def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb: bytes, cut: str) -> None:
-    """Whole, the parser would need minutes or gigabytes for most of these."""
+    """Read whole, most of these would take the parser minutes or gigabytes."""
     first = b"<title>t</title><a href=/first>x</a>"
     found = parse_page(first + bomb, "http://a.test/", want_text=True)
     assert (found.title, found.links[0].url) == ("t", "http://a.test/first")
     assert found.cut in (cut, "") if cut == "tags" else found.cut == cut
 
 
-def test_a_large_page_of_many_tags_loses_no_link() -> None:
+def test_a_large_page_with_many_tags_loses_no_link() -> None:
     rows = b"".join(b"<tr><td><a href=/%d><b>x %d</b></a></td></tr>" % (n, n) for n in range(6_000))
     script = b"<script>" + b"if (a<b) c('<a href=/no>');" * 2_000 + b"</script>"
     found = parse_page(b"<table>" + rows + script + rows + b"</table>", "http://a.test/")
@@ -237,14 +237,14 @@ def test_a_large_page_of_many_tags_loses_no_link() -> None:
     assert [link.anchor for link in found.links] == [f"x {n}" for n in range(6_000)]
 
 
-def test_the_longest_url_that_is_a_link_has_the_length_that_is_stated() -> None:
+def test_the_longest_accepted_url_has_the_stated_length() -> None:
     base = "http://a.test/"
     fits, too_long = ("x" * (MAX_URL_LENGTH - len(base) + more) for more in (0, 1))
     found = parse_page(f"<a href=/{fits}>1</a><a href=/{too_long}>2</a>".encode(), base)
     assert ([len(link.url) for link in found.links], found.n_dropped) == ([MAX_URL_LENGTH], 1)
 
 
-def test_a_long_base_makes_no_more_of_short_links_than_a_page_may_link_to(tmp_path: Path) -> None:
+def test_a_long_base_expands_short_links_only_to_the_bound_of_a_page(tmp_path: Path) -> None:
     """26 kB on the wire became 20.8 MB in the store, out of scope and so in no budget."""
     base = f"http://b.test/{'x' * 2_000}/"
     links = "".join(f"<a href={n}>{n}" for n in range(MAX_LINKS))
@@ -261,7 +261,7 @@ def test_a_long_base_makes_no_more_of_short_links_than_a_page_may_link_to(tmp_pa
     assert path.stat().st_size < 2_000_000
 
 
-def test_the_anchor_texts_of_a_page_are_bounded_together() -> None:
+def test_the_total_anchor_text_of_a_page_is_bounded() -> None:
     links = "".join(f"<a href=/{n}>{'a' * 600}</a>" for n in range(3_000))
     parsed = parse_page(links.encode(), "http://a.test/")
     assert len(parsed.urls) == 3_000
@@ -269,7 +269,7 @@ def test_the_anchor_texts_of_a_page_are_bounded_together() -> None:
     assert lengths == [MAX_ANCHOR_LENGTH] * 1_000 + [0] * 2_000
 
 
-def test_a_store_that_may_grow_no_further_closes_the_crawl_which_can_be_resumed(
+def test_a_store_at_its_size_limit_closes_the_crawl_which_can_be_resumed(
     tmp_path: Path,
 ) -> None:
     def many(host: str, path: str) -> Answer:
@@ -289,11 +289,12 @@ def test_a_store_that_may_grow_no_further_closes_the_crawl_which_can_be_resumed(
         more = crawl(site, {**settings, "CRAWLPRIO_MAX_STORE_BYTES": None})
     assert full.reason == "crawlprio_failed"
     assert full.messages(logging.ERROR) == [
-        f"{path}: as large as CRAWLPRIO_MAX_STORE_BYTES allows; raise it, then resume the crawl."
+        f"{path}: the limit of CRAWLPRIO_MAX_STORE_BYTES is reached; raise it, then resume the "
+        "crawl."
     ]
     assert n_bytes <= 2_000_000
     assert more.reason == "closespider_pagecount"
     paths = site.paths()
     assert 0 < n_full < len(paths)
-    # Only the visits that found no room are made again.
+    # Only the visits that did not fit are repeated.
     assert len(paths) - len(set(paths)) <= 16

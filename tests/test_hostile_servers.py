@@ -1,4 +1,4 @@
-"""Hostile servers: crawls of broken, slow and bloated ones end, bounded and counted."""
+"""Crawls of broken, slow and bloated servers end, bounded and counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
 
 
 def around(hostile: Callable[[], Raw]) -> Callable[[str, str], Raw]:
-    """A site whose page /x is hostile, between a first page and one more."""
+    """A site whose page /x is hostile, between a first and a last page."""
 
     def answer(host: str, path: str) -> Raw:
         return hostile() if path == "/x" else raw(LINKS)
@@ -82,7 +82,7 @@ DEFLATED = zlib.compress(ZEROS, 9)
         pytest.param(lambda: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 1_000, id="continue for ever"),
     ],
 )
-def test_a_broken_answer_costs_its_own_page_only(hostile: Callable[[], Raw]) -> None:
+def test_a_broken_response_costs_only_its_own_page(hostile: Callable[[], Raw]) -> None:
     with RawSite(around(hostile)) as site:
         run = crawl(site)
     assert run.reason == "finished"
@@ -100,7 +100,7 @@ def test_a_broken_answer_costs_its_own_page_only(hostile: Callable[[], Raw]) -> 
         pytest.param(lambda: bomb("deflate, deflate", zlib.compress(DEFLATED)), id="two layers"),
     ],
 )
-def test_no_body_grows_beyond_the_greatest_size_packed_or_not(hostile: Callable[[], Raw]) -> None:
+def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile: Callable[[], Raw]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with RawSite(around(hostile)) as site:
         run = crawl(site, {"DOWNLOAD_TIMEOUT": 20})
@@ -110,7 +110,7 @@ def test_no_body_grows_beyond_the_greatest_size_packed_or_not(hostile: Callable[
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_html_that_is_sent_as_text_has_no_links() -> None:
+def test_html_sent_as_text_has_no_links() -> None:
     with RawSite(around(lambda: raw(b"<a href=/z>z</a>", "Content-Type: text/plain"))) as site:
         assert crawl(site).reason == "finished"
     assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
@@ -144,14 +144,14 @@ def test_a_redirect_to_nowhere_ends_there(location: str, reason: str) -> None:
     )
 
 
-def test_a_redirect_to_a_name_that_is_not_ascii_is_followed() -> None:
+def test_a_redirect_to_a_non_ascii_name_is_followed() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: /caf\xc3\xa9\r\nContent-Length: 0\r\n\r\n"
     with RawSite(lambda host, path: moved if path == "/x" else raw(LINKS)) as site:
         assert crawl(site).reason == "finished"
     assert sorted(path for _, path in site.requests) == ["/", "/caf%C3%A9", "/x", "/y"]
 
 
-def test_redirects_without_end_and_in_circles_end(tmp_path: Path) -> None:
+def test_endless_and_circular_redirects_end(tmp_path: Path) -> None:
     def answer(host: str, path: str) -> Answer:
         if path == "/":
             return page("/loop", "/chain0")
@@ -199,7 +199,7 @@ def test_no_robots_txt_keeps_a_crawl_from_ending(robots: Callable[[], Raw]) -> N
 @pytest.mark.parametrize(
     "delay", ["nan", "-1", "-inf", "1e999", "inf", "31536000", "x", "", "1e-9"]
 )
-def test_no_crawl_delay_is_longer_than_its_bound_or_no_number(delay: str) -> None:
+def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number(delay: str) -> None:
     robots = f"User-agent: *\nCrawl-delay: {delay}\nDisallow: /y\n".encode()
 
     def answer(host: str, path: str) -> Raw:
@@ -217,7 +217,7 @@ def test_no_crawl_delay_is_longer_than_its_bound_or_no_number(delay: str) -> Non
      formatdate(253402300799, usegmt=True), "Fri, 31 Dec 9999 23:59:59 -2359",
      "Mon, 1 Jan 0001 00:00:00 +2359", "Thu, 99 Foo 2020 99:99:99 GMT"],
 )  # fmt: skip
-def test_no_retry_after_is_longer_than_its_bound_or_no_number(wait: str) -> None:
+def test_no_retry_after_exceeds_its_bound_or_is_not_a_number(wait: str) -> None:
     with RawSite(around(lambda: raw(b"", f"Retry-After: {wait}", status="503 Busy"))) as site:
         run = crawl(site, {"CRAWLPRIO_MAX_BACK_OFF": 0.2})
     assert run.reason == "finished"
@@ -256,7 +256,7 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(
         assert pages == [("a.test", "/"), ("b.test", "/"), ("b.test", "/2")]
 
 
-def test_a_closed_site_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_site_is_retried_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_module, "ASK_AGAIN", 0)
     n_asked = itertools.count()
 
@@ -273,7 +273,7 @@ def test_a_closed_site_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPa
     assert run.reason == "finished"
 
 
-def test_a_bomb_that_was_refused_is_not_kept_in_memory() -> None:
+def test_a_refused_bomb_is_not_kept_in_memory() -> None:
     """The frames of the exception kept each body; a hundred bombs took a gigabyte."""
     crawler = get_crawler(settings_dict={"DOWNLOAD_MAXSIZE": 5_000_000})
     crawler.stats = crawler.stats or StatsCollector(crawler)

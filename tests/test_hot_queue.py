@@ -1,4 +1,4 @@
-"""The hot queue and the topic it looks for, page by page."""
+"""The hot queue and its topic, page by page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = OracleTopic(["crawling"])
 
 
 def tiers_of(web: Web, topic: OracleTopic, order: list[int]) -> dict[int, int]:
-    """Return the queue that each page gets (1: hot) when pages are fetched in this order."""
+    """Return the queue of each page (1: hot) when pages are fetched in this order."""
     pages = WebPages(web)
     queue = hot_queue_of(topic)
     seeds = pages.seeds(order[:1])
@@ -52,7 +52,7 @@ def test_words_and_phrases_are_counted_by_word_and_case_folded(
     assert occurrences(text, terms.split(",") if isinstance(terms, str) else terms) == n
 
 
-def test_a_stemmer_makes_forms_of_a_word_one() -> None:
+def test_a_stemmer_merges_the_forms_of_a_word() -> None:
     topic = Topic("crawlers, ordered links", stem="english")
     assert topic.count("A crawler orders links and crawlers order a link") == 3
     assert Topic("crawlers").count("A crawler") == 0
@@ -65,13 +65,13 @@ ALPHABET = st.text(alphabet="aAbB .-_1\N{LATIN SMALL LETTER E WITH ACUTE}", max_
 @given(ALPHABET, st.lists(ALPHABET, min_size=1, max_size=3))
 def test_a_topic_counts_as_the_oracle_does(text: str, terms: list[str]) -> None:
     if not any(oracles.words(term) for term in terms):
-        with pytest.raises(ConfigError, match="holds no word"):
+        with pytest.raises(ConfigError, match="contains no word"):
             Topic(terms)
     else:
         assert Topic(terms).count(text) == occurrences(text, terms)
 
 
-def test_a_seed_goes_to_the_other_queue_whatever_its_url() -> None:
+def test_a_seed_goes_to_the_url_queue_whatever_its_url() -> None:
     web = Web(links={0: [1]}, urls={0: "http://crawling.example/", 1: "http://x.example/crawling"})
     assert tiers_of(web, TOPIC, [0]) == {0: 0, 1: 1}
 
@@ -102,7 +102,7 @@ def test_a_fetched_page_is_hot_by_one_word_in_the_title_or_ten_in_the_body(
     assert queue.is_hot(visit) is is_hot
 
 
-def test_the_words_that_make_a_page_hot_can_be_set() -> None:
+def test_the_number_of_words_that_makes_a_page_hot_can_be_set() -> None:
     queue = HotQueue(Topic("crawling"), title=2, body=3)
     page = np.empty(0, dtype=np.int32)
     assert not queue.is_hot(Visit(0, page, title="Crawling", text="crawling crawling"))
@@ -113,7 +113,7 @@ def test_the_words_that_make_a_page_hot_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("distance", "hot"), [(0, []), (1, []), (2, [3]), (3, [3, 4, 6]), (4, [3, 4, 5, 6, 7])]
 )
-def test_pages_fewer_links_than_the_distance_from_a_hot_page_are_hot(
+def test_pages_closer_than_the_distance_to_a_hot_page_are_hot(
     distance: int, hot: list[int]
 ) -> None:
     topic = OracleTopic(["crawling"], distance=distance)
@@ -121,7 +121,7 @@ def test_pages_fewer_links_than_the_distance_from_a_hot_page_are_hot(
     assert sorted(page for page, tier in tiers.items() if tier) == hot
 
 
-def test_a_hot_page_found_later_shortens_distances_through_links_seen_before() -> None:
+def test_a_hot_page_found_later_shortens_distances_over_links_seen_before() -> None:
     assert fetch_order(distance_through_old_links(), [0], "breadth-first", topic=TOPIC) == [
         0, 1, 2, 3, 5, 4,
     ]  # fmt: skip
@@ -131,7 +131,7 @@ def test_a_hot_page_found_later_shortens_distances_through_links_seen_before() -
     ]  # fmt: skip
 
 
-def test_hot_pages_come_first_whatever_the_ordering_and_the_ordering_holds_among_them() -> None:
+def test_hot_pages_come_first_under_any_ordering_and_follow_the_ordering_among_themselves() -> None:
     web = Web(
         links={0: [1, 2, 3, 4], 3: [2, 1]},
         anchors={(0, 3): "crawling", (0, 4): "crawling"},
@@ -146,7 +146,7 @@ def test_of_two_sites_with_hot_pages_the_larger_comes_first() -> None:
     ]  # fmt: skip
 
 
-def test_the_hot_pages_met_are_counted() -> None:
+def test_hot_pages_found_are_counted() -> None:
     queue = HotQueue(Topic("crawling"))
     pages = PageTable()
     site = pages.site("s")
@@ -188,9 +188,9 @@ def test_a_bad_option_of_the_hot_queue_is_refused_in_one_sentence(
     assert str(caught.value) == f"TOPIC_OPTIONS: {sentence}"
 
 
-def test_a_topic_that_is_no_text_or_list_is_refused_in_one_sentence() -> None:
+def test_a_topic_that_is_not_a_text_or_a_list_is_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigError) as caught:
         Topic(5)  # type: ignore[arg-type]
-    assert str(caught.value) == "TOPIC is 5; give words, with commas between terms."
+    assert str(caught.value) == "TOPIC is 5; give comma-separated words or phrases."
     with pytest.raises(ConfigError, match=r"^The topic's stemmer is 'klingon'; known stemmers: "):
         Topic("crawling", stem="klingon")

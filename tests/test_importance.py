@@ -1,4 +1,4 @@
-"""Importance I(P): every metric against its words in the papers, and what sums of them mean."""
+"""Importance I(P): every measure compared with its definition in the papers, and weighted sums."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOPIC = Topic(",".join(oracle.TOPIC))
 
 @dataclass
 class WebTexts:
-    """The texts of some pages of a web."""
+    """Return the texts of some pages of a web."""
 
     web: Web
     pages: list[int]
@@ -51,7 +51,7 @@ class WebTexts:
 
 
 def repository_of(web: Web) -> Repository:
-    """A web of which all is known; its pages must be numbered from 0 without gaps."""
+    """Return a fully known web; its pages must be numbered from 0 without gaps."""
     rows = [web.links.get(page, []) for page in web.pages]
     assert web.pages == list(range(len(rows)))
     graph = LinkGraph.cleaned(
@@ -77,7 +77,7 @@ def test_every_importance_has_an_oracle() -> None:
 
 @pytest.mark.parametrize("name", IMPORTANCES)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_importance_is_what_the_papers_say(name: str, seed: int) -> None:
+def test_importance_matches_the_papers(name: str, seed: int) -> None:
     web = power_law_web(150, seed)
     values = importance_of(repository_of(web), name, topic=TOPIC)
     assert values.dtype == np.float64
@@ -86,11 +86,11 @@ def test_importance_is_what_the_papers_say(name: str, seed: int) -> None:
     )
 
 
-# Iterations of hubs and authorities take a while to tell near-equal communities apart.
+# Iterations of hubs and authorities take a while to separate nearly equal communities.
 @pytest.mark.parametrize("name", sorted(set(IMPORTANCES) - {"hubs", "authorities"}))
 @given(web=webs(max_pages=12))
 @settings(max_examples=40, deadline=None)
-def test_importance_of_any_small_web_is_what_the_papers_say(name: str, web: Web) -> None:
+def test_importance_of_any_small_web_matches_the_papers(name: str, web: Web) -> None:
     repository = repository_of(web)
     try:
         values = importance_of(repository, name, topic=TOPIC)
@@ -109,7 +109,7 @@ def test_importance_of_any_small_web_is_what_the_papers_say(name: str, web: Web)
 
 
 @pytest.mark.parametrize("name", IMPORTANCES)
-def test_importance_is_never_negative_and_same_on_every_call(name: str) -> None:
+def test_importance_is_never_negative_and_the_same_on_every_call(name: str) -> None:
     repository = repository_of(power_law_web(150, 3))
     values = importance_of(repository, name, topic=TOPIC)
     assert values.min() >= 0.0
@@ -119,7 +119,7 @@ def test_importance_is_never_negative_and_same_on_every_call(name: str) -> None:
 @pytest.mark.parametrize(
     "options", [{"times": 0.25}, {"times": 9.0}, {"share": 0.8}, {"share": 0.0, "damping": 0.5}]
 )
-def test_links_between_sites_weigh_as_asked(options: dict[str, float]) -> None:
+def test_links_between_sites_have_the_requested_weight(options: dict[str, float]) -> None:
     web = power_law_web(150, 5)
     values = importance_of(repository_of(web), "weighted-pagerank", options=options)
     expected = listed(oracle.weighted_pagerank(web, **options))
@@ -136,7 +136,7 @@ def test_with_equal_weights_it_is_pagerank() -> None:
 @pytest.mark.parametrize("idf", ["log", "inverse", "none"])
 @pytest.mark.parametrize("measure", ["cosine", "inner"])
 @pytest.mark.parametrize("title", [0.0, 1.0, 10.0])
-def test_similarity_weighs_terms_as_asked(idf: str, measure: str, title: float) -> None:
+def test_similarity_weights_terms_as_requested(idf: str, measure: str, title: float) -> None:
     web = power_law_web(120, 4)
     options = {"idf": idf, "measure": measure, "title": title}
     topic = Topic("web crawling, frontier, absent, frontier")
@@ -148,7 +148,7 @@ def test_similarity_weighs_terms_as_asked(idf: str, measure: str, title: float) 
 
 
 def test_similarity_of_a_page_by_hand() -> None:
-    # Three pages with words. Of the terms, "web" is in all: ln(3/3) = 0. "crawling" is in one.
+    # Three pages with words. "web" is in all of them: ln(3/3) = 0. "crawling" is in one.
     web = repository_from(
         [[1], [2], [3], []],
         titles={0: "Web"},
@@ -156,14 +156,14 @@ def test_similarity_of_a_page_by_hand() -> None:
     )
     values = importance_of(web, "similarity", topic="web, crawling", options={"measure": "inner"})
     assert values.tolist() == pytest.approx([2 * np.log(3) ** 2, 0, 0, 0])
-    # By 1 / occurrences, 1/3 for "web" and 1/2 for "crawling"; the title counts ten times.
+    # By 1 / occurrences: 1/3 for "web" and 1/2 for "crawling"; the title counts ten times.
     values = importance_of(
         web, "similarity", topic="web, crawling", options={"measure": "inner", "idf": "inverse"}
     )
     assert values.tolist() == pytest.approx([10 / 9 + 2 / 4, 1 / 9, 1 / 9, 0])
 
 
-def test_a_page_that_is_the_query_has_cosine_1_and_a_longer_page_less() -> None:
+def test_a_page_equal_to_the_query_has_cosine_1_and_a_longer_page_less() -> None:
     web = repository_from([[], [], []], bodies={0: "seed page", 1: "seed page page x", 2: "x"})
     values = importance_of(web, "similarity", topic="page, seed", options={"idf": "none"})
     assert values.tolist() == pytest.approx([1.0, 3 / np.sqrt(2 * 6), 0.0])
@@ -193,7 +193,7 @@ def test_a_stemmed_topic_counts_other_forms_of_its_words() -> None:
 
 
 def test_cho_pagerank_sums_to_the_number_of_pages_and_has_its_damping() -> None:
-    # 1 has all that 0 gives; 2 links to nothing, so to all: x = 0.5 + 0.5 (links) + z/6.
+    # 1 gets everything that 0 gives; 2 links to nothing, so to all: x = 0.5 + 0.5 (links) + z/6.
     repository = repository_from([[1], [0], []])
     values = importance_of(repository, "cho-pagerank", options={"damping": 0.5})
     assert values.tolist() == pytest.approx([1.2, 1.2, 0.6])
@@ -231,7 +231,7 @@ def test_harmonic_and_hits_agree_with_networkx() -> None:
     )
 
 
-def test_on_a_large_graph_harmonic_is_estimated_without_bias(
+def test_on_a_large_graph_the_harmonic_estimate_is_unbiased(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     repository = repository_of(power_law_web(200, 6))
@@ -260,14 +260,16 @@ def test_on_a_large_graph_harmonic_is_estimated_without_bias(
         ("3*term-count+backlinks", [(3, "term-count"), (1, "backlinks")]),
     ],
 )
-def test_a_sum_has_each_part_divided_by_its_mean(name: str, parts: list[tuple[float, str]]) -> None:
+def test_each_part_of_a_sum_is_divided_by_its_mean(
+    name: str, parts: list[tuple[float, str]]
+) -> None:
     web = power_law_web(150, 7)
     expected = oracle.combined([(weight, oracle.IMPORTANCES[part](web)) for weight, part in parts])
     values = importance_of(repository_of(web), name, topic=TOPIC)
     assert values.tolist() == pytest.approx(listed(expected), rel=1e-8)
 
 
-def test_what_a_crawl_gathers_of_a_sum_is_the_weighted_average_of_its_parts() -> None:
+def test_a_crawls_share_of_a_sum_is_the_weighted_average_of_the_parts_shares() -> None:
     repository = repository_of(power_law_web(150, 8))
     order = np.random.default_rng(8).permutation(150)[:60]
 
@@ -286,7 +288,7 @@ def test_a_part_that_is_0_everywhere_adds_nothing() -> None:
     assert values.tolist() == pytest.approx([0, 1.5, 1.5])
 
 
-def test_options_go_to_the_part_of_their_name() -> None:
+def test_options_go_to_the_part_they_name() -> None:
     repository = repository_of(power_law_web(100, 9))
     options: dict[str, Any] = {"pagerank": {"damping": 0.5}, "hubs": {"unknown": 1}}
     values = importance_of(repository, "pagerank+backlinks", options=options)
@@ -295,7 +297,7 @@ def test_options_go_to_the_part_of_their_name() -> None:
     assert values.tolist() == pytest.approx(half / half.mean() + backlinks / backlinks.mean())
 
 
-def test_a_graph_alone_will_do_for_importance_by_links() -> None:
+def test_importance_by_links_needs_only_a_graph() -> None:
     repository = repository_of(power_law_web(100, 9))
     assert importance_of(repository.graph).tolist() == importance_of(repository).tolist()
 
@@ -330,7 +332,7 @@ BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "topic", "sentence"), BAD)
-def test_what_cannot_be_is_said_in_one_sentence(
+def test_impossible_input_is_refused_in_one_sentence(
     name: str, options: dict[str, Any], topic: str | None, sentence: str
 ) -> None:
     with pytest.raises(CrawlprioError) as caught:
@@ -340,19 +342,19 @@ def test_what_cannot_be_is_said_in_one_sentence(
 
 
 @pytest.mark.parametrize("name", IMPORTANCES)
-def test_every_importance_says_what_it_is_and_takes_its_options_by_name(name: str) -> None:
+def test_every_importance_describes_itself_and_takes_its_options_by_name(name: str) -> None:
     assert (IMPORTANCES[name].__doc__ or "").split("\n")[0].endswith(".")
     with pytest.raises(ConfigError, match="has no option 'nonsense'"):
         make_importance(name, {name: {"nonsense": 1}}, TOPIC)
     assert "topic" not in option_names(name)
 
 
-# What a crawl store gives.
+# Data from a crawl store.
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Pages 0 to 7, fetched in the order 0 2 1 3 and page 2 again; 3 failed, 4 to 7 were seen."""
+    """Pages 0 to 7, fetched in the order 0 2 1 3 2; 3 failed, 4 to 7 were only seen."""
     links = {0: [1, 2, 3], 2: [4, 5], 1: [2], 6: [7]}
     web = Web(links=links, urls={p: f"http://a.test/{p}" for p in range(8)})
     pages = WebPages(web)
@@ -374,7 +376,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "crawl.sqlite"
 
 
-def test_a_store_has_the_order_of_first_visits_and_the_texts_and_links_of_last_ones(
+def test_a_store_has_the_order_of_first_visits_and_the_texts_and_links_of_last_visits(
     store: Path,
 ) -> None:
     crawl: Any = open_repository(store)
@@ -403,7 +405,9 @@ def test_visits_recorded_after_a_store_was_opened_change_nothing(store: Path) ->
     assert [page.page for page in open_repository(store).texts or ()] == [2, 4, 3, 0, 5]
 
 
-def test_a_crawl_without_a_topic_is_said_to_have_titles_alone(tmp_path: Path, store: Path) -> None:
+def test_a_crawl_without_a_topic_is_reported_as_having_only_titles(
+    tmp_path: Path, store: Path
+) -> None:
     topical = make_importance("similarity", topic=TOPIC)
     assert topical.remarks(open_repository(store)) == []
     web = Web(links={0: [1]}, urls={0: "http://a.test/", 1: "http://a.test/1"})
@@ -419,10 +423,10 @@ def test_a_crawl_without_a_topic_is_said_to_have_titles_alone(tmp_path: Path, st
     assert topical.of(repository).tolist() == pytest.approx([1 / np.sqrt(2), 0.0])
 
 
-# How good an order was.
+# The quality of an order.
 
 
-def test_an_order_of_a_graph_is_judged_among_the_pages_it_could_reach() -> None:
+def test_an_order_of_a_graph_is_judged_by_its_reachable_pages() -> None:
     # Page 3 cannot be reached from 0, 1 and 2: backlinks 0 1 2 of 3, one of them on page 2.
     repository = repository_from([[1, 2], [2], [], [2]])
     scored = score("backlinks", make_importance("backlinks"), repository, [0, 1])
@@ -442,7 +446,7 @@ def test_an_order_of_a_graph_is_judged_among_the_pages_it_could_reach() -> None:
     assert scored.top() == [2, 1, 0]
 
 
-def test_all_pages_that_a_crawl_saw_count_but_only_fetched_ones_by_content(store: Path) -> None:
+def test_all_seen_pages_count_but_only_fetched_ones_by_content(store: Path) -> None:
     crawl = open_repository(store)
     by_links = score("backlinks", make_importance("backlinks"), crawl)
     assert (by_links.n_known, by_links.fetched) == (7, 4)
@@ -454,11 +458,11 @@ def test_all_pages_that_a_crawl_saw_count_but_only_fetched_ones_by_content(store
     both = make_importance("forward-links+backlinks")
     assert both.of_content
     assert score("sum", both, crawl).n_known == 4
-    # Of the pages fetched, 0 2 3 4, the means are 6/4 links and 4/4 backlinks.
+    # Of the fetched pages 0 2 3 4, the means are 6/4 links and 4/4 backlinks.
     assert both.of(crawl)[[0, 2, 3, 4]].tolist() == pytest.approx([2, 5 / 3, 10 / 3, 1])
 
 
-def test_pages_whose_content_is_unknown_drop_out_of_an_order_that_is_judged_by_content(
+def test_pages_with_unknown_content_drop_out_of_an_order_judged_by_content(
     store: Path,
 ) -> None:
     crawl = open_repository(store)
@@ -470,7 +474,7 @@ def test_pages_whose_content_is_unknown_drop_out_of_an_order_that_is_judged_by_c
     assert scored.order.gathered_at[-1] == 5 / 6
 
 
-def test_an_importance_that_no_page_has_makes_no_order_better(store: Path) -> None:
+def test_importance_that_is_zero_everywhere_makes_no_order_better(store: Path) -> None:
     scored = score(
         "term-count", make_importance("term-count", topic=Topic("x")), open_repository(store)
     )
@@ -479,10 +483,10 @@ def test_an_importance_that_no_page_has_makes_no_order_better(store: Path) -> No
     assert scored.as_json(None)["distribution"]["top_1_percent"] is None
 
 
-def test_the_best_order_attains_the_bound_and_all_of_tau() -> None:
+def test_the_best_order_attains_the_bound_and_a_tau_of_one() -> None:
     repository = repository_from([[1, 2, 3], [2, 3], [3], []])
     scored = score("backlinks", make_importance("backlinks"), repository, [3, 2, 1, 0])
-    # From page 3 alone nothing else is reached, but page 0 is in the order.
+    # Nothing else is reached from page 3 alone, but page 0 is in the order.
     assert scored.n_known == 4
     assert scored.order is not None
     assert scored.bound is not None
@@ -490,7 +494,7 @@ def test_the_best_order_attains_the_bound_and_all_of_tau() -> None:
     assert scored.kendall_tau == 1.0
 
 
-def test_a_distribution_says_how_uneven_importance_is() -> None:
+def test_a_distribution_describes_how_uneven_importance_is() -> None:
     rows = [[1]] * 200
     rows[1] = []
     scored = score("backlinks", make_importance("backlinks"), repository_from(rows))

@@ -1,4 +1,4 @@
-"""What is private of Scrapy and Twisted is used in `crawlprio/live/engine.py` alone."""
+"""Scrapy's and Twisted's private names are used only in `crawlprio/live/engine.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRAPY_LAYER = sorted(
 
 
 def private_names(file: Path) -> set[str]:
-    """Return the private attributes that a module uses of objects, and does not define itself."""
+    """Return the private attributes that a module uses but does not define."""
     tree = ast.parse(file.read_text())
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

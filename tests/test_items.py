@@ -1,4 +1,4 @@
-"""CRAWLPRIO_ITEMS: each item is in the store with the visit of its page, once, after any kill."""
+"""CRAWLPRIO_ITEMS: each item is stored once, with the visit of its page, after any kills."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Product:
 
 
 class Mixed(Spider):
-    """Items of several kinds, before, between and after its requests."""
+    """Yields items of several kinds, before, between and after its requests."""
 
     name = "mixed"
 
@@ -68,7 +68,7 @@ class Mixed(Spider):
             raise ValueError("after two items")
 
 
-def test_items_are_kept_with_the_page_that_they_are_from(tmp_path: Path) -> None:
+def test_items_are_stored_with_the_page_they_come_from(tmp_path: Path) -> None:
     path = tmp_path / "crawl.sqlite"
     web = {"/": page("/2", "/3"), "/2": page(), "/3": page()}
     with Site(web) as site:
@@ -87,7 +87,7 @@ def test_items_are_kept_with_the_page_that_they_are_from(tmp_path: Path) -> None
     assert [json.loads(item) for (item,) in starts] == [{"from": "start"}]
 
 
-def test_what_json_cannot_hold_is_told_once_and_counted(tmp_path: Path) -> None:
+def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path: Path) -> None:
     class Odd(Spider):
         name = "odd"
         start_urls = ("http://a.test/1", "http://a.test/2")
@@ -100,12 +100,12 @@ def test_what_json_cannot_hold_is_told_once_and_counted(tmp_path: Path) -> None:
     with Site({"/1": page(), "/2": page()}) as site:
         run = run_spider(Odd, settings, site=site)
     assert run.stats["crawlprio/items_not_kept"] == 2
-    assert len([text for text in run.messages() if "cannot be kept as JSON" in text]) == 1
+    assert len([text for text in run.messages() if "cannot be stored as JSON" in text]) == 1
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
 
 
-def test_items_beside_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -> None:
-    """A page is not done when its links are known: items that come later belong to it too."""
+def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -> None:
+    """A page is not done when its links are known: later items belong to it too."""
     path = tmp_path / "crawl.sqlite"
     at_visit: list[tuple[int, int]] = []
 
@@ -135,11 +135,11 @@ def test_items_beside_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, and CRAWLPRIO_STORE is None"),
+        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_ITEMS is on, but CRAWLPRIO_STORE is None"),
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER is not crawlprio's"),
     ],
 )
-def test_what_cannot_keep_its_promise_is_refused(
+def test_settings_that_would_break_the_promise_are_refused(
     settings: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     every = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), **settings}
@@ -149,7 +149,7 @@ def test_what_cannot_keep_its_promise_is_refused(
     assert site.paths() == []
 
 
-def test_export_writes_each_item_on_a_line(
+def test_export_writes_one_item_per_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "crawl.sqlite"

@@ -1,7 +1,7 @@
-"""A crawl that is killed again and again, at any moment, ends as one that never was.
+"""A crawl that is killed again and again, at any moment, ends like an undisturbed one.
 
-By default some ten kills; `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` makes it as many, in
-crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
+By default it is killed about ten times. `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` kills it a
+hundred times, in crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SETTINGS: dict[str, object] = {
     "DOWNLOAD_DELAY": 0,
     "ROBOTSTXT_OBEY": False,
     "RETRY_ENABLED": False,
-    # Else what is followed depends on how a page was reached first, and with many at once that
-    # differs from crawl to crawl.
+    # Otherwise the links followed depend on the path by which a page was first reached, and with
+    # many fetches at once that differs from crawl to crawl.
     "CRAWLPRIO_MAX_STATIC_DEPTH": None,
     "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None,
     "CRAWLPRIO_PRINT": False,
@@ -51,7 +51,7 @@ SETTINGS: dict[str, object] = {
 
 
 class Ended(NamedTuple):
-    """What a crawl leaves: its visits in order, its links sorted, how often a page was asked for"""
+    """What a crawl leaves behind: its visits in order, its links sorted, the requests per page."""
 
     order: list[str]
     links: list[tuple[str, ...]]
@@ -59,18 +59,18 @@ class Ended(NamedTuple):
 
 
 class Killed(NamedTuple):
-    """One kill: when, in seconds from the start of the process, and with how many visits."""
+    """One kill: its time, in seconds since the start of the process, and the number of visits."""
 
     seconds: float
     n_visits: int
     got_on: bool
-    """Whether this run got to a visit of its own."""
+    """Whether this run completed a visit of its own."""
     of_finished: list[str]
-    """Pages asked for in this run though their visits were there before it."""
+    """Pages requested in this run although their visits were already recorded."""
 
 
 class Web:
-    """The demo web, served by a process that outlives the crawls and writes down each request."""
+    """The demo web, served by a process that outlives the crawls and logs each request."""
 
     def __init__(self, folder: Path) -> None:
         self.log = folder / "server.jsonl"
@@ -84,11 +84,11 @@ class Web:
         self.server.stop()
 
     def asked_for(self) -> list[str]:
-        """The URLs asked for so far, in order of the answers."""
+        """Return the URLs requested so far, in order of the responses."""
         return [json.loads(line)["url"] for line in self.log.read_text().splitlines()]
 
     def crawl(self, folder: Path, settings: dict[str, object]) -> subprocess.Popen[bytes]:
-        """Start a crawl in `folder`, or go on with the one that is there."""
+        """Start a crawl in `folder`, or resume the one that is there."""
         handler = "crawlprio.demo.handler.LoopbackHandler"
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
         loopback = {
@@ -110,11 +110,11 @@ class Web:
 
 
 def query(folder: Path, sql: str) -> list[tuple[str, ...]]:
-    """Ask the store of a crawl; nothing while it is not made yet."""
+    """Query the store of a crawl; return nothing until it exists."""
     store = folder / "job" / "crawl.sqlite"
     if not store.exists():
         return []
-    # Read only, so that the log that a kill leaves is left for the crawl to recover from.
+    # Read-only, so that the log that a kill leaves behind stays for the crawl to recover from.
     uri = f"{store.as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as db:
         try:
@@ -126,7 +126,7 @@ def query(folder: Path, sql: str) -> list[tuple[str, ...]]:
 
 
 def said(folder: Path) -> str:
-    """What the crawls in a folder wrote to the terminal: warnings, errors."""
+    """Return what the crawls in a folder wrote to the terminal: warnings and errors."""
     return (folder / "log.txt").read_text()[-3000:]
 
 
@@ -157,7 +157,7 @@ def undisturbed(web: Web, folder: Path, settings: dict[str, object]) -> tuple[En
 def crawl_until_killed(
     web: Web, folder: Path, settings: dict[str, object], n_more: int, seconds: float
 ) -> Killed | None:
-    """Crawl until there are `n_more` visits, and so long after; None if the crawl ended before."""
+    """Crawl until `n_more` more visits and some seconds; return None if the crawl ended before."""
     finished = set(visited(folder))
     before = len(web.asked_for())
     n_before = n_visited(folder)
@@ -185,7 +185,7 @@ def crawl_until_killed(
 def moments(
     choose: random.Random, n_kills: int, start_seconds: float
 ) -> Iterator[tuple[int, float]]:
-    """Where to kill: a quarter while the process starts, the others after so many more visits."""
+    """Return when to kill: a quarter while the process starts, the others after so many visits."""
     for _ in range(n_kills):
         if choose.random() < 0.25:
             yield 0, choose.uniform(0.0, start_seconds)

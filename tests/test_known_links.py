@@ -1,4 +1,4 @@
-"""Scope says which links are followed; every link between two known pages is in the graph."""
+"""The scope decides which links are followed; the graph has every link between known pages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def exported(folder: Path) -> set[tuple[str, str]]:
 
 
 def between(known: set[str], fetched: set[str]) -> set[tuple[str, str]]:
-    """The links of the web from pages that were fetched to pages that are known."""
+    """Return the links of the web from fetched pages to known pages."""
     return {
         (HOST + source, HOST + target)
         for source, targets in WEB.items()
@@ -85,7 +85,7 @@ def between(known: set[str], fetched: set[str]) -> set[tuple[str, str]]:
         ({"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 2}, {"/", "/1", "/2"}),
     ],
 )
-def test_no_limit_of_depth_or_number_takes_links_between_known_pages_away(
+def test_no_limit_on_depth_or_number_removes_links_between_known_pages(
     settings: dict[str, Any], known: set[str], tmp_path: Path
 ) -> None:
     crawl(tmp_path, WEB, **settings)
@@ -95,7 +95,7 @@ def test_no_limit_of_depth_or_number_takes_links_between_known_pages_away(
 
 
 class Follower(Spider):
-    """A spider of another project: it knows nothing of crawlprio and follows all links."""
+    """A spider of another project: it does not use crawlprio and follows all links."""
 
     name = "follower"
     start_urls = (f"{HOST}/",)
@@ -105,7 +105,7 @@ class Follower(Spider):
 
 
 class Choosy:
-    """A spider middleware of a project, which follows no link to /3 or beyond."""
+    """A project's spider middleware that follows no link to /3 or beyond."""
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -125,7 +125,7 @@ class Choosy:
         ({}, {"/", "/1", "/2", "/3", "/4", "/5", "/."}),
     ],
 )
-def test_links_that_a_middleware_drops_are_in_the_graph_of_a_guest(
+def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
     settings: dict[str, Any], known: set[str], scheduler: str, tmp_path: Path
 ) -> None:
     every = {
@@ -165,7 +165,7 @@ def test_links_that_a_middleware_drops_are_in_the_graph_of_a_guest(
         ),
     ],
 )
-def test_a_link_that_is_not_followed_to_a_seed_is_in_the_graph(
+def test_an_unfollowed_link_to_a_seed_is_in_the_graph(
     home: Answer, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     html = {"Content-Type": "text/html"}
@@ -179,7 +179,7 @@ def test_a_link_that_is_not_followed_to_a_seed_is_in_the_graph(
 def test_a_link_whose_target_becomes_known_later_is_in_the_graph(
     killed: bool, tmp_path: Path
 ) -> None:
-    """/deep is fetched first, too deep for links to pages with a query to be followed."""
+    """/deep is fetched first; it is too deep for its links to pages with a query to be followed."""
     web = {
         "/": ["/a", "/g"],
         "/a": ["/b"],
@@ -193,7 +193,7 @@ def test_a_link_whose_target_becomes_known_later_is_in_the_graph(
         urls = db.execute("SELECT url FROM visits JOIN pages ON page = id ORDER BY seq")
         fetched = [url for (url,) in urls]
         assert fetched.index(f"{HOST}/deep") < fetched.index(f"{HOST}/g")
-        if killed:  # what the last run would have written at its end is not there
+        if killed:  # the last run would have written this at its end
             db.execute("DELETE FROM late_links")
             db.commit()
     assert (link in in_sql(tmp_path)) is not killed
@@ -203,7 +203,7 @@ def test_a_link_whose_target_becomes_known_later_is_in_the_graph(
 
 
 def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path: Path) -> None:
-    """Of two pages that wait the one that pages at the depth limit link to goes first."""
+    """Of two waiting pages, the one with links from pages at the depth limit goes first."""
     web = {
         "/": ["/a", "/x", "/y"],
         "/a": ["/b"],
@@ -218,7 +218,7 @@ def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path: Path) -> 
     assert site.paths() == ["/", "/a", "/b", "/y", "/x"]
 
 
-def test_a_resumed_crawl_replays_the_evidence_that_there_was(tmp_path: Path) -> None:
+def test_a_resumed_crawl_replays_the_original_evidence(tmp_path: Path) -> None:
     """In one run or in three, the pages are fetched in the same order."""
     web = {"/": ["/1", "/2"], **{f"/{n}": [f"/{2 * n}", f"/{n // 3}", "/7"] for n in range(1, 99)}}
     orders = []
@@ -246,7 +246,7 @@ def test_a_resumed_crawl_replays_the_evidence_that_there_was(tmp_path: Path) -> 
     assert one == three == in_sql(tmp_path / "one") == in_sql(tmp_path / "three")
 
 
-def test_a_store_without_the_table_gets_it_when_it_is_written_again(tmp_path: Path) -> None:
+def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path: Path) -> None:
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()
     for n in range(2):

@@ -24,7 +24,7 @@ MAY_SERVE_DEMO = ("crawlprio.commands", "crawlprio.spiders", "crawlprio.live.vir
 
 
 def imports_of(tree: ast.AST, *, lazy: bool) -> Iterator[str]:
-    """The modules that a module imports when it is loaded, or with `lazy` ever."""
+    """Return the modules that a module imports when it is loaded, or with `lazy` at any time."""
     if lazy:
         nodes: Iterator[ast.AST] = ast.walk(tree)
     else:
@@ -39,7 +39,7 @@ def imports_of(tree: ast.AST, *, lazy: bool) -> Iterator[str]:
 
 
 def _at_load(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements that run when a module is loaded: not those of functions, or for types."""
+    """Return the statements that run on loading a module: not those in functions or for types."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -51,7 +51,7 @@ def _at_load(tree: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """What each module imports of the package when it is loaded."""
+    """Return what each module imports from the package when it is loaded."""
     return {
         name: {
             found
@@ -62,7 +62,7 @@ def graph() -> dict[str, set[str]]:
     }
 
 
-def test_no_module_imports_itself_by_a_detour() -> None:
+def test_there_is_no_import_cycle() -> None:
     done: set[str] = set()
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -77,7 +77,7 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[1:2]])
-def test_the_core_imports_neither_scrapy_nor_what_is_above_it(name: str) -> None:
+def test_the_core_imports_neither_scrapy_nor_higher_layers(name: str) -> None:
     if name.split(".")[1] not in CORE:
         return
     for found in imports_of(ast.parse(MODULES[name].read_text()), lazy=True):
@@ -86,7 +86,7 @@ def test_the_core_imports_neither_scrapy_nor_what_is_above_it(name: str) -> None
             assert found.split(".")[1] in CORE
 
 
-def test_only_what_starts_it_imports_the_demo() -> None:
+def test_only_what_starts_the_demo_imports_it() -> None:
     users = {
         name
         for name, file in MODULES.items()

@@ -1,4 +1,4 @@
-"""Link graphs in memory, and the forms in which they are kept in files."""
+"""Link graphs in memory, and their file formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
 
 
 def slow_cleaned(rows: list[list[int]]) -> list[list[int]]:
-    """Rows without self-links and repeats, the first of each staying, in order."""
+    """Rows without self-links and duplicates; the first of each stays, in order."""
     return [list(dict.fromkeys(t for t in row if t != page)) for page, row in enumerate(rows)]
 
 
@@ -36,13 +36,13 @@ def rows_of(graph: LinkGraph) -> list[list[int]]:
     return [graph.out_links(page).tolist() for page in range(graph.n_pages)]
 
 
-def test_rows_keep_the_order_they_are_given_in() -> None:
+def test_rows_keep_their_order() -> None:
     assert rows_of(TRIANGLE) == [[2, 1], [0], []]
     assert (TRIANGLE.n_pages, TRIANGLE.n_links, TRIANGLE.n_sites) == (3, 3, 1)
     assert TRIANGLE.site.tolist() == [0, 0, 0]
 
 
-def test_arrays_take_the_stated_types() -> None:
+def test_arrays_have_the_stated_types() -> None:
     assert TRIANGLE.indptr.dtype == np.int64
     assert TRIANGLE.indices.dtype == np.int32
     assert TRIANGLE.site.dtype == np.int32
@@ -71,7 +71,7 @@ def test_a_page_is_found_by_its_url() -> None:
     assert TRIANGLE.find("http://a/") == NO_PAGE
 
 
-def test_sites_are_counted_by_host_names_where_they_are_known() -> None:
+def test_sites_are_counted_by_host_name_if_known() -> None:
     graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), np.array([1]), hosts=["a", "b"])
     assert graph.n_sites == 2
 
@@ -92,7 +92,7 @@ def test_sites_are_counted_by_host_names_where_they_are_known() -> None:
         ([0, 1], [2**40], [], "they must fit int32"),
     ],
 )
-def test_arrays_that_are_no_graph_are_refused_with_the_place(
+def test_invalid_arrays_are_refused_with_the_position(
     indptr: list[int], indices: list[int], site: list[int], complaint: str
 ) -> None:
     with pytest.raises(GraphError, match=complaint):
@@ -103,14 +103,14 @@ def test_arrays_that_are_no_graph_are_refused_with_the_place(
         )
 
 
-def test_there_must_be_a_url_for_each_page_and_a_host_for_each_site() -> None:
+def test_there_must_be_one_url_per_page_and_one_host_per_site() -> None:
     with pytest.raises(GraphError, match="there are 1 URLs for 3 pages"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, urls=["http://a/"])
     with pytest.raises(GraphError, match="there are 1 hosts and a page on site 1"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 0]), hosts=["a"])
 
 
-def test_an_npz_comes_back_with_its_urls_and_sites(tmp_path: Path) -> None:
+def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path: Path) -> None:
     urls = ["http://a/", "http://b/ü", "http://b/c"]
     graph = LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 1]), urls)
     write_npz(graph, tmp_path / "web.npz")
@@ -128,7 +128,7 @@ def test_an_npz_needs_neither_sites_nor_urls(tmp_path: Path) -> None:
     assert (graph.site.tolist(), graph.urls) == ([0, 0, 0], None)
 
 
-def test_repeats_in_an_npz_are_dropped_and_counted(tmp_path: Path) -> None:
+def test_duplicates_in_an_npz_are_dropped_and_counted(tmp_path: Path) -> None:
     np.savez(tmp_path / "web.npz", indptr=[0, 4, 5], indices=[1, 0, 1, 1, 0])
     graph = read_graph(tmp_path / "web.npz")
     assert (rows_of(graph), graph.n_dropped) == ([[1], [0]], 3)
@@ -159,7 +159,7 @@ def test_a_broken_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
         read_graph(path)
 
 
-def test_a_file_of_urls_must_fit_and_be_whole(tmp_path: Path) -> None:
+def test_a_url_file_must_fit_and_be_complete(tmp_path: Path) -> None:
     write_npz(TRIANGLE, tmp_path / "web.npz")
     urls = tmp_path / "web.urls.gz"
     urls.write_bytes(gzip.compress(b"http://a/\nhttp://b/\n"))
@@ -232,7 +232,7 @@ def test_an_empty_edge_list_is_an_empty_graph(tmp_path: Path) -> None:
     assert read_graph(tmp_path / "web.txt").n_pages == 0
 
 
-def test_a_gzipped_edge_list_cut_short_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_gzipped_edge_list_is_refused(tmp_path: Path) -> None:
     (tmp_path / "web.txt.gz").write_bytes(gzip.compress(b"0 1\n" * 100)[:-3])
     with pytest.raises(GraphError, match=r"web\.txt\.gz cannot be read"):
         read_graph(tmp_path / "web.txt.gz")

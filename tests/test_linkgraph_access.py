@@ -1,4 +1,4 @@
-"""Links by page and by URL, in and out, all and between sites: against the slow and obvious."""
+"""Links by page and by URL, in and out, all and between sites, compared with slow code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sources(rows: list[list[int]], page: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_links_are_had_in_both_directions_and_between_sites_only(seed: int) -> None:
+def test_links_are_available_in_both_directions_and_between_sites_only(seed: int) -> None:
     graph, rows, site = random_web(seed)
     for page in range(graph.n_pages):
         back = sources(rows, page)
@@ -71,7 +71,7 @@ def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed: i
 
 
 def slow_reach(rows: list[list[int]], start: list[int], n_steps: int) -> list[int]:
-    """The pages at most so many links away, breadth first."""
+    """Return the pages at most so many links away, breadth-first."""
     found = list(start)
     last = list(start)
     for _ in range(n_steps):
@@ -82,7 +82,7 @@ def slow_reach(rows: list[list[int]], start: list[int], n_steps: int) -> list[in
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("out", "back"), [(1, 1), (2, 0), (0, 3), (2, 2), (9, 1), (0, 0)])
-def test_a_neighbourhood_is_what_lies_on_and_then_what_lies_before(
+def test_a_neighbourhood_lists_successors_and_then_predecessors(
     seed: int, out: int, back: int
 ) -> None:
     graph, rows, _ = random_web(seed)
@@ -94,7 +94,7 @@ def test_a_neighbourhood_is_what_lies_on_and_then_what_lies_before(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_subgraph_numbers_its_pages_in_the_order_given(seed: int) -> None:
+def test_a_subgraph_numbers_its_pages_in_the_given_order(seed: int) -> None:
     graph, rows, site = random_web(seed)
     chosen = random.Random(seed).sample(range(graph.n_pages), 25)
     part = graph.subgraph([*chosen, chosen[0]])
@@ -107,7 +107,7 @@ def test_a_subgraph_numbers_its_pages_in_the_order_given(seed: int) -> None:
 
 
 @pytest.mark.parametrize("page", [-1, 60])
-def test_a_page_that_is_not_of_the_graph_is_named(page: int) -> None:
+def test_a_page_outside_the_graph_is_named(page: int) -> None:
     graph, _, _ = random_web(0)
     with pytest.raises(GraphError, match=f"there is no page {page}; page ids are 0 to 59"):
         graph.neighbourhood([3, page])
@@ -129,7 +129,7 @@ def test_urls_in_bytes_are_found_and_listed_as_in_a_list(texts: list[str], other
     assert (other in urls) == (other in texts)
 
 
-def test_many_urls_that_begin_alike_are_told_apart() -> None:
+def test_many_urls_with_a_common_prefix_are_told_apart() -> None:
     texts = [f"http://host.example/path/{number:b}" for number in range(20_000)]
     urls = Urls(texts)
     assert [urls.find(text) for text in texts] == list(range(20_000))
@@ -137,7 +137,7 @@ def test_many_urls_that_begin_alike_are_told_apart() -> None:
     assert list(urls) == texts
 
 
-def test_a_url_counts_from_the_end_and_none_beyond_the_ends_is_given() -> None:
+def test_urls_can_be_indexed_from_the_end_and_not_beyond_the_ends() -> None:
     urls = Urls(["a", "ü", "\udcff"])
     assert [urls[-1], urls[-2], urls[np.int32(0)]] == ["\udcff", "ü", "a"]
     for place in (3, -4):
@@ -145,7 +145,7 @@ def test_a_url_counts_from_the_end_and_none_beyond_the_ends_is_given() -> None:
             urls[place]
 
 
-def test_urls_survive_being_sent_to_another_process() -> None:
+def test_urls_can_be_sent_to_another_process() -> None:
     urls = Urls(["http://a/", "http://b/"])
     assert urls.find("http://b/") == 1
     again = pickle.loads(pickle.dumps(urls))
@@ -153,7 +153,7 @@ def test_urls_survive_being_sent_to_another_process() -> None:
     assert [again.find("http://b/"), again.find("http://c/")] == [1, NO_PAGE]
 
 
-def test_lines_may_end_in_the_middle() -> None:
+def test_the_last_line_may_lack_a_line_break() -> None:
     assert list(Urls.from_lines(bytearray(b"a\n\nb"))) == ["a", "", "b"]
     assert list(Urls.from_lines(bytearray())) == []
 
@@ -170,7 +170,7 @@ UCI_ICS = Path(__file__).parents[2] / "shared" / "data" / "uci-ics.npz"
 
 
 @pytest.mark.skipif(not UCI_ICS.exists(), reason="the recorded graph is not here")
-def test_a_recorded_graph_is_had_at_5_bytes_a_link_and_direction() -> None:
+def test_a_recorded_graph_takes_5_bytes_per_link_and_direction() -> None:
     graph = read_graph(UCI_ICS)
     expected = to_scipy(graph).T.tocsr()
     expected.sort_indices()

@@ -1,4 +1,4 @@
-"""Link graphs as objects of NetworkX, igraph and SciPy, and back again."""
+"""Link graphs as NetworkX, igraph and SciPy objects, and back again."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def there_and_back(request: pytest.FixtureRequest) -> Pair:
 
 
 def facts(graph: LinkGraph) -> list[Any]:
-    """All of a graph as lists."""
+    """Return everything in a graph as lists."""
     rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
     urls = None if graph.urls is None else list(graph.urls)
     return [rows, graph.site.tolist(), urls, graph.hosts]
 
 
 @pytest.mark.parametrize("graph", [WEB, PLAIN], ids=["with URLs", "plain"])
-def test_a_graph_comes_back_with_rows_sites_and_urls(
+def test_a_graph_survives_a_round_trip_with_rows_sites_and_urls(
     graph: LinkGraph, there_and_back: Pair
 ) -> None:
     there, back = there_and_back
     assert facts(back(there(graph))) == facts(graph)
 
 
-def test_an_empty_graph_comes_back_empty(there_and_back: Pair) -> None:
+def test_an_empty_graph_survives_a_round_trip(there_and_back: Pair) -> None:
     there, back = there_and_back
     assert back(there(LinkGraph(np.array([0]), np.array([], dtype=int)))).n_pages == 0
 
@@ -80,7 +80,7 @@ def test_igraph_vertices_are_pages_with_url_and_host() -> None:
     assert made.get_edgelist() == [(0, 2), (0, 1), (1, 0), (3, 2), (3, 0)]
 
 
-def test_networkx_nodes_that_are_texts_are_urls_on_their_hosts() -> None:
+def test_networkx_text_nodes_are_urls_on_their_hosts() -> None:
     given = networkx.MultiDiGraph()
     given.add_edges_from([("http://x:80/1", "http://y/"), ("http://y/", "http://X/2")] * 2)
     graph = from_networkx(given)
@@ -118,7 +118,7 @@ def test_undirected_graphs_are_refused() -> None:
         ({"site": 3}, "node 'b' has no site and others have one"),
     ],
 )
-def test_an_attribute_of_some_nodes_only_is_refused(
+def test_an_attribute_of_only_some_nodes_is_refused(
     attributes: dict[str, Any], complaint: str
 ) -> None:
     given = networkx.DiGraph([("a", "b")])
@@ -136,14 +136,14 @@ def test_a_site_that_is_neither_host_nor_id_is_refused(site: object) -> None:
         from_networkx(given)
 
 
-def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for package, convert in (("networkx", to_networkx), ("igraph", to_igraph)):
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(GraphError, match=f"{package} is not installed; run `pip install"):
             convert(WEB)
 
 
-def test_a_scipy_matrix_has_a_one_for_each_link_and_shares_them() -> None:
+def test_a_scipy_matrix_has_a_one_per_link_and_shares_them() -> None:
     matrix = to_scipy(WEB)
     dense = np.zeros((4, 4), dtype=np.int8)
     for page in range(4):
@@ -161,13 +161,13 @@ def test_a_scipy_matrix_of_any_form_becomes_a_graph() -> None:
     assert facts(from_scipy(to_scipy(PLAIN), site=PLAIN.site)) == facts(PLAIN)
 
 
-def test_entries_that_are_zero_are_no_links_and_the_matrix_stays_as_it_was() -> None:
+def test_zero_entries_are_not_links_and_the_matrix_is_unchanged() -> None:
     matrix = sparse.csr_array((np.array([0, 1]), np.array([1, 0]), np.array([0, 1, 2])))
     assert from_scipy(matrix).out_links(0).tolist() == []
     assert matrix.nnz == 2
 
 
 @pytest.mark.parametrize("matrix", [np.eye(2), sparse.csr_array((2, 3)), "text"])
-def test_what_is_no_square_sparse_matrix_is_refused(matrix: object) -> None:
+def test_only_square_sparse_matrices_are_accepted(matrix: object) -> None:
     with pytest.raises(GraphError, match="it must be sparse and square"):
         from_scipy(matrix)

@@ -1,4 +1,4 @@
-"""Tables, GraphML and npz as graphs: what is read, what is refused and in which line."""
+"""Tables, GraphML and npz as graphs: what is read, and what is refused with which line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ A, B, C = "http://a.example/", "http://b.example/ü,\n", "http://a.example/<&>?'
 
 
 def facts(graph: LinkGraph) -> list[Any]:
-    """All of a graph as lists."""
+    """Return everything in a graph as lists."""
     rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
     urls = None if graph.urls is None else list(graph.urls)
     hosts = None if graph.hosts is None else list(graph.hosts)
@@ -40,7 +40,7 @@ def facts(graph: LinkGraph) -> list[Any]:
 
 
 def links_by_url(graph: LinkGraph) -> list[tuple[str, str, str, str]]:
-    """Every link by source and target, with their hosts, in the order of sources."""
+    """Return every link by source and target, with their hosts, in order of sources."""
     assert graph.urls is not None
     hosts = graph.hosts or ["" for _ in range(graph.n_sites)]
     named = [(url, hosts[site]) for url, site in zip(graph.urls, graph.site, strict=True)]
@@ -54,7 +54,7 @@ def links_by_url(graph: LinkGraph) -> list[tuple[str, str, str, str]]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A crawl store of 40 pages on 6 hosts, visited in an order of chance."""
+    """A crawl store of 40 pages on 6 hosts, visited in random order."""
     rng = random.Random(5)
     pages = PageTable()
     urls = [f"http://h{rng.randrange(6)}.example/ü?{page}&x=<>\"'," for page in range(40)]
@@ -76,7 +76,7 @@ def export(store: Path, suffix: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".graphml"])
-def test_what_is_exported_with_urls_reads_back_link_by_link(store: Path, suffix: str) -> None:
+def test_an_export_with_urls_reads_back_link_by_link(store: Path, suffix: str) -> None:
     original, again = read_graph(store), read_graph(export(store, suffix))
     assert links_by_url(again) == links_by_url(original)
     assert again.n_dropped == 0
@@ -106,7 +106,7 @@ def written(path: Path, text: str | bytes) -> Path:
         f'source,source_url,target_url,target\n1,{A},{C},x\n1,"{B}",{A},x\n1,{A},"{B}",x\n',
     ],
 )
-def test_csv_of_urls_has_pages_in_the_order_first_named(tmp_path: Path, text: str) -> None:
+def test_a_csv_of_urls_numbers_pages_in_order_of_first_mention(tmp_path: Path, text: str) -> None:
     assert facts(read_graph(written(tmp_path / "web.csv", text))) == [
         [[1, 2], [], [0]],
         [0, 0, 1],
@@ -126,7 +126,7 @@ def test_csv_and_jsonl_of_page_ids_are_edge_lists(tmp_path: Path) -> None:
         assert graph.n_dropped == 1
 
 
-def test_names_that_are_no_urls_are_all_on_one_site(tmp_path: Path) -> None:
+def test_names_that_are_not_urls_are_all_on_one_site(tmp_path: Path) -> None:
     path = written(tmp_path / "web.csv", "source,target\nanna,7\n7,http://[\n")
     assert facts(read_graph(path)) == [[[1], [2], []], [0, 0, 0], ["anna", "7", "http://["], None]
 
@@ -169,7 +169,7 @@ def test_a_graph_without_links_is_a_graph(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_a_line_of_a_table_that_is_no_link_is_named(
+def test_a_table_line_that_is_not_a_link_is_named(
     tmp_path: Path, name: str, text: str | bytes, complaint: str
 ) -> None:
     path = written(tmp_path / name, text)
@@ -271,7 +271,7 @@ KEYS = (
         ),
     ],
 )
-def test_graphml_that_is_no_link_graph_is_refused_with_the_line(
+def test_invalid_graphml_is_refused_with_the_line(
     tmp_path: Path, text: str, complaint: str
 ) -> None:
     path = written(tmp_path / "web.graphml", text)
@@ -319,7 +319,7 @@ def test_parquet_of_urls_may_hold_dictionaries(tmp_path: Path) -> None:
         ({"source": [2**31 - 1], "target": [0]}, ": row 1 has the source 2147483647"),
     ],
 )
-def test_parquet_that_is_no_link_graph_is_refused_with_the_row(
+def test_invalid_parquet_is_refused_with_the_row(
     tmp_path: Path, columns: dict[str, list[Any]], complaint: str
 ) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -339,7 +339,7 @@ def test_without_pyarrow_reading_parquet_names_the_extra(
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_an_npz_reads_back_however_it_is_packed(tmp_path: Path, compressed: bool) -> None:
+def test_an_npz_reads_back_however_it_is_compressed(tmp_path: Path, compressed: bool) -> None:
     graph = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([0, 1, 1]), Urls("abc"))
     write_npz(graph, tmp_path / "web.npz", compressed=compressed)
     assert facts(read_graph(tmp_path / "web.npz")) == facts(graph)
@@ -348,14 +348,14 @@ def test_an_npz_reads_back_however_it_is_packed(tmp_path: Path, compressed: bool
     assert kinds == {zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED}
 
 
-def test_line_ends_of_other_systems_are_no_part_of_urls(tmp_path: Path) -> None:
+def test_line_ends_of_other_systems_are_not_part_of_urls(tmp_path: Path) -> None:
     write_npz(LinkGraph(np.zeros(4, dtype=int), np.array([], dtype=int)), tmp_path / "web.npz")
     for text in (b"a\r\nb\r\r\nc\rd\r", b"a\nb\nc\rd"):
         (tmp_path / "web.urls.gz").write_bytes(gzip.compress(text))
         assert list(read_graph(tmp_path / "web.npz").urls or ()) == ["a", "b", "c\rd"]
 
 
-def test_cleaning_in_place_gives_what_cleaning_a_copy_gives() -> None:
+def test_cleaning_in_place_equals_cleaning_a_copy() -> None:
     rng = np.random.default_rng(3)
     indptr = np.concatenate(([0], np.cumsum(rng.integers(0, 9, 50)))).astype(np.int64)
     indices = rng.integers(0, 50, indptr[-1], dtype=np.int32)
@@ -378,7 +378,7 @@ WHOLE = LinkGraph(
 
 
 def sentence_about(path: Path) -> str | None:
-    """What is said of a file that is not read."""
+    """Return the error for a file that is not read."""
     try:
         read_graph(path)
     except CrawlprioError as error:
@@ -506,7 +506,7 @@ def test_reading_a_large_npz_takes_less_than_twice_the_memory_of_its_arrays(tmp_
     ("name", "text", "line"),
     [("web.csv", "source,target\n1\n", 2), ("web.graphml", "<graphml>\n\n<graph>", 3)],
 )
-def test_a_command_that_reads_a_damaged_graph_says_the_line_and_exits_2(
+def test_a_command_that_reads_a_damaged_graph_names_the_line_and_exits_2(
     tmp_path: Path, name: str, text: str, line: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path / name, text)

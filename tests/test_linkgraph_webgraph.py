@@ -1,4 +1,4 @@
-"""Reading WebGraph files, against an encoder written here from the format's description."""
+"""Reading WebGraph files, checked with an encoder written here from the format's description."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def encode_row(
     least_interval: int,
     k: int,
 ) -> str:
-    """One successor list, with the list `back` pages before as its reference (0: none)."""
+    """Encode one successor list, with the list `back` pages before as its reference (0: none)."""
 
     def put(component: str, x: int) -> str:
         return code(codes[component], x, k)
@@ -136,7 +136,7 @@ def write_webgraph(
     codes: dict[str, str] | None = None,
     flags: str = "",
 ) -> None:
-    """Write `path` and its properties, each list by way of whichever reference is shortest."""
+    """Write `path` and its properties, using the shortest reference for each list."""
     codes = DEFAULT_CODES | (codes or {})
     stream = ""
     for page, row in enumerate(rows):
@@ -157,7 +157,7 @@ def write_webgraph(
 
 
 def random_rows(seed: int, n_pages: int) -> list[list[int]]:
-    """Rows with runs, near copies of rows before, far targets, and dangling pages."""
+    """Rows with runs, near copies of earlier rows, far targets, and dangling pages."""
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows: list[list[int]] = []
@@ -197,7 +197,7 @@ def test_every_code_reads_back_the_numbers_written_with_it(name: str, k: int) ->
     assert position == len(bits)
 
 
-def test_codes_are_those_printed_in_the_literature() -> None:
+def test_codes_match_those_printed_in_the_literature() -> None:
     # Boldi & Vigna 2004 (codes paper), table of the first numbers: gamma, delta, zeta_2, zeta_3.
     assert [gamma(x) for x in range(4)] == ["1", "010", "011", "00100"]
     assert [delta(x) for x in range(4)] == ["1", "0100", "0101", "01100"]
@@ -208,7 +208,7 @@ def test_codes_are_those_printed_in_the_literature() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("window", "least_interval"), [(7, 4), (0, 0), (1, 2), (3, 0), (0, 3)])
-def test_rows_come_back_as_they_were_encoded(
+def test_rows_are_decoded_as_encoded(
     tmp_path: Path, seed: int, window: int, least_interval: int
 ) -> None:
     rows = random_rows(seed, 150)
@@ -230,7 +230,7 @@ def test_compression_flags_choose_the_code_of_each_component(tmp_path: Path) -> 
     assert rows_of(tmp_path / "g.graph") == rows
 
 
-def test_self_links_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_self_links_are_dropped_and_counted(tmp_path: Path) -> None:
     write_webgraph(tmp_path / "g.graph", [[0, 1], [1], [0, 1, 2]])
     graph = read_graph(tmp_path / "g.graph")
     assert graph.indices.tolist() == [1, 0, 1]
@@ -242,7 +242,7 @@ def test_a_graph_without_pages_is_read(tmp_path: Path) -> None:
     assert read_graph(tmp_path / "g.graph").n_pages == 0
 
 
-def test_a_stream_cut_anywhere_is_refused_or_lost_only_padding(tmp_path: Path) -> None:
+def test_a_stream_truncated_anywhere_is_refused_or_lost_only_padding(tmp_path: Path) -> None:
     rows = random_rows(5, 40)
     path = tmp_path / "g.graph"
     write_webgraph(path, rows)
@@ -253,7 +253,7 @@ def test_a_stream_cut_anywhere_is_refused_or_lost_only_padding(tmp_path: Path) -
             read_graph(path)
 
 
-def test_a_damaged_stream_never_gives_a_page_out_of_range(tmp_path: Path) -> None:
+def test_a_damaged_stream_never_yields_a_page_out_of_range(tmp_path: Path) -> None:
     path = tmp_path / "g.graph"
     write_webgraph(path, random_rows(6, 60))
     whole = bytearray(path.read_bytes())
@@ -287,9 +287,7 @@ def test_a_damaged_stream_never_gives_a_page_out_of_range(tmp_path: Path) -> Non
         ("arcs=7", "holds 5 links; g.properties says 7"),
     ],
 )
-def test_properties_that_cannot_be_right_are_named(
-    tmp_path: Path, line: str, complaint: str
-) -> None:
+def test_impossible_properties_are_named(tmp_path: Path, line: str, complaint: str) -> None:
     write_webgraph(tmp_path / "g.graph", [[1, 2], [0, 2], [0]])
     with (tmp_path / "g.properties").open("a") as file:
         file.write(line + "\n")
@@ -297,7 +295,7 @@ def test_properties_that_cannot_be_right_are_named(
         read_graph(tmp_path / "g.graph")
 
 
-def test_missing_properties_are_asked_for(tmp_path: Path) -> None:
+def test_missing_properties_are_requested(tmp_path: Path) -> None:
     (tmp_path / "g.graph").write_bytes(b"\0")
     with pytest.raises(GraphError, match=r"g\.properties cannot be read .*needs it beside it"):
         read_graph(tmp_path / "g.graph")

@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def scrapy_links(*args: str) -> int:
-    """Run the command by scrapy's own command line, which need not find other commands."""
+    """Run the command through scrapy's own command line, without looking for other commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"links": Command()})
         with pytest.raises(SystemExit) as ended:
@@ -118,7 +118,7 @@ def test_graphml_reads_back_with_urls_sites_and_anchors(store: Path) -> None:
     ]
 
 
-def test_graphml_stays_readable_whatever_an_anchor_holds(tmp_path: Path) -> None:
+def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path: Path) -> None:
     pages = PageTable()
     for url in URLS:
         pages.add(url, url, pages.site("h"))
@@ -130,7 +130,7 @@ def test_graphml_stays_readable_whatever_an_anchor_holds(tmp_path: Path) -> None
     assert networkx.read_graphml(path).edges["0", "1"]["anchor"] == kept
 
 
-def test_parquet_has_a_row_per_link(store: Path) -> None:
+def test_parquet_has_one_row_per_link(store: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     columns = parquet.read_table(export(store, "out.parquet")).to_pydict()
     assert list(zip(*(columns[n] for n in ("source", "target", "anchor")), strict=True)) == LINKS
@@ -151,7 +151,7 @@ def test_the_same_store_gives_the_same_bytes(store: Path, name: str) -> None:
     assert export(store, name).read_bytes() == first
 
 
-def test_an_export_beside_a_running_crawl_is_of_one_moment(store: Path) -> None:
+def test_an_export_during_a_crawl_is_a_consistent_snapshot(store: Path) -> None:
     with Store.open(store) as crawl, Store.open(store, readonly=True) as opened:
         pages = crawl.load_pages()
 
@@ -203,8 +203,8 @@ def test_the_command_writes_the_file_and_the_counts(
     ("args", "sentence"),
     [
         (["crawl.sqlite"], "links: found crawl.sqlite; expected: scrapy links export"),
-        (["export", "none.sqlite", "out.csv"], "none.sqlite: there is no such crawl store"),
-        (["export", "crawl.sqlite", "out.xls"], "out.xls: the ending names the format"),
+        (["export", "none.sqlite", "out.csv"], "none.sqlite: no such crawl store"),
+        (["export", "crawl.sqlite", "out.xls"], "out.xls: the extension names the format"),
         (["export", "crawl.sqlite", "none/out.csv"], "none/out.csv: there is no folder none"),
         (["export", "crawl.sqlite", "folder.csv"], "folder.csv: this is a folder"),
         (["export", "not.sqlite", "out.csv"], "not.sqlite: not a crawl store"),
@@ -236,7 +236,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_simulate_starts_an_export_where_the_crawl_started(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Page 2, from which little can be reached: nobody would guess it."""
+    """Page 2 reaches so little that nobody would guess it as the start."""
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()
     for number in range(4):
@@ -256,7 +256,7 @@ def test_simulate_starts_an_export_where_the_crawl_started(
         assert ended.value.code == 0
         orders.append((tmp_path / "order.txt").read_text().split())
     assert len(orders[0]) == len(orders[1]) == 2
-    assert "Started where the crawl did, as out.seeds.txt says." in capsys.readouterr().err
+    assert "Started where the crawl did, according to out.seeds.txt." in capsys.readouterr().err
     (tmp_path / "out.seeds.txt").unlink()
     with pytest.raises(SystemExit):
         main(["simulate", name, "--ordering", "breadth-first"])

@@ -1,4 +1,4 @@
-"""The live crawl against the simulator and the naive oracle: one order, page for page."""
+"""The live crawl, the simulator and the naive oracle have the same order, page for page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def true_ranks() -> dict[str, float]:
 
 
 def earlier_scores() -> dict[str, float]:
-    """Scores of every other page, the best page last."""
+    """Scores of every second page, the best page last."""
     return {url: 1.0 + number % 10 for number, url in enumerate(demo_web().urls()) if number % 2}
 
 
@@ -63,7 +63,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "options": {"anchor-similarity": {"words": "music"}},
     },
 }
-"""Options that make an ordering do all it does on a small web; the others have their defaults."""
+"""Options that exercise all of an ordering on a small web; other orderings use their defaults."""
 
 CASES = [
     *(pytest.param((name, None), id=name) for name in ORDERINGS),
@@ -77,7 +77,7 @@ CASES = [
 
 
 class Crawled:
-    """A live crawl, and all that server and store say of it."""
+    """A live crawl, and everything that server and store report about it."""
 
     def __init__(self, folder: Path, name: str, distance: int | None, options: Any) -> None:
         self.folder = folder
@@ -127,7 +127,7 @@ class Crawled:
         return self.pages.urls(visit.page for visit in self.visits)
 
     def oracle_order(self) -> list[str]:
-        """The order of the naive crawler on the web as the crawl recorded it."""
+        """Return the order of the naive crawler on the web as the crawl recorded it."""
         web = oracles.Web(
             links={visit.page: visit.targets.tolist() for visit in self.visits},
             site=dict(enumerate(self.pages.sites.tolist())),
@@ -159,10 +159,10 @@ class Crawled:
         return self.pages.urls(oracles.crawl(web, self.seeds, name, topic=topic, **options))
 
     def simulated_order(self) -> list[str]:
-        """The order of the simulator on the links that were evidence in the crawl.
+        """Return the order of the simulator on the links that were evidence in the crawl.
 
         The graph in its store may have more: links that were too deep when their page was fetched,
-        and whose target was found by another way.
+        and whose target was found through another path.
         """
         whole = read_graph(self.store)
         urls = whole.urls
@@ -228,13 +228,13 @@ def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends
 
 
 def test_the_topic_has_hot_pages_and_others() -> None:
-    """Or the crawls with a topic would say nothing of the hot queue."""
+    """Otherwise the crawls with a topic would not exercise the hot queue."""
     titles = [demo_web().title(page) for page in range(PAGES)]
     topic = Topic(WORDS)
     assert 10 < sum(topic.count(title) > 0 for title in titles) < PAGES - 10
 
 
-def test_the_simulate_command_on_the_store_of_a_crawl_says_its_order(
+def test_the_simulate_command_reproduces_the_order_of_a_crawls_store(
     plain: Crawled, tmp_path: Path
 ) -> None:
     order_file = tmp_path / "order.txt"

@@ -1,4 +1,4 @@
-"""What the middlewares make of spiders that do unusual things; the usual ones have other files."""
+"""How the middlewares handle spiders that do unusual things; other files test the usual ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Follower(Spider):
 
 
 def links(store: Path) -> dict[str, list[str]]:
-    """The links of each page in a store, by URL; a page visited twice is an error."""
+    """Return the links of each page in a store, by URL; a page visited twice is an error."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
         visits = [visit for visit in opened.visits() if visit.page >= 0]
@@ -54,10 +54,10 @@ def finished(run: Run) -> Run:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_a_callback_that_fails_half_way_leaves_the_links_that_it_had_yielded(
+def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
     tmp_path: Path, seconds: float
 ) -> None:
-    """Also those that were scheduled long before it failed."""
+    """This includes links that were scheduled long before it failed."""
 
     class Failing(Follower):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
@@ -82,10 +82,10 @@ def test_a_callback_that_fails_half_way_leaves_the_links_that_it_had_yielded(
     assert errors == ["ValueError", "", ""]
 
 
-def test_links_that_a_later_middleware_or_signal_drops_end_no_lease_too_late(
+def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
     tmp_path: Path,
 ) -> None:
-    """A request that was yielded never comes to the scheduler: the page is done all the same."""
+    """A yielded request never reaches the scheduler; the page is done all the same."""
 
     class DroppingTwo:
         async def process_spider_output(
@@ -115,7 +115,7 @@ def test_links_that_a_later_middleware_or_signal_drops_end_no_lease_too_late(
     assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
 
 
-def test_a_slow_pipeline_does_not_hold_up_the_links_that_were_yielded_before_its_item() -> None:
+def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> None:
     class Slow:
         async def process_item(self, item: Any) -> Any:
             await asyncio.sleep(0.3)
@@ -134,7 +134,7 @@ def test_a_slow_pipeline_does_not_hold_up_the_links_that_were_yielded_before_its
     assert starts[-1] - starts[0] < 0.3
 
 
-def test_pairs_that_nothing_takes_are_recorded_and_counted_all_the_same(tmp_path: Path) -> None:
+def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: Path) -> None:
     class Pairs(Follower):
         def parse(self, response: Response) -> Iterator[Any]:
             links = response.css("a::attr(href)").getall()
@@ -154,7 +154,9 @@ def test_pairs_that_nothing_takes_are_recorded_and_counted_all_the_same(tmp_path
     assert found[0][0] == 4
 
 
-def test_only_the_first_pairs_of_a_page_count_and_pairs_before_requests(tmp_path: Path) -> None:
+def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(
+    tmp_path: Path,
+) -> None:
     class Twice(Follower):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url == "http://a.test/":
@@ -175,7 +177,7 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_before_requests(tmp_path
     assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
 
 
-def test_pairs_with_repeats_and_the_page_itself_are_cleaned(tmp_path: Path) -> None:
+def test_duplicates_and_self_links_are_removed_from_pairs(tmp_path: Path) -> None:
     class Sloppy(Follower):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url == "http://a.test/":
@@ -191,7 +193,7 @@ def test_pairs_with_repeats_and_the_page_itself_are_cleaned(tmp_path: Path) -> N
     assert (visit.targets.tolist(), list(visit.anchors)) == ([1], ["one"])
 
 
-def test_a_site_that_has_all_its_pages_gets_no_more() -> None:
+def test_a_site_at_its_limit_gets_no_more_pages() -> None:
     pages = {
         "a.test/": page("/1", "/2", "/3", "http://b.test/1", "http://b.test/moved"),
         "a.test/1": page("/4"),
@@ -204,7 +206,7 @@ def test_a_site_that_has_all_its_pages_gets_no_more() -> None:
     assert run.stats["dupefilter/filtered"] == 3
 
 
-def test_a_start_request_is_a_seed_and_a_request_that_took_over_its_meta_is_none(
+def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
     tmp_path: Path,
 ) -> None:
     class Copying(Follower):
@@ -226,7 +228,7 @@ def test_a_start_request_is_a_seed_and_a_request_that_took_over_its_meta_is_none
 
 
 class Renamed(LinksMiddleware):
-    """Scrapy passes over both methods of a class like this."""
+    """Scrapy ignores both methods of a class like this."""
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
@@ -244,7 +246,7 @@ def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
     assert any("LinksMiddleware" in message for message in run.messages())
 
 
-def test_no_lease_is_left_at_the_end() -> None:
+def test_no_lease_remains_at_the_end() -> None:
     seen: list[int] = []
 
     class Counting(Follower):
@@ -279,7 +281,7 @@ def test_no_lease_is_left_at_the_end() -> None:
         ({"download_slot": "b.test", "redirect_urls": ["http://a.test/", "http://b.test/"]}, None),
     ],
 )
-def test_a_redirect_forgets_the_slot_of_the_page_before_and_keeps_one_of_its_own(
+def test_a_redirect_drops_the_inherited_slot_and_keeps_its_own(
     meta: dict[str, Any], slot: str | None
 ) -> None:
     request = Request("http://c.test/", meta=meta)
@@ -287,7 +289,7 @@ def test_a_redirect_forgets_the_slot_of_the_page_before_and_keeps_one_of_its_own
     assert request.meta.get("download_slot") == slot
 
 
-def test_links_and_requests_have_one_identity() -> None:
+def test_links_and_requests_have_the_same_identity() -> None:
     crawler = Crawler(Follower, Settings())
     crawler._apply_settings()
     identities = Identities(crawler)

@@ -1,7 +1,7 @@
-"""Real documentation behind a real server: what its log and lxml say of a crawl.
+"""Real documentation behind a real server: what its log and lxml say about a crawl.
 
-Debian's nginx serves packages of documentation, each as a site with a robots.txt. `.ci/run`
-installs both. The crawl runs three times, two of them resumed, as a user would run it.
+Debian's nginx serves documentation packages, each as a site with a robots.txt. `.ci/run` installs
+both. The crawl runs three times, and two of the runs are resumed, as a user would do it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SITES = {
     "127.0.0.23": ("python-jinja2-doc/html", ["/_sources/", "/extensions", "/py"]),
     "127.0.0.24": ("python-requests-doc/html", ["/_modules/requests/", "/community/"]),
 }
-"""Addresses: what is served there, and what its robots.txt forbids."""
+"""Addresses, with what is served there and what its robots.txt forbids."""
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 MISSING = [name for name, _ in SITES.values() if not (DOCS / name / "index.html").is_file()]
@@ -65,7 +65,7 @@ class Server:
         return [self.url(host, "/index.html") for host in SITES]
 
     def requests(self) -> list[tuple[str, str, int]]:
-        """Host, path and status of each request so far."""
+        """Return host, path and status of each request so far."""
         found = []
         for line in self.log.read_text().splitlines():
             host, uri, status = line.split(" ")
@@ -120,7 +120,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def links_of(file: Path, url: str) -> dict[str, bool]:
-    """The links of a page as lxml has them, by URL, and whether they are followed."""
+    """Return the links of a page as lxml finds them, by URL, and whether they are followed."""
     tree = lxml.html.fromstring(file.read_bytes())
     found: dict[str, bool] = {}
     for element in tree.xpath("//a[@href]|//area[@href]"):
@@ -133,7 +133,7 @@ def links_of(file: Path, url: str) -> dict[str, bool]:
 
 @dataclass
 class Truth:
-    """What a crawl has to find, from the files alone."""
+    """What a crawl has to find, derived from the files alone."""
 
     known: set[str]
     fetched: set[str]
@@ -150,7 +150,7 @@ class Truth:
 
 
 def truth(server: Server, depth_limit: int) -> Truth:
-    """Breadth-first through the files, by the rules that the README states."""
+    """Crawl the files breadth-first, by the rules in the README."""
     robots = {
         host: Protego.parse("User-agent: *\n" + "".join(f"Disallow: {p}\n" for p in forbidden))
         for host, (_, forbidden) in SITES.items()
@@ -200,7 +200,7 @@ def crawlprio(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("at_once", "depth_limit"), [(1, 0), (4, 2), (16, 0), (16, 1)])
-def test_every_allowed_page_once_no_other_and_the_links_that_lxml_sees(
+def test_every_allowed_page_is_fetched_once_with_the_links_that_lxml_sees(
     server: Server, at_once: int, depth_limit: int, tmp_path: Path
 ) -> None:
     expected = truth(server, depth_limit)
@@ -212,7 +212,7 @@ def test_every_allowed_page_once_no_other_and_the_links_that_lxml_sees(
         "CONCURRENT_REQUESTS": 64,
         "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
         "DEPTH_LIMIT": depth_limit,
-        "ORDERING": "breadth-first",  # so that depths are those of the shortest way
+        "ORDERING": "breadth-first",  # so that depths are those of the shortest path
     }
     line = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     begun = crawlprio(

@@ -1,4 +1,4 @@
-"""What a user is told before a crawl: that code is compiled, and where an earlier store went."""
+"""Notices before a crawl: that code is being compiled, and where an earlier store went."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ compile_frontier(with_ranks=False)
 """
 
 
-def test_compiling_is_announced_once_and_not_again_when_it_is_done(tmp_path: Path) -> None:
-    # A package in which nothing is compiled, as it is after `pip install`.
+def test_compiling_is_announced_once_and_not_when_it_is_done_already(tmp_path: Path) -> None:
+    # A package in which nothing is compiled, as after `pip install`.
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(crawlprio.__file__).parent, tmp_path / "crawlprio", ignore=ignored)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -46,7 +46,7 @@ def test_compiling_is_announced_once_and_not_again_when_it_is_done(tmp_path: Pat
     assert second == ""
 
 
-def test_a_store_of_an_earlier_crawl_is_kept_and_the_log_says_under_which_name(
+def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(
     tmp_path: Path,
 ) -> None:
     class Once(Spider):
@@ -60,10 +60,10 @@ def test_a_store_of_an_earlier_crawl_is_kept_and_the_log_says_under_which_name(
     settings = {**ADDON, "CRAWLPRIO_STORE": str(path)}
     with Site({"/": page()}) as site:
         first, second = (run_spider(Once, settings, site=site) for _ in range(2))
-    assert [text for text in first.messages(logging.INFO) if "it is kept as" in text] == []
-    (text,) = (text for text in second.messages(logging.INFO) if "it is kept as" in text)
+    assert [text for text in first.messages(logging.INFO) if "it was renamed to" in text] == []
+    (text,) = (text for text in second.messages(logging.INFO) if "it was renamed to" in text)
     (kept,) = (file for file in tmp_path.glob("crawl*.sqlite") if file != path)
-    assert text == f"{path} was there; it is kept as {kept}."
+    assert text == f"{path} already existed; it was renamed to {kept}."
     for file in (path, kept):
         with Store.open(file) as store:
             assert store.n_pages == 1

@@ -1,4 +1,4 @@
-"""A guest's crawl where nothing but the temporary folder can be written, as in many containers."""
+"""A crawl under the add-on where only the temporary folder is writable, as in many containers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ print(stats.get_value("finish_reason"), stats.get_value("item_scraped_count"))
 
 
 def may_write_only_where_permitted() -> None:
-    """Take from root what lets it write everywhere (CAP_DAC_OVERRIDE), from the next exec on."""
+    """Drop root's capability to write everywhere (CAP_DAC_OVERRIDE), from the next exec on."""
     if os.geteuid() == 0:
         pr_capbset_drop, cap_dac_override = 24, 1
         if ctypes.CDLL(None, use_errno=True).prctl(pr_capbset_drop, cap_dac_override, 0, 0, 0):
@@ -80,7 +80,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("queue", ["plain", "compiled"])
-def test_a_crawl_brings_its_items_and_warns_once_that_nothing_is_recorded(
+def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(
     locked: Path, queue: str
 ) -> None:
     unset = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
@@ -92,7 +92,7 @@ def test_a_crawl_brings_its_items_and_warns_once_that_nothing_is_recorded(
             "HOME": str(locked / "home"),
             "PYTHONPATH": str(locked / "site"),
             "TMPDIR": str(locked / "temporary"),
-            # Scrapy notes there which jobs run, and logs an error where it cannot.
+            # Scrapy records there which jobs run, and logs an error if it cannot.
             "XDG_STATE_HOME": str(locked / "temporary"),
         },
         preexec_fn=may_write_only_where_permitted,
@@ -103,7 +103,7 @@ def test_a_crawl_brings_its_items_and_warns_once_that_nothing_is_recorded(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1:] == ["finished 3"], done.stderr[-3000:]
-    own = ("Compiling", "NUMBA_CACHE_DIR")  # of what is compiled, not of what is recorded
+    own = ("Compiling", "NUMBA_CACHE_DIR")  # about compiled code, not about recording
     said = [line for line in done.stderr.splitlines() if not any(word in line for word in own)]
     assert len(said) == 1, said
     assert "crawl.sqlite" in said[0]

@@ -1,4 +1,4 @@
-"""The importance that OPIC estimates on the way: shares of the cash that ever came to a page."""
+"""The importance that OPIC estimates as it crawls: each page's share of all cash received."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def breadth_first(web: Web, seed: int) -> list[int]:
 
 
 def strongly_connected(n_pages: int, seed: int) -> Web:
-    """A ring with chords of uneven lengths, so that no surfer goes round in step."""
+    """A ring with chords of uneven lengths, so that no surfer is periodic."""
     rng = random.Random(seed)
     links = {
         page: sorted({(page + 1) % n_pages, *rng.sample(range(n_pages // 3), 3)} - {page})
@@ -52,7 +52,7 @@ def strongly_connected(n_pages: int, seed: int) -> Web:
 
 
 def received_shares(web: Web, seed: int, order: list[int]) -> dict[int, Fraction]:
-    """Book every payment as it comes, exactly, and return the shares: no page is paid back."""
+    """Record every payment exactly as it comes, and return the shares; no page is paid back."""
     received = {seed: Fraction(1)}
     held = {seed: Fraction(1)}
     for page in order:
@@ -71,7 +71,7 @@ def received_shares(web: Web, seed: int, order: list[int]) -> dict[int, Fraction
 
 
 def stationary(web: Web) -> np.ndarray:
-    """Return where a surfer who never jumps is in the long run, by a dense solution."""
+    """Return the long-run distribution of a surfer who never jumps, by a dense solution."""
     n_pages = len(web.pages)
     follow = steps(web)
     system = np.vstack((follow.T - np.eye(n_pages), np.ones(n_pages)))
@@ -80,7 +80,7 @@ def stationary(web: Web) -> np.ndarray:
 
 
 def steps(web: Web) -> np.ndarray:
-    """Return the chance of each step of a surfer, by page and target."""
+    """Return the probability of each step of a surfer, by page and target."""
     follow = np.zeros((len(web.pages), len(web.pages)))
     for page in web.pages:
         follow[page, web.links_of(page)] = 1.0 / len(web.links_of(page))
@@ -88,14 +88,14 @@ def steps(web: Web) -> np.ndarray:
 
 
 def by_number(ordering: Opic, pages: WebPages) -> np.ndarray:
-    """Return the estimates by the numbers that pages have in the web."""
+    """Return the estimates by the page numbers of the web."""
     estimate = np.zeros(len(pages))
     estimate[pages.numbers] = ordering.importance()
     return estimate
 
 
 @pytest.mark.parametrize("n_fetched", [0, 1, 7, 60, 300])
-def test_importance_is_the_share_of_all_cash_that_a_page_ever_received(n_fetched: int) -> None:
+def test_importance_is_the_share_of_all_cash_that_a_page_received(n_fetched: int) -> None:
     web = power_law_web(300, seed=5)
     order = breadth_first(web, 3)[:n_fetched]
     ordering, pages = crawled(web, [3], order)
@@ -108,7 +108,7 @@ def test_importance_is_the_share_of_all_cash_that_a_page_ever_received(n_fetched
 
 
 @pytest.mark.parametrize("options", [{}, {"seed_cash": 50.0}, {"pass_on": 0.5}, {"pass_on": 0.0}])
-def test_importance_sums_to_one_whatever_the_options(options: dict[str, float]) -> None:
+def test_importance_sums_to_one_under_any_options(options: dict[str, float]) -> None:
     web = power_law_web(300, seed=6)
     ordering, _ = crawled(web, [3, 8], breadth_first(web, 3), **options)
     assert ordering.importance().sum() == pytest.approx(1.0, rel=1e-9)
@@ -116,7 +116,7 @@ def test_importance_sums_to_one_whatever_the_options(options: dict[str, float]) 
 
 
 @pytest.mark.parametrize("budget", [100, 1000, 30_000])
-def test_one_step_of_a_surfer_changes_it_by_no_more_than_cash_that_has_not_flowed(
+def test_one_step_of_a_surfer_changes_it_by_at_most_the_cash_that_has_not_flowed(
     budget: int,
 ) -> None:
     """Cash held + given = first cash + received, so x - xP = (first - held P) / (G + T)."""
@@ -128,7 +128,7 @@ def test_one_step_of_a_surfer_changes_it_by_no_more_than_cash_that_has_not_flowe
     assert 0.0 < changed <= 2 * there / (given + there) + 1e-12
 
 
-def test_the_more_cash_flows_the_nearer_it_is_to_pagerank_without_teleport() -> None:
+def test_more_cash_flow_brings_it_closer_to_pagerank_without_teleport() -> None:
     web = strongly_connected(40, seed=3)
     wanted = stationary(web)
     off = []
@@ -141,7 +141,7 @@ def test_the_more_cash_flows_the_nearer_it_is_to_pagerank_without_teleport() -> 
     assert off[2] < 1e-3
 
 
-def test_without_history_no_importance_is_made_up() -> None:
+def test_without_history_there_is_no_importance() -> None:
     web = strongly_connected(12, seed=1)
     pages = WebPages(web)
     ordering = Opic()

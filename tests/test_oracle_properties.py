@@ -1,4 +1,4 @@
-"""What must hold of the oracles on every web; nothing here knows `crawlprio`."""
+"""Properties of the oracles on every web, independent of `crawlprio`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_direct_and_the_iterated_pagerank_agree_with_networkx() -> None:
     assert iterated(links, 0.85) == pytest.approx(solved(links, 0.85), rel=1e-12)
 
 
-def test_a_power_law_web_has_everything_that_crawls_meet() -> None:
+def test_a_power_law_web_has_every_feature_that_crawls_encounter() -> None:
     web = power_law_web(2000, seed=1)
     assert web.links == power_law_web(2000, seed=1).links
     backlinks = [0] * 2000
@@ -100,9 +100,7 @@ def test_every_ordering_fetches_each_reachable_page_once(
 
 @few
 @given(st.data(), st.sampled_from([None, TOPIC]))
-def test_orderings_that_say_the_same_in_other_words_agree(
-    data: st.DataObject, topic: Topic | None
-) -> None:
+def test_equivalent_orderings_agree(data: st.DataObject, topic: Topic | None) -> None:
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
 
@@ -124,7 +122,7 @@ def test_orderings_that_say_the_same_in_other_words_agree(
 
 @few
 @given(st.data(), st.sampled_from([None, 0.1, 0.5]))
-def test_cash_is_neither_made_nor_lost(data: st.DataObject, pass_on: float | None) -> None:
+def test_cash_is_neither_created_nor_lost(data: st.DataObject, pass_on: float | None) -> None:
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     for record, ordering in crawling(web, seeds, "opic", pass_on=pass_on, pass_on_budget=50):
@@ -135,7 +133,7 @@ def test_cash_is_neither_made_nor_lost(data: st.DataObject, pass_on: float | Non
 
 @few
 @given(webs())
-def test_a_topic_that_no_page_names_changes_nothing(web: Web) -> None:
+def test_a_topic_that_no_page_mentions_changes_nothing(web: Web) -> None:
     for ordering in ORDERINGS:
         options = OPTIONS.get(ordering, {})
         plain = crawl(web, [0], ordering, **options)

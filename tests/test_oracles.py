@@ -1,4 +1,4 @@
-"""The oracles themselves, against orders worked out by hand; nothing here knows `crawlprio`."""
+"""The oracles themselves, compared with orders worked out by hand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_pagerank_reaches_page_2_before_the_cluster_and_backlink_count_after(
     assert crawl(cho_figure_3(), [0], ordering) == order
 
 
-def test_depth_first_goes_down_before_it_goes_on() -> None:
+def test_depth_first_goes_down_before_it_goes_sideways() -> None:
     web = Web(links={0: [1, 2], 1: [3, 4], 3: [5, 6, 2], 4: [7]})
     assert crawl(web, [0, 8], "depth-first") == [0, 1, 3, 5, 6, 4, 7, 2, 8]
 
@@ -85,7 +85,9 @@ def test_a_fetched_page_passes_on_cash_above_its_threshold(
 
 
 @pytest.mark.parametrize(("budget", "cash"), [(4, 5.0), (3, 1.0)])
-def test_a_page_waits_once_to_pass_on_all_that_it_gets_meanwhile(budget: int, cash: float) -> None:
+def test_a_page_waits_once_to_pass_on_everything_it_receives_meanwhile(
+    budget: int, cash: float
+) -> None:
     """Visit 3 gives 1 and 0 2 each: two links. 1 passes 2 on to 0, and 0 its 4 to 2: four links.
 
     With a budget of four 2 still passes them on to 5, which has 1.
@@ -149,7 +151,7 @@ def test_partial_pagerank_gives_new_pages_the_shares_of_their_parents() -> None:
     ]
 
 
-def test_partial_pagerank_leaves_pages_alone_that_it_knew_when_it_last_computed() -> None:
+def test_partial_pagerank_leaves_pages_known_at_the_last_computation_alone() -> None:
     seeds_alone = Web(links={0: [2]})
     assert crawl(seeds_alone, [0, 1, 2], "partial-pagerank") == [0, 1, 2]
     web = Web(links={0: [1, 2, 3, 4], 2: [4]})
@@ -158,10 +160,10 @@ def test_partial_pagerank_leaves_pages_alone_that_it_knew_when_it_last_computed(
 
 
 @pytest.mark.parametrize("ordering", ["pagerank", "partial-pagerank", "batch-pagerank"])
-def test_pagerank_orderings_use_the_damping_they_are_given(ordering: str) -> None:
+def test_pagerank_orderings_use_the_given_damping(ordering: str) -> None:
     web = Web(links={0: [1, 2]})
     *_, (_, half) = crawling(web, [0], ordering, budget=1, every=1, damping=0.5)
-    # Ranks are as 1 : 1 + 0.5/2 : 1 + 0.5/2.
+    # Ranks have the ratios 1 : 1 + 0.5/2 : 1 + 0.5/2.
     assert [half.keys()[u] for u in (1, 2)] == [0.35714286, 0.35714286]
 
 
@@ -186,13 +188,13 @@ def test_historical_pagerank_draws_from_all_earlier_scores() -> None:
     assert order == [0, 1, 2, 4, 3]
 
 
-def test_random_clocks_are_made_of_the_published_splitmix64_outputs() -> None:
+def test_random_clocks_use_the_published_splitmix64_outputs() -> None:
     published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
     assert [splitmix(i) for i in range(4)] == [(x >> 11) / 2**53 for x in published]
     assert crawl(earlier_and_new(), [0], "random") == [0, 2, 4, 1, 3]
 
 
-def test_omniscient_knows_of_backlinks_that_no_crawl_sees() -> None:
+def test_omniscient_knows_backlinks_that_no_crawl_sees() -> None:
     assert crawl(unreachable_backlinks(), [0], "omniscient") == [0, 2, 3, 1]
     assert crawl(unreachable_backlinks(), [0], "pagerank") == [0, 1, 3, 2]
 
@@ -237,7 +239,7 @@ def test_combined_adds_the_weighted_keys_of_its_members() -> None:
         (4, [0, 1, 3, 4, 5, 2, 6, 7]),
     ],
 )
-def test_a_link_from_a_hot_page_shortens_the_distance_of_a_page_that_waits(
+def test_a_link_from_a_hot_page_shortens_the_distance_of_a_waiting_page(
     distance: int, order: list[int]
 ) -> None:
     topic = Topic(["crawling"], distance=distance)
@@ -245,7 +247,7 @@ def test_a_link_from_a_hot_page_shortens_the_distance_of_a_page_that_waits(
 
 
 @pytest.mark.parametrize(("distance", "order"), [(3, [0, 1, 2, 3, 5, 4]), (4, [0, 1, 2, 3, 4, 5])])
-def test_a_shortened_distance_reaches_on_through_links_recorded_before(
+def test_a_shortened_distance_propagates_through_earlier_links(
     distance: int, order: list[int]
 ) -> None:
     topic = Topic(["crawling"], distance=distance)
@@ -274,7 +276,7 @@ def test_a_page_put_into_the_url_queue_stays_there() -> None:
     assert crawl(web, [0], "breadth-first", topic=["crawling"]) == [0, 1, 2, 3]
 
 
-def test_phrases_match_consecutive_words_whatever_their_case() -> None:
+def test_phrases_match_consecutive_words_in_any_case() -> None:
     assert words("Web-crawling, 2nd ed.") == ("web", "crawling", "2nd", "ed")
     assert words("Crawlers crawling", stem=True) == ("crawler", "crawl")
     text = "Web crawling: crawling the WEB; web\ncrawling"

@@ -1,4 +1,4 @@
-"""What the options of orderings may be, what is said of bad ones, and files of earlier scores."""
+"""What the options of orderings may be, the errors about bad ones, and files of earlier scores."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "opic",
             {"cash": 1},
-            "ORDERING_OPTIONS names 'cash', which opic lacks; known options: seed_cash, pass_on, "
-            "pass_on_budget, history, site_share.",
+            "ORDERING_OPTIONS has 'cash', which opic does not take; known options: seed_cash, "
+            "pass_on, pass_on_budget, history, site_share.",
         ),
         (
             "breadth-first",
             {"x": 1},
-            "ORDERING_OPTIONS names 'x', which breadth-first lacks; known options: site_share.",
+            "ORDERING_OPTIONS has 'x', which breadth-first does not take; known options: "
+            "site_share.",
         ),
         (
             "breadth-first",
@@ -91,8 +92,8 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {},
-            f"{OPTIONS_OF} historical-pagerank: scores is missing; give the file of an earlier "
-            "crawl: its crawl store, a .npz or a .csv.",
+            f"{OPTIONS_OF} historical-pagerank: scores is missing; give a file with the scores "
+            "of an earlier crawl: its crawl store, a .npz or a .csv.",
         ),
         (
             "historical-pagerank",
@@ -109,7 +110,7 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {"scores": "nowhere.csv"},
-            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', and there is no such "
+            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', but there is no such "
             "file; give a crawl store, a .npz or a .csv.",
         ),
         (
@@ -120,23 +121,23 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "historical-pagerank",
             {"scores": {}},
-            "ORDERING_OPTIONS: there is no score in it; give one for a page at least.",
+            "ORDERING_OPTIONS: there are no scores in it; give at least one.",
         ),
         (
             "anchor-similarity",
             {},
-            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words that anchor texts "
-            'are searched for, such as {"words": "machine learning, statistics"}.',
+            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words to look for in "
+            'anchor texts, such as {"words": "machine learning, statistics"}.',
         ),
         (
             "anchor-similarity",
             {"words": 7},
-            f"{OPTIONS_OF} anchor-similarity: words is 7; give a text or a list.",
+            f"{OPTIONS_OF} anchor-similarity: words is 7; give a string or list.",
         ),
         (
             "combined",
             {},
-            f"{OPTIONS_OF} combined: weights is None; give names of orderings with a weight each, "
+            f"{OPTIONS_OF} combined: weights is None; give a dict of orderings and weights, "
             'such as {"opic": 1.0, "location": 0.5}.',
         ),
         (
@@ -147,26 +148,26 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": {"location": {}}},
-            f"{OPTIONS_OF} combined: options names 'location', which has no weight; orderings "
-            "with one: opic.",
+            f"{OPTIONS_OF} combined: options has 'location', which has no weight; orderings "
+            "with a weight: opic.",
         ),
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": [1]},
-            f"{OPTIONS_OF} combined: options is [1]; give a dict of options for each name, such as "
+            f"{OPTIONS_OF} combined: options is [1]; give a dict of options per ordering, such as "
             '{"location": {"slashes": 2.0}}.',
         ),
         (
             "combined",
             {"weights": {"opic": 1.0, "larger-sites-first": 1.0}},
-            f"{OPTIONS_OF} combined: weights names 'larger-sites-first', which ranks sites and not "
+            f"{OPTIONS_OF} combined: weights has 'larger-sites-first', which ranks sites, not "
             "pages; leave it out.",
         ),
         (
             "combined",
             {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
-            f"{OPTIONS_OF} combined: ORDERING_OPTIONS names 'cash', which opic lacks; known "
-            "options: seed_cash, pass_on, pass_on_budget, history, site_share.",
+            f"{OPTIONS_OF} combined: ORDERING_OPTIONS has 'cash', which opic does not take; "
+            "known options: seed_cash, pass_on, pass_on_budget, history, site_share.",
         ),
     ],
 )
@@ -178,7 +179,7 @@ def test_a_bad_option_is_refused_in_one_sentence(
     assert str(caught.value) == sentence
 
 
-def test_an_unknown_ordering_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         make_ordering("opick")
     known = ", ".join(sorted(ORDERINGS))
@@ -195,14 +196,14 @@ def test_an_unknown_ordering_is_answered_with_the_known_ones() -> None:
         ("combined", {"weights": {"omniscient": 1.0}}),
     ],
 )
-def test_what_needs_the_whole_graph_is_refused_where_nothing_knows_it(
+def test_what_needs_the_whole_graph_is_refused_if_the_graph_is_unknown(
     name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
         CompiledFrontier(make_ordering(name, options), PageTable())
 
 
-def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
+def test_an_ordering_declares_whether_it_reads_anchor_texts() -> None:
     words = {"words": "crawling"}
     combined = {"weights": {"opic": 1.0, "anchor-similarity": 1.0}}
     assert make_ordering("anchor-similarity", words).needs_anchors
@@ -213,7 +214,7 @@ def test_an_ordering_says_whether_it_reads_anchor_texts() -> None:
     assert not make_ordering("opic").needs_anchors
 
 
-def test_a_combined_ordering_can_have_a_member_given_by_its_import_path() -> None:
+def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:
     web = Web(links={0: [1, 2, 3], 2: [3]})
     path = "crawlprio.orderings.backlink_count.BacklinkCount"
     options = {"weights": {path: -1.0, "breadth-first": 1.0}}
@@ -284,15 +285,15 @@ def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path: Pat
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ([], ": there is no score in it; give one for a page at least."),
-        (["URL,score"], ": there is no score in it; give one for a page at least."),
+        ([], ": there are no scores in it; give at least one."),
+        (["URL,score"], ": there are no scores in it; give at least one."),
         (
             ["http://a/,1", "http://b/,c,2"],
-            ":2: expected URL,score; found 3 fields (a URL with commas must stand in quotes).",
+            ":2: expected URL,score; found 3 fields (quote a URL that has commas).",
         ),
         (
             ["http://a/"],
-            ":1: expected URL,score; found 1 fields (a URL with commas must stand in quotes).",
+            ":1: expected URL,score; found 1 fields (quote a URL that has commas).",
         ),
         (["http://a/,1", "http://b/,x"], ":2: the score is 'x'; it must be a finite number."),
         (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
@@ -307,7 +308,7 @@ def test_a_bad_csv_of_scores_is_refused_with_file_and_line(
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_url_with_commas_stands_in_quotes(tmp_path: Path) -> None:
+def test_a_url_with_commas_is_quoted(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "scores.csv", '"http://a/?x=1,2",0.25')
     ordering = make_ordering("historical-pagerank", {"scores": path})
     assert isinstance(ordering, HistoricalPageRank)
@@ -317,18 +318,21 @@ def test_a_url_with_commas_stands_in_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"ranks": [1.0]}, " holds no array scores; write one, and urls beside it."),
-        ({"scores": ["a"]}, ": scores is <U1 of shape (1,); it must be one row of numbers."),
+        ({"ranks": [1.0]}, " has no array scores; add one, and an array urls."),
+        (
+            {"scores": ["a"]},
+            ": scores is <U1 of shape (1,); it must be a one-dimensional array of numbers.",
+        ),
         (
             {"scores": [[1]]},
-            ": scores is int64 of shape (1, 1); it must be one row of numbers.",
+            ": scores is int64 of shape (1, 1); it must be a one-dimensional array of numbers.",
         ),
         ({"scores": [1.0, np.nan]}, ": score 1 is nan; all must be finite numbers."),
         (
             {"scores": [1.0], "urls": ["a", "b"]},
-            ": urls is <U1 of shape (2,); it must be one text per score, 1.",
+            ": urls is <U1 of shape (2,); it must hold one string per score, 1.",
         ),
-        ({"scores": np.empty(0)}, ": there is no score in it; give one for a page at least."),
+        ({"scores": np.empty(0)}, ": there are no scores in it; give at least one."),
     ],
 )
 def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
@@ -341,7 +345,7 @@ def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_file_that_is_no_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for content in (b"", b"PK\x03\x04 cut short", b"no archive"):
         path = tmp_path / "scores.npz"
         path.write_bytes(content)
@@ -355,25 +359,26 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         CompiledFrontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
     assert str(caught.value) == (
-        f"{path}: its scores go by page id, which only a simulation has; give it an array urls too."
+        f"{path}: its scores are indexed by page id, which only a simulation knows; add an array "
+        "urls."
     )
 
 
-def test_scores_of_other_pages_than_a_graph_has_are_refused() -> None:
+def test_scores_for_other_pages_than_the_graphs_are_refused() -> None:
     ordering = make_ordering("historical-pagerank", {"scores": {"http://a/": 1.0}})
     assert isinstance(ordering, HistoricalPageRank)
     with pytest.raises(ConfigError) as caught:
         ordering.check_known(["http://b/", "http://c/"])
     assert str(caught.value) == (
-        "ORDERING_OPTIONS has scores of 1 URLs, of which the graph has none; give the scores of an "
-        "earlier crawl of the same pages."
+        "ORDERING_OPTIONS has scores of 1 URLs, none of which is in the graph; give the scores of "
+        "an earlier crawl of the same pages."
     )
-    with pytest.raises(ConfigError, match="and the graph has no URLs"):
+    with pytest.raises(ConfigError, match="but the graph has no URLs"):
         ordering.check_known(None)
 
 
 class GivesNan(Ordering):
-    """A member of a sum that goes wrong at the third visit."""
+    """A member of a sum that fails at the third visit."""
 
     n_visits = 0
 
@@ -394,9 +399,7 @@ class NamesNoPage(Ordering):
     ("member", "fault"),
     [(GivesNan, "observe gave a page the key nan"), (NamesNoPage, "observe returned")],
 )
-def test_a_member_of_a_sum_that_goes_wrong_is_refused_by_its_name(
-    member: type[Ordering], fault: str
-) -> None:
+def test_a_failing_member_of_a_sum_is_refused_by_name(member: type[Ordering], fault: str) -> None:
     name = f"{member.__module__}.{member.__qualname__}"
     ordering = make_ordering("combined", {"weights": {"opic": 1.0, name: 0.5}})
     with pytest.raises(OrderingError, match=f"Ordering {name}: {fault}"):

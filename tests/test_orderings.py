@@ -1,4 +1,4 @@
-"""Every ordering against the oracle: the pages that the frontier lets out, page for page."""
+"""Every ordering compared with the oracle: the pages that the frontier hands out, page for page."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def url_of(web: Web, page: int) -> str:
 
 
 def with_urls(web: Web) -> Web:
-    """Give every page a URL of its own."""
+    """Give every page its own URL."""
     return dataclasses.replace(web, urls={page: url_of(web, page) for page in web.pages})
 
 
 def ours(web: Web, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn options as the oracle has them into ours: earlier scores go by URL."""
+    """Convert the oracle's options to ours: earlier scores are by URL."""
     if "scores" not in options:
         return dict(options)
     scores = {url_of(web, page): score for page, score in options["scores"].items()}
@@ -162,7 +162,7 @@ def test_sites_take_turns_as_the_oracle_says(data: st.DataObject) -> None:
 @pytest.mark.parametrize("share", [1, 4])
 @pytest.mark.parametrize("name", ["opic", "breadth-first"])
 def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: int) -> None:
-    """Page 0 of 9 sites of 200 pages each shows the home page of each; sites link to themselves."""
+    """Page 0 of 9 sites of 200 pages each links to each home page; sites link to themselves."""
     n_sites, size = 9, 200
     draw = random.Random(6)
     links = {
@@ -180,7 +180,7 @@ def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: in
 
 
 @pytest.mark.parametrize("n_replayed", [1, 7, 120])
-def test_a_crawl_whose_visits_are_replayed_takes_the_same_turns(n_replayed: int) -> None:
+def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed: int) -> None:
     web = power_law_web(300, seed=3)
     orders_found: list[list[int]] = [[]]
     for _ in range(2):
@@ -249,7 +249,7 @@ def test_a_power_law_web_is_fetched_hot_pages_first_as_the_oracle_does(
 
 
 class AffordedPageRank(EveryVisitPageRank):
-    """PageRank as often as visits earn it: a visit 1,000 links, a computation costs those seen."""
+    """PageRank when visits have earned it: a visit earns 1,000 links, PageRank costs those seen."""
 
     def __init__(self, record: oracles.Record) -> None:
         super().__init__(record)
@@ -277,7 +277,7 @@ def test_pagerank_is_computed_as_often_as_visits_earn_it(
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_seeds_that_come_one_by_one_are_fetched_as_if_they_came_at_once(
+def test_seeds_that_arrive_one_by_one_are_fetched_as_if_they_had_arrived_at_once(
     name: str, options: dict[str, Any]
 ) -> None:
     web = with_urls(power_law_web(60, seed=2))
@@ -336,7 +336,9 @@ def test_observe_names_every_known_page_whose_key_changes(
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_an_ordering_that_is_opened_again_starts_anew(name: str, options: dict[str, Any]) -> None:
+def test_an_ordering_that_is_opened_again_starts_from_scratch(
+    name: str, options: dict[str, Any]
+) -> None:
     web = with_urls(power_law_web(80, seed=8))
     ordering = make_ordering(name, ours(web, options))
     first = fetch_order(web, [1, 5, 30], ordering, budget=50)
@@ -358,7 +360,7 @@ LATE_CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), LATE_CASES)
-def test_ranks_that_come_late_are_taken_over_as_if_they_had_been_there_at_once(
+def test_ranks_that_arrive_late_have_the_effect_they_would_have_had_at_once(
     name: str, options: dict[str, Any]
 ) -> None:
     web = power_law_web(400, seed=13)
@@ -387,7 +389,7 @@ def test_ranks_that_come_late_are_taken_over_as_if_they_had_been_there_at_once(
     assert len(pages) > 200
 
 
-def test_a_page_whose_ranks_are_under_way_keeps_its_key_until_they_come() -> None:
+def test_a_page_keeps_its_key_until_its_ranks_arrive() -> None:
     pages = WebPages(two_seeds())
     ordering = opened("partial-pagerank", {"every": 1}, pages)
     ordering.learn(pages.seeds([0, 1]), 2)
@@ -414,7 +416,7 @@ def test_partial_pagerank_starts_from_equal_shares_of_one() -> None:
     assert ordering.keys[: len(pages)].tolist() == [0.5, 0.5, 0.25, 0.25]
 
 
-def test_ranks_of_a_crawl_do_not_depend_on_how_often_they_were_computed() -> None:
+def test_ranks_do_not_depend_on_how_often_they_were_computed() -> None:
     web = power_law_web(200, seed=21)
     keys = []
     for every in (1, 60):
@@ -431,7 +433,7 @@ def test_ranks_of_a_crawl_do_not_depend_on_how_often_they_were_computed() -> Non
     assert keys[0] == keys[1]
 
 
-def test_the_row_of_a_page_that_is_fetched_again_is_its_last() -> None:
+def test_the_row_of_a_refetched_page_is_its_last() -> None:
     pages = WebPages(Web(links={0: [1, 2, 3]}))
     ordering = opened("pagerank", {"every": 1}, pages)
     ordering.learn(pages.seeds([0]), 1)

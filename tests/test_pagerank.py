@@ -1,4 +1,4 @@
-"""PageRank against a worked example, a slow twin, and networkx."""
+"""PageRank compared with a worked example, a slow twin, and NetworkX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rows = list[list[int]]
 
 
 def slow_pagerank(rows: Rows, damping: float = 0.85, tolerance: float = 1e-14) -> np.ndarray:
-    """Power iteration, as the definition reads."""
+    """Power iteration, as in the definition."""
     n = len(rows)
     links = sp.lil_matrix((n, n))
     for page, row in enumerate(rows):
@@ -102,7 +102,7 @@ def test_ranks_equal_those_of_power_iteration(seed: int, damping: float) -> None
 
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5), min_size=7, max_size=7))
 @settings(deadline=None, max_examples=200)
-def test_self_links_and_repeated_links_count_as_they_stand(rows: Rows) -> None:
+def test_self_links_and_duplicate_links_count_as_given(rows: Rows) -> None:
     ranks = pagerank(*as_arrays(rows), tolerance=1e-13)
     assert np.abs(ranks - slow_pagerank(rows)).sum() < 1e-11
 
@@ -151,7 +151,7 @@ def test_dense_bipartite_webs_converge(seed: int) -> None:
     assert np.abs(ranks - slow_pagerank(rows, 0.95)).sum() < 1e-10
 
 
-def test_the_vector_is_the_same_bit_for_bit_each_run() -> None:
+def test_the_vector_is_bit_for_bit_the_same_in_each_run() -> None:
     arrays = as_arrays(random_rows(5, n_pages=600, most_links=8))
     assert pagerank(*arrays).tobytes() == pagerank(*arrays).tobytes()
 
@@ -186,14 +186,14 @@ def test_options_out_of_bounds_are_refused(options: dict[str, object], complaint
         pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), **options)
 
 
-def test_arrays_that_are_no_graph_are_refused() -> None:
+def test_invalid_arrays_are_refused() -> None:
     with pytest.raises(GraphError, match="links lead to pages 0 to 3; page ids must be 0 to 2"):
         pagerank(np.array([0, 2, 2, 2]), np.array([0, 3]))
     with pytest.raises(GraphError, match="indptr has 3 elements; it must run from 0 to"):
         pagerank(np.array([0, 2, 3]), np.array([0, 1]))
 
 
-def test_a_partial_crawl_is_the_graph_of_the_rows_fetched() -> None:
+def test_a_partial_crawl_is_the_graph_of_the_fetched_rows() -> None:
     rows = random_rows(9, n_pages=200, most_links=6)
     fetched = list(range(0, 200, 3))
     random.Random(1).shuffle(fetched)
@@ -225,7 +225,7 @@ def test_a_growing_crawl_may_start_from_its_last_ranks() -> None:
 
 
 def test_pages_of_equal_rank_tie_once_rounded() -> None:
-    # A star of unlike chains: pages 1..30 have one backlink each from pages of equal rank.
+    # A star of different chains: pages 1..30 have one backlink each from pages of equal rank.
     rows: Rows = [[*range(1, 31)]] + [[31 + page] for page in range(30)] + [[0]] * 30
     indptr, indices = as_arrays(rows)
     ranks = round_significant(
@@ -234,7 +234,7 @@ def test_pages_of_equal_rank_tie_once_rounded() -> None:
     assert [len(set(ranks[a:b].tolist())) for a, b in ((1, 31), (31, 61))] == [1, 1]
 
 
-def test_rounding_keeps_so_many_significant_digits() -> None:
+def test_rounding_keeps_the_requested_significant_digits() -> None:
     values = np.array([123456.789, -0.00123456, 9.99996, 0.0, 1e-320, np.inf, 1.5e20, 7e-5])
     expected = [123460.0, -0.0012346, 10.0, 0.0, 1e-320, np.inf, 1.5e20, 7e-5]
     assert round_significant(values, 5).tolist() == expected
@@ -243,7 +243,9 @@ def test_rounding_keeps_so_many_significant_digits() -> None:
 
 @given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))
 @settings(deadline=None)
-def test_rounding_keeps_order_and_errs_by_half_a_digit(values: list[float], digits: int) -> None:
+def test_rounding_keeps_the_order_and_errs_by_half_a_digit(
+    values: list[float], digits: int
+) -> None:
     array = np.sort(np.array(values))
     rounded = round_significant(array, digits)
     assert np.all(np.diff(rounded) >= 0)
@@ -251,7 +253,7 @@ def test_rounding_keeps_order_and_errs_by_half_a_digit(values: list[float], digi
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pages_share_a_group_just_when_their_rows_are_equal(seed: int) -> None:
+def test_pages_share_a_group_exactly_if_their_rows_are_equal(seed: int) -> None:
     rows = random_rows(seed, n_pages=150, most_links=3)
     indptr, indices = as_arrays(rows)
     lengths = np.diff(indptr).astype(np.int32)
@@ -273,7 +275,7 @@ def test_pages_share_a_group_just_when_their_rows_are_equal(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_components_are_those_of_networkx_in_topological_order(seed: int) -> None:
+def test_components_agree_with_networkx_in_topological_order(seed: int) -> None:
     rows = random_rows(seed, n_pages=120, most_links=2)
     position, bounds = order_by_component(*as_arrays(rows))
     assert sorted(position.tolist()) == list(range(120))
@@ -320,7 +322,7 @@ def test_ranks_of_a_real_crawl_equal_those_of_networkx() -> None:
     assert np.abs(ranks - np.array([expected[p] for p in range(len(ranks))])).max() < 1e-11
 
 
-def test_ranks_of_a_made_up_web_equal_power_iteration_and_are_the_same_each_run() -> None:
+def test_ranks_of_a_synthetic_web_equal_power_iteration_and_are_the_same_each_run() -> None:
     web = synthetic_web(20_000, 300, seed=5)
     ranks = pagerank(web.indptr, web.indices)
     assert ranks.tolist() == pagerank(web.indptr, web.indices).tolist()

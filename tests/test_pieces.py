@@ -1,4 +1,4 @@
-"""No page of 10 MB takes a parser more than linear memory and time, and others are left alone."""
+"""No page of 10 MB takes a parser more than linear memory and time; ordinary pages are not cut."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ for name in ATTACKS:
 
 
 def attack(name: str, size: int) -> bytes:
-    """Return the page of an attack, cut at a size."""
+    """Return the page of an attack, truncated at a size."""
     head, unit = ATTACKS[name]
     return (head + unit * (max(0, size - len(head)) // len(unit) + 1))[:size]
 
@@ -115,7 +115,7 @@ def scan(html: bytes) -> tuple[int, int, int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, limits the address space")
 @pytest.mark.parametrize("size", [SMALL, 12_288, 65_536, 600_000, 10_000_000])
 def test_no_page_takes_more_than_100_mb_and_20_times_its_size(size: int) -> None:
-    """And none takes half a minute of the processor: what is quadratic would take hours."""
+    """Nor half a minute of processor time; anything quadratic would take hours."""
     run = subprocess.run(
         [sys.executable, "-c", CHILD, __file__.rpartition("/")[0], str(size)],
         capture_output=True, text=True, timeout=600, check=True,
@@ -124,7 +124,7 @@ def test_no_page_takes_more_than_100_mb_and_20_times_its_size(size: int) -> None
 
 
 def test_what_the_parser_repeats_is_bounded_by_tags_times_formatting_elements() -> None:
-    """By the rule of `pieces`: per `<` one `a` and three of each other that differs."""
+    """By the rule of `pieces`: per `<` one `a`, and three of each other distinct element."""
     names = {*_FORMATTING_NAMES.split(), "a"}
     tokens = [
         *(b"<%s %s=%d>" % (name.encode(), kind, value)
@@ -174,7 +174,7 @@ def test_a_tag_ends_where_it_ends_for_the_parser(inside: str) -> None:
     ),
     st.integers(400, 4_000),
 )  # fmt: skip
-def test_pieces_are_the_page_in_order(units: list[bytes], n_times: int) -> None:
+def test_the_pieces_are_the_page_in_order(units: list[bytes], n_times: int) -> None:
     html = b"".join(units) * n_times
     parts, cut = pieces(html)
     whole = b"".join(part for part in parts if isinstance(part, bytes))
@@ -190,24 +190,24 @@ def test_a_long_link_does_not_hide_the_links_after_it() -> None:
     assert (found.cut, found.n_dropped) == ("", 1)
 
 
-def test_words_in_a_script_that_look_like_a_tag_of_many_attributes_are_none() -> None:
+def test_script_text_that_looks_like_a_tag_with_many_attributes_is_not_one() -> None:
     script = b"<script>for(i=0;i<n ;i++)" + 20_000 * b"a / b " + b"</script>"
     found = parse_page(b"<a href=1>x</a>" + script + b"<a href=2>y</a>", "http://a.test/")
     assert (found.anchors, found.cut) == (["x", "y"], "")
 
 
-def test_pages_with_what_exceeds_a_bound_say_so() -> None:
+def test_pages_that_exceed_a_bound_report_it() -> None:
     attributes = b"<x/" + "/".join(ATTRIBUTES[: MAX_ATTRIBUTES + 1]).encode() + b">"
     assert parse_page(4 * attributes, "http://a.test/").cut == "attributes"
     assert parse_page((MAX_TAGS + 1_000) * b"<p>", "http://a.test/").cut == "tags"
 
 
-def test_many_tags_that_format_are_no_reason_to_cut_where_they_are_written_alike() -> None:
+def test_many_identical_formatting_tags_are_no_reason_to_cut() -> None:
     html = 1_500 * b"<p><font size=2><b>x</b></font>"
     assert pieces(html) == ([html], "")
 
 
-def test_references_that_the_parser_has_no_room_for_keep_their_meaning() -> None:
+def test_references_that_would_overflow_the_parser_keep_their_meaning() -> None:
     html = b"<a href='?&nGt;'>" + 5_000 * b"&nLt;" + b"</a>"
     found = parse_page(html, "http://a.test/")
     assert found.urls == ["http://a.test/?%E2%89%AB%E2%83%92"]

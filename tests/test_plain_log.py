@@ -1,4 +1,4 @@
-"""What a page, a header or a URL holds does nothing to the terminal that shows the log."""
+"""Nothing in a page, a header or a URL affects the terminal that shows the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def logged(shown: io.StringIO, name: str, message: str, *arguments: Any, **more:
     return shown.getvalue()
 
 
-def test_each_character_is_written_as_python_writes_it() -> None:
+def test_each_control_character_is_written_as_an_escape() -> None:
     assert plain(f"a{RESET}b{COLOUR}c{REVERSE}d\r\x00") == "a\\x1bcb\\x9b31mc\\u202ed\\r\\x00"
     assert plain("two\n\tlines, B\u00fccher, \u4e2d\u6587") == (
         "two\n\tlines, B\u00fccher, \u4e2d\u6587"
@@ -57,7 +57,7 @@ def test_an_argument_of_any_kind_is_rewritten(shown: io.StringIO, argument: Any)
     assert logged(shown, "hostile", message, *given) == "hostile: a\\x1bc, 1\n"
 
 
-def test_the_colours_of_a_projects_own_messages_stay(shown: io.StringIO) -> None:
+def test_the_colours_of_a_projects_own_messages_remain(shown: io.StringIO) -> None:
     assert logged(shown, "hostile", "\x1b[1m%s\x1b[0m", RESET) == "hostile: \x1b[1m\\x1bc\x1b[0m\n"
 
 
@@ -77,7 +77,7 @@ def test_a_message_that_cannot_be_formatted_is_left_to_its_handler(shown: io.Str
 
 
 class Hostile(Spider):
-    """Follows all that it is shown, as it is, and logs it."""
+    """Follows everything it is shown, unchanged, and logs it."""
 
     name = "hostile"
     start_urls = ("http://a.test/",)
@@ -89,9 +89,7 @@ class Hostile(Spider):
 
 
 @pytest.mark.parametrize("obeys", [False, True])
-def test_no_line_of_a_crawl_has_a_character_that_a_terminal_acts_upon(
-    shown: io.StringIO, obeys: bool
-) -> None:
+def test_no_log_line_of_a_crawl_has_a_control_character(shown: io.StringIO, obeys: bool) -> None:
     urls = [
         *(f"http://a{evil}.test/" for evil in (RESET, COLOUR, REVERSE, "\x00")),
         *(f"http://a.test/{evil}" for evil in (RESET, COLOUR, REVERSE, "\r")),

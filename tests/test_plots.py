@@ -1,4 +1,4 @@
-"""Plots of crawl orders: files as named, styles that hold, nothing hidden behind the legend."""
+"""Plots of crawl orders: file formats, stable styles, nothing hidden behind the legend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CURVES = {
 
 
 def texts_of(svg: Path) -> list[str]:
-    """The texts of an SVG file, in the order drawn."""
+    """Return the texts of an SVG file, in drawing order."""
     from xml.etree import ElementTree
 
     root = ElementTree.parse(svg).getroot()
@@ -37,7 +37,7 @@ def draw(path: Path, curves: dict[str, list[tuple[float, float]]] | None = None)
     ("suffix", "magic"),
     [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".PNG", b"")],
 )
-def test_the_name_of_the_file_says_its_form(tmp_path: Path, suffix: str, magic: bytes) -> None:
+def test_the_file_name_determines_the_format(tmp_path: Path, suffix: str, magic: bytes) -> None:
     path = tmp_path / f"plot{suffix}"
     draw(path)
     assert path.read_bytes().startswith(magic)
@@ -61,7 +61,7 @@ def test_the_legend_names_the_curves_from_the_top_down(tmp_path: Path) -> None:
     assert "share of all PageRank" in texts
 
 
-def test_axes_are_in_percent_of_what_the_longest_curve_reaches(tmp_path: Path) -> None:
+def test_axes_are_in_percent_of_the_longest_curve(tmp_path: Path) -> None:
     draw(tmp_path / "whole.svg")
     assert [t for t in texts_of(tmp_path / "whole.svg") if t.endswith("%")] == [
         f"{p} %" for p in (0, 20, 40, 60, 80, 100)
@@ -72,13 +72,13 @@ def test_axes_are_in_percent_of_what_the_longest_curve_reaches(tmp_path: Path) -
     assert ticks[-1] in ("25 %", "20 %")
 
 
-def test_names_are_drawn_as_they_are_given(tmp_path: Path) -> None:
+def test_names_are_drawn_as_given(tmp_path: Path) -> None:
     draw(tmp_path / "plot.svg", {"my_pkg.Own$order$": CURVES["opic"], "_x": CURVES["opic"]})
     texts = texts_of(tmp_path / "plot.svg")
     assert texts[-3:] == ["my_pkg.Own$order$", "_x", "diagonal"]
 
 
-def test_each_ordering_looks_unlike_all_others() -> None:
+def test_each_ordering_looks_different_from_all_others() -> None:
     looks = [(colour, str(line)) for colour, line, _ in ORDERING_STYLES.values()]
     looks += [(colour, str(line)) for colour, line, _ in OTHER_STYLES]
     assert len(looks) == len(set(looks))
@@ -93,13 +93,15 @@ def test_a_known_ordering_keeps_its_style_in_any_company() -> None:
     assert many["mine.7"] == OTHER_STYLES[1]
 
 
-def test_a_name_that_is_no_plot_file_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_name_that_is_not_a_plot_file_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ConfigError, match=r"its name must end in \.png, \.svg or \.pdf"):
         draw(tmp_path / "plot.jpg")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plot_that_cannot_be_written_or_is_empty_is_said_so(tmp_path: Path) -> None:
+def test_a_plot_that_is_empty_or_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"plot\.png cannot be written: No such file"):
         draw(tmp_path / "none" / "plot.png")
     with pytest.raises(ConfigError, match="there is no curve to plot"):

@@ -1,6 +1,6 @@
 """No site is fetched from sooner than promised, and none is kept waiting for nothing.
 
-The first part asks the rules, the second the log of a server that real crawls were sent to.
+The first part tests the rules, the second the log of a server that real crawls were sent to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crawlprio.spiders.site import SiteSpider
 
 
 class Queue:
-    """Sites whose times a `SiteClock` sets; each may have one fetch at once."""
+    """Sites whose times a `SiteClock` sets; each may have one fetch at a time."""
 
     def __init__(self) -> None:
         self.ready_at: dict[int, float] = {}
@@ -52,7 +52,7 @@ class Queue:
 
 
 class Pauses:
-    """Asks a clock for the pause after each of a row of fetches, which end at time 0."""
+    """Asks a clock for the pause after each of a series of fetches that end at time 0."""
 
     def __init__(self, *, n_pages: int = 0, **rules: Any) -> None:
         self.n_pages = n_pages
@@ -78,13 +78,13 @@ def test_a_small_site_has_its_own_delay_until_it_is_large() -> None:
     assert Pauses(delay=5.0, small_site_delay=0.0).pause(0, n_pages=3) == 0.0
 
 
-def test_a_site_with_a_delay_of_its_own_keeps_it() -> None:
+def test_a_site_with_its_own_delay_keeps_it() -> None:
     pauses = Pauses(delay=5.0, small_site_delay=15.0)
     pauses.clock.set_site(3, delay=0.5)
     assert [pauses.pause(site, n_pages=1) for site in (2, 3)] == [15.0, 0.5]
 
 
-def test_crawl_delay_only_lengthens_and_is_obeyed_up_to_a_bound() -> None:
+def test_crawl_delay_only_lengthens_the_delay_and_is_bounded() -> None:
     pauses = Pauses(delay=5.0, max_crawl_delay=60.0)
     clock = pauses.clock
     obeyed = [clock.obey_crawl_delay(n, seconds, 0.0) for n, seconds in enumerate((1.0, 30.0, 1e9))]
@@ -100,7 +100,7 @@ def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound() -> N
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_without_retry_after_the_pause_doubles_with_each_refusal_and_ends_with_an_answer(
+def test_without_retry_after_the_pause_doubles_with_each_refusal_until_a_response(
     status: int,
 ) -> None:
     pauses = Pauses(delay=2.0, max_back_off=20.0)
@@ -123,24 +123,24 @@ def test_the_refusals_of_one_site_are_not_those_of_another() -> None:
     assert [pauses.pause(site, status=503) for site in (0, 1, 0)] == [2.0, 2.0, 4.0]
 
 
-def test_retry_after_says_how_long_between_delay_and_bound() -> None:
+def test_retry_after_sets_the_pause_between_delay_and_bound() -> None:
     pauses = Pauses(delay=5.0, max_back_off=100.0)
     asked = (0.0, 4.0, 30.0, 1e9, -1.0)
     found = [pauses.pause(0, status=503, retry_after=seconds) for seconds in asked]
     assert found == [5.0, 5.0, 30.0, 100.0, 5.0]
 
 
-def test_retry_after_of_a_page_that_was_not_refused_says_nothing() -> None:
+def test_retry_after_of_a_page_that_was_not_refused_is_ignored() -> None:
     assert Pauses(delay=1.0).pause(0, status=200, retry_after=50.0) == 1.0
 
 
-def test_refusals_without_end_do_not_overflow() -> None:
+def test_endless_refusals_do_not_overflow() -> None:
     pauses = Pauses(max_back_off=3600.0)
     assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
 
 
 class Fan(Spider):
-    """Fetches what it is told to, and all links of the pages that it gets."""
+    """Fetches what it is given, and all links of the pages it gets."""
 
     name = "fan"
     starts: tuple[str, ...] = ("http://a.test/",)
@@ -175,16 +175,16 @@ def by_host(fetches: Sequence[Fetch]) -> dict[str, list[Fetch]]:
 
 
 def gaps(fetches: Sequence[Fetch]) -> list[float]:
-    """Seconds from the end of each fetch to the start of the next one on the same host."""
+    """Return the seconds from the end of each fetch to the start of the next on the same host."""
     return [b.start - a.end for host in by_host(fetches).values() for a, b in pairwise(host)]
 
 
 CONNECTING = 0.04
-"""Seconds that a request may take longer to the server than the next one; starts differ by that."""
+"""Seconds by which a request may reach the server after the next one; starts differ by this."""
 
 
 def steps(fetches: Sequence[Fetch]) -> list[float]:
-    """Seconds from the start of each fetch to the next start, on any host."""
+    """Return the seconds from the start of each fetch to the next start, on any host."""
     return [b - a for a, b in pairwise(sorted(fetch.start for fetch in fetches))]
 
 
@@ -234,12 +234,12 @@ def test_fifty_sites_are_crawled_politely_and_do_not_wait_for_each_other(tmp_pat
         for fetched in sites.values()
     )
     print(f"{len(fetches)} fetches in {seconds:.2f} s, at best {at_best:.2f} s")
-    # A busy machine is late; sites that waited for each other would take several times as long.
+    # A busy machine is late; if sites waited for each other, it would take several times as long.
     assert seconds < 2 * at_best
 
 
 def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
-    """Four sites at a second a page and eight at 0.1 s, eight fetches in flight."""
+    """Four sites at a second per page and eight at 0.1 s, with eight fetches in flight."""
     slow = [f"slow{k}.test" for k in range(4)]
     fast = [f"fast{k}.test" for k in range(8)]
     pages = {f"{host}/{path}": found for host in slow for path, found in _under(fan(5))}
@@ -285,7 +285,7 @@ def test_crawl_delay_is_obeyed_from_robots_txt_on() -> None:
 @pytest.mark.parametrize(
     ("crawl_delay", "request_rate", "least"), [("0.02", "5/1", 0.2), ("0.2", "50/1", 0.2)]
 )
-def test_of_crawl_delay_and_request_rate_the_slower_holds(
+def test_the_slower_of_crawl_delay_and_request_rate_applies(
     crawl_delay: str, request_rate: str, least: float
 ) -> None:
     robots = Answer(f"User-agent: *\nCrawl-delay: {crawl_delay}\nRequest-rate: {request_rate}")
@@ -294,14 +294,14 @@ def test_of_crawl_delay_and_request_rate_the_slower_holds(
         assert [least <= gap < least + 0.3 for gap in gaps(site.fetches)] == [True] * 4
 
 
-def test_a_crawl_delay_above_the_bound_is_cut_with_a_warning() -> None:
+def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning() -> None:
     robots = Answer("User-agent: *\nCrawl-delay: 100")
     settings: dict[str, object] = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}
     with Site({**fan(1), "/robots.txt": robots}) as site:
         run = crawl(site, settings)
         assert all(0.05 <= gap < 0.4 for gap in gaps(site.fetches))
     assert run.messages() == [
-        "a.test asks for a crawl delay of 100 s; 0.05 s is the most that is obeyed "
+        "a.test asks for a crawl delay of 100 s; it is obeyed up to 0.05 s "
         "(CRAWLPRIO_MAX_CRAWL_DELAY)."
     ]
 
@@ -315,7 +315,7 @@ def test_a_crawl_delay_above_the_bound_is_cut_with_a_warning() -> None:
         ({"Retry-After": "soon"}, 2.0, 2.4),
     ],
 )
-def test_a_site_that_refuses_is_left_alone_while_others_are_crawled(
+def test_a_refusing_site_is_left_alone_while_others_are_crawled(
     headers: dict[str, str], least: float, most: float
 ) -> None:
     refused = 0
@@ -353,7 +353,7 @@ def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch() -> None:
     assert second < 0.15
 
 
-def test_so_many_pages_a_visit_are_fetched_on_one_connection_before_the_delay() -> None:
+def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay() -> None:
     settings: dict[str, object] = {"DOWNLOAD_DELAY": 0.2, "CRAWLPRIO_PAGES_PER_VISIT": 3}
     with Site(fan(6)) as site:
 
@@ -382,7 +382,7 @@ def test_the_adaptive_delay_does_not_end_a_visit() -> None:
         assert [gap >= 0.2 for gap in gaps(site.fetches)] == [True, False, False]
 
 
-def test_several_fetches_at_once_have_the_delay_from_start_to_start() -> None:
+def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start() -> None:
     pages = {path: found._replace(seconds=0.25) for path, found in fan(8).items()}
     settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.07}
     with Site(pages) as site:
@@ -394,11 +394,11 @@ def test_several_fetches_at_once_have_the_delay_from_start_to_start() -> None:
 
 
 def _at_once(fetches: Sequence[Fetch]) -> list[int]:
-    """How many fetches are in flight at the start of each."""
+    """Return how many fetches are in flight at the start of each."""
     return [sum(a.start <= b.start < a.end for a in fetches) for b in fetches]
 
 
-def test_pages_that_waited_for_robots_txt_together_do_not_start_together() -> None:
+def test_pages_that_waited_together_for_robots_txt_do_not_start_together() -> None:
     class Several(Fan):
         starts = tuple(f"http://a.test/{k}" for k in range(4))
 
@@ -452,7 +452,7 @@ def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
         assert sum(found) < 5 * 6 * 0.08
 
 
-def test_a_redirect_that_bypasses_the_scheduler_counts_for_the_host_it_goes_to() -> None:
+def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host() -> None:
     class Media(Fan):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
             engine = self.crawler.engine
@@ -485,7 +485,7 @@ def test_autothrottle_warns_and_adds_nothing() -> None:
     assert len(site.fetches) == 6
     assert [0.05 <= gap < 0.5 for gap in gaps(site.fetches)] == [True] * 5
     (warning,) = run.messages()
-    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays")
+    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio enforces the delays")
 
 
 def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:
@@ -505,7 +505,7 @@ def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> Non
     assert max(_at_once(hosts["c.test"])) == 4
 
 
-def test_a_slot_named_by_a_request_is_a_site_of_its_own() -> None:
+def test_a_slot_named_by_a_request_is_a_separate_site() -> None:
     class Slots(Fan):
         async def start(self) -> AsyncIterator[Any]:
             for k in range(3):

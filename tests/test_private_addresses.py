@@ -79,7 +79,7 @@ def test_only_addresses_that_are_globally_reachable_are_public() -> None:
         ("8.8.8.8", [], LITERALS + NAMES),
     ],
 )
-def test_a_seed_opens_the_network_that_it_is_on_and_no_other(
+def test_a_seed_opens_its_own_network_and_no_other(
     seed: str, opened: list[str], closed: list[str]
 ) -> None:
     private = PrivateAddresses()
@@ -88,7 +88,7 @@ def test_a_seed_opens_the_network_that_it_is_on_and_no_other(
 
 
 def test_a_seed_is_private_only_if_its_first_resolution_says_so() -> None:
-    """Else the owner of a public seed could open the crawler's own network by a change of name."""
+    """Otherwise a public seed's owner could open the crawler's own network by changing its DNS."""
     private = PrivateAddresses()
     private.add_seed("inside.test")
     private.add_seed("outside.test")
@@ -99,10 +99,10 @@ def test_a_seed_is_private_only_if_its_first_resolution_says_so() -> None:
     assert private.allowed_of("INSIDE.test", ["10.0.0.1"]) == ["10.0.0.1"]
 
 
-def test_a_seeds_name_opens_the_answered_addresses_alone_and_never_a_link_local_one(
+def test_a_seeds_name_opens_only_its_answered_addresses_and_never_a_link_local_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its DNS answer opened the whole of 10/8, all of loopback, or the metadata service."""
+    """Its DNS answer once opened the whole of 10/8, all of loopback, or the metadata service."""
     caplog.set_level(logging.INFO, "crawlprio")
     private = PrivateAddresses()
     private.add_seed("inside.test")
@@ -126,7 +126,7 @@ def test_networks_addresses_and_names_can_be_granted(mode: str) -> None:
     assert private.allowed_of("b.test", ["127.0.0.1", "10.1.1.1"]) == ["10.1.1.1"]
 
 
-def test_all_or_none_can_be_asked_for() -> None:
+def test_all_or_none_can_be_requested() -> None:
     open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
     for host in LITERALS + NAMES:
         closed.add_seed(host)
@@ -185,7 +185,7 @@ def test_the_setting_decides(mode: str, fetched: list[str]) -> None:
     assert sorted({fetch.host for fetch in site.fetches}) == fetched
 
 
-def test_a_mode_that_is_none_is_one_sentence() -> None:
+def test_an_unknown_mode_is_refused_in_one_sentence() -> None:
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": "some"})
     assert run.messages(logging.ERROR) == [
@@ -194,7 +194,7 @@ def test_a_mode_that_is_none_is_one_sentence() -> None:
 
 
 class Follower(Spider):
-    """A spider that knows nothing of crawlprio and follows all that it is shown."""
+    """A spider that does not use crawlprio and follows everything it is shown."""
 
     name = "follower"
     first: tuple[str, dict[str, Any]] = ("http://a.test/", {})
@@ -209,7 +209,7 @@ class Follower(Spider):
 
 
 @pytest.mark.parametrize("scheduler", ["crawlprio", "scrapy"])
-def test_a_spider_of_another_project_is_kept_from_them_too(scheduler: str) -> None:
+def test_a_spider_of_another_project_is_kept_from_private_addresses_too(scheduler: str) -> None:
     settings = dict(ADDON)
     if scheduler == "scrapy":
         settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
@@ -251,7 +251,7 @@ def test_a_spider_of_another_project_is_kept_from_them_too(scheduler: str) -> No
         "nothing of the kind",
     ],
 )
-def test_what_a_page_names_is_not_the_projects_own(body: str) -> None:
+def test_what_a_page_names_is_not_the_projects_own_request(body: str) -> None:
     class Reader(Follower):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url == "http://a.test/":
@@ -264,7 +264,7 @@ def test_what_a_page_names_is_not_the_projects_own(body: str) -> None:
     assert refused(run) == ({} if is_own else {"refused/private-address": 1})
 
 
-def test_a_spider_of_another_project_may_begin_on_its_own_network() -> None:
+def test_a_spider_of_another_project_may_start_on_its_own_network() -> None:
     class Internal(Follower):
         first = ("http://127.0.0.1/", {})
 
@@ -277,7 +277,7 @@ def test_a_spider_of_another_project_may_begin_on_its_own_network() -> None:
 
 @implementer(IHostnameResolver)
 class Names:
-    """Stands before the reactor's resolver: knows some names, and no others."""
+    """Replaces the reactor's resolver: knows some names, and no others."""
 
     def __init__(self, known: dict[str, list[str]]) -> None:
         self._known = known
@@ -326,7 +326,7 @@ class Names:
 def crawl_by_name(
     mode: str, addresses: Sequence[str], *, is_seed: bool = False
 ) -> tuple[list[str], dict[str, int], list[str]]:
-    """Crawl from a page got through a proxy to a name; return hosts fetched, refusals, lookups."""
+    """Crawl from a page, fetched by proxy, to a name; return hosts fetched, refusals, lookups."""
     with Site({}, lambda host, path: None) as site, Names({"b.test": list(addresses)}) as names:
         url = f"http://b.test:{site.address.rpartition(':')[2]}/"
         site._pages = {"a.test/": page(url), "b.test/": page()}
@@ -352,8 +352,8 @@ def test_a_public_name_with_a_private_address_is_not_connected_to() -> None:
     assert asked == ["b.test"]
 
 
-def test_where_private_addresses_are_allowed_the_same_name_is_fetched() -> None:
-    """So the address was within reach, and the check is what kept the crawl from it."""
+def test_if_private_addresses_are_allowed_the_same_name_is_fetched() -> None:
+    """So the address was reachable, and only the check kept the crawl from it."""
     assert crawl_by_name("allow", ["127.0.0.1"]) == (["a.test", "b.test"], {}, ["b.test"])
 
 
@@ -382,7 +382,7 @@ TRICKS = [
 
 
 class Sockets:
-    """Notes where connections go, and lets none but to a proxy on loopback through."""
+    """Records where connections go, and allows none except to a proxy on loopback."""
 
     def __init__(self, *through: int) -> None:
         self._through = through
@@ -417,21 +417,21 @@ class Sockets:
 
 
 class WithoutProxy:
-    """A downloader middleware that takes the proxy off what a redirect led to."""
+    """A downloader middleware that removes the proxy from a redirect's target."""
 
     def process_request(self, request: Request) -> None:
         if "redirect_urls" in request.meta:
             request.meta.pop("proxy", None)
 
 
-# Of a name with a user before it Twisted looks up the whole, which nobody has.
+# If a name has a user in front, Twisted looks up the whole text, which does not exist.
 @pytest.mark.parametrize(
     ("host", "n_refused"), [("10.0.0.1", 8), ("169.254.169.254", 8), ("inside.test", 3)]
 )
 def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
     host: str, n_refused: int
 ) -> None:
-    """The host that was judged was not the one that was connected to."""
+    """Once, the host that was checked was not the one connected to."""
 
     def answer(name: str, path: str) -> Answer:
         if path == "/":
@@ -463,8 +463,8 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
     assert refused(run)["refused/private-address"] == n_refused
 
 
-def test_a_refusal_is_told_by_what_its_own_fetch_resolved() -> None:
-    """One that found no address at all, of the same name, took the refusals of others back."""
+def test_a_refusal_depends_on_what_its_own_fetch_resolved() -> None:
+    """A lookup of the same name without an address once cancelled the refusals of other fetches."""
 
     def answer(name: str, path: str) -> Answer:
         if path == "/":
@@ -494,8 +494,8 @@ def test_a_refusal_is_told_by_what_its_own_fetch_resolved() -> None:
     }
 
 
-def test_a_page_gains_nothing_by_a_connection_that_the_project_itself_opened() -> None:
-    """A name that the project's own code asks is on a private address; a page links to it."""
+def test_a_page_gains_nothing_from_a_connection_that_the_project_opened() -> None:
+    """A name used by the project's own code is on a private address; a page links to it."""
     with Site({}, lambda host, path: page()) as site, Names({"api.test": ["127.0.0.1"]}):
         port = site.address.rpartition(":")[2]
         url = f"http://api.test:{port}/"
@@ -515,11 +515,11 @@ def test_a_page_gains_nothing_by_a_connection_that_the_project_itself_opened() -
     assert refused(run) == {"refused/private-address": 1}
 
 
-def test_networks_that_are_none_are_one_sentence() -> None:
+def test_invalid_networks_are_refused_in_one_sentence() -> None:
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
     assert run.messages(logging.ERROR) == [
-        "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is no "
-        "network, address or name; give a list of networks, addresses or names, with commas "
-        "between on the command line, or None for no others."
+        "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is not a "
+        "network, address or name; give a list of networks, addresses or names, comma-separated "
+        "on the command line, or None for no others."
     ]

@@ -1,4 +1,4 @@
-"""`random` by distribution, against a crawler that draws each next page from a list."""
+"""The distribution of `random`, compared with a crawler that draws each page from a list."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.simulator import crawl_order
 
 LATE_AND_EARLY = Web(links={0: [1, 2, 3], 1: [4], 4: [5], 2: [6, 3]})
-"""Pages that are known from the start compete with some that are found late."""
+"""Pages known from the start compete with pages found late."""
 
 ALIKE = 0.001
-"""Samples of one distribution differ by more in one of a thousand tests; the seeds are fixed."""
+"""Samples of one distribution exceed this in one of a thousand tests; the seeds are fixed."""
 
 Crawl = Callable[[int], list[int]]
 
 
 class LotsAtDiscovery(Ordering):
-    """Not a random crawler: a page that was found long ago has drawn a low lot, or it were gone."""
+    """Not a random crawler: a page found long ago has a low draw, or it would be gone."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -57,7 +57,7 @@ def listed(web: Web, seeds: list[int]) -> Crawl:
 
 
 def probability_alike(first: Iterable[Hashable], second: Iterable[Hashable]) -> float:
-    """The p-value of the chi-square test that two samples are of one distribution."""
+    """Return the p-value of the chi-square test that two samples have the same distribution."""
     counts = Counter(first), Counter(second)
     kinds = sorted(counts[0] | counts[1], key=str)
     found = chi2_contingency([[of[kind] for kind in kinds] for of in counts])
@@ -69,7 +69,7 @@ def random_ordering(seed: int) -> Ordering:
     return make_ordering("random", {"seed": seed})
 
 
-def test_whole_orders_are_as_likely_as_in_draws_from_a_list() -> None:
+def test_whole_orders_are_as_likely_as_with_draws_from_a_list() -> None:
     web, seeds = LATE_AND_EARLY, [0]
     n = 20_000
     drawn = [tuple(listed(web, seeds)(seed)) for seed in range(n)]
@@ -81,10 +81,10 @@ def test_whole_orders_are_as_likely_as_in_draws_from_a_list() -> None:
 
 
 def places_among_waiting(web: Web, seeds: list[int], order: list[int], seed: int) -> list[int]:
-    """How long each fetched page had waited beside the others, in tenths from longest to least.
+    """Return how long each fetched page had waited relative to the others, in tenths.
 
-    The pages that wait share ten tenths in order of discovery; a page takes a point of its share.
-    Whatever the web, draws from a list make all tenths equally likely at every step.
+    The waiting pages share the ten tenths in order of discovery, and a fetched page takes a point
+    of its share. On any web, draws from a list make all tenths equally likely at every step.
     """
     rng = random.Random(seed)
     waiting, known = list(seeds), set(seeds)
@@ -99,7 +99,7 @@ def places_among_waiting(web: Web, seeds: list[int], order: list[int], seed: int
     return tenths
 
 
-def test_old_and_new_pages_that_wait_are_equally_likely_at_every_step() -> None:
+def test_old_and_new_waiting_pages_are_equally_likely_at_every_step() -> None:
     web, seeds = power_law_web(1500, seed=4), [3, 700, 41]
 
     def uniformity(crawl: Crawl) -> float:
@@ -112,7 +112,7 @@ def test_old_and_new_pages_that_wait_are_equally_likely_at_every_step() -> None:
     assert uniformity(simulated(web, seeds, LotsAtDiscovery)) < 1e-20
 
 
-def test_seeds_that_come_during_the_crawl_are_as_likely_as_what_waits() -> None:
+def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages() -> None:
     web = Web(links={0: [1, 2, 3]})
     fifth = []
     for seed in range(4000):
@@ -138,7 +138,7 @@ def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks() -> None
     assert ordering.initial_key == ordering.keys[0] - 1.0 < -1.0
 
 
-def test_clocks_are_told_apart_after_a_billion_pages_in_a_chain() -> None:
+def test_clocks_differ_after_a_billion_pages_in_a_chain() -> None:
     ordering = make_ordering("random")
     pages = WebPages(Web(links={0: list(range(1, 1001))}))
     ordering.open(pages)

@@ -1,8 +1,8 @@
-"""Random spiders bring the same with the add-on as without: nothing lost, nothing doubled.
+"""Random spiders have the same results with the add-on: nothing lost, nothing doubled.
 
-By default some forty; `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws as many,
-every 20th of which is killed. `CRAWLPRIO_SPIDERS_SEED` draws others. One alone, or cut down to what
-a difference takes: `python tests/random_spiders.py SEED [--shrink]`.
+By default about forty run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
+thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
+tests/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_SPIDERS))
-def test_a_random_spider_brings_the_same_with_the_addon(seed: int) -> None:
+def test_a_random_spider_has_the_same_results_with_the_addon(seed: int) -> None:
     print("seed", seed)
     assert compare(draw_plan(seed)) == []
 
 
 class Log:
-    """What the runs of a killed crawl wrote down, a record a line."""
+    """Return what the runs of a killed crawl wrote, one record per line."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -46,7 +46,7 @@ class Log:
     def records(self) -> list[Record]:
         if not self._file.exists():
             return []
-        # A kill may cut the last line short.
+        # A kill may truncate the last line.
         lines = self._file.read_text().splitlines()
         return [Record(*json.loads(line)) for line in lines if line.endswith("]")]
 
@@ -54,13 +54,13 @@ class Log:
         return len(self.records())
 
     def note_kill(self) -> None:
-        """Mark where a kill was, after a line that it may have cut short."""
+        """Mark the time of a kill, after a line that it may have truncated."""
         with self._file.open("a") as file:
             file.write(f"\n{json.dumps(Record('kill', 0))}\n")
 
 
 def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: int | None) -> bool:
-    """Crawl a plan in another process until so many records are there; say if it was killed."""
+    """Crawl a plan in another process until there are so many records; return if it was killed."""
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
             [
@@ -91,9 +91,9 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
 def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> set[int]:
     """Return the tags whose fetches may not all have been recorded when a run was killed.
 
-    Those are the ones asked for, or whose callbacks began, more often than callbacks ended; but for
-    callbacks that ended just before: only if a request that was made later has been answered is
-    their visit on disk for certain.
+    These are the tags requested, or whose callbacks began, more often than callbacks ended. They
+    also include callbacks that ended just before: their visit is on disk for certain only if a
+    later request has been answered.
     """
     reached = [n for n, record in enumerate(records) if record.kind in ("callback", "errback")]
     made_by: dict[int, set[int]] = {tag: {tag} for tag in plan.nodes}
@@ -112,13 +112,13 @@ def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> se
 
 
 def led_to(node: Node) -> list[int]:
-    """Return the tags of the requests that come of one."""
+    """Return the tags of the requests that result from one."""
     led = [*node.children, *node.pushed, *(node.on_failure or ())]
     return led + [tag for tag in (node.inline, node.recovery) if tag is not None]
 
 
 def descendants(plan: Plan, tags: set[int]) -> set[int]:
-    """Return tags and all that they lead to."""
+    """Return tags and everything that they lead to."""
     found: set[int] = set()
     waiting = list(tags)
     while waiting:
@@ -131,10 +131,10 @@ def descendants(plan: Plan, tags: set[int]) -> set[int]:
 
 
 def alike_when_asked_again(plan: Plan) -> Plan:
-    """Return a plan in which a request that is made again after a kill is answered alike.
+    """Return a plan in which a request that is repeated after a kill gets the same response.
 
-    A server that redirects a request to itself the second time would make it a duplicate, and a
-    callback would wait for ever for one that ended before the kill.
+    If a server redirected a request to itself the second time, it would be a duplicate, and a
+    callback would wait forever for one that ended before the kill.
     """
     nodes = {
         tag: replace(
@@ -148,9 +148,9 @@ def alike_when_asked_again(plan: Plan) -> Plan:
 
 
 def came(records: Iterable[Record]) -> Counter[tuple[str, int, str]]:
-    """Count what reached the spider, but for what a server answers otherwise the second time.
+    """Count what reached the spider, except what a server answers differently the second time.
 
-    An item on its way through the pipelines is not waited for before its page counts as done.
+    A page counts as done without waiting for an item on its way through the pipelines.
     """
     return Counter(
         (record.kind, record.tag, record.note if record.kind == "item" else "")
@@ -161,8 +161,8 @@ def came(records: Iterable[Record]) -> Counter[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_KILLED))
-def test_a_random_spider_that_is_killed_loses_nothing(tmp_path: Path, seed: int) -> None:
-    """What was in flight at a kill, and what that leads to, may come twice; nothing else."""
+def test_a_killed_random_spider_loses_nothing(tmp_path: Path, seed: int) -> None:
+    """Only what was in flight at a kill, and what follows from it, may arrive twice."""
     print("seed", seed)
     plan = alike_when_asked_again(draw_plan(seed, resumes=True))
     plain = crawl(plan, PLAIN)

@@ -139,4 +139,4 @@ def test_a_request_that_no_other_worker_could_fetch_is_dropped_counted_and_logge
         assert [fetch.path for fetch in site.fetches] == ["/", "/3"]
     assert run.stats["scheduler/unserializable"] == 2
     (warning,) = [text for text in run.messages() if "Unable to serialize" in text]
-    assert "It is dropped, as other workers could not fetch it" in warning
+    assert "It is dropped because other workers could not fetch it" in warning

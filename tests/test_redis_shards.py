@@ -17,7 +17,12 @@ from typing import Any
 import pytest
 from crawls import ROOT
 from redis_invariants import PAGE
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import (  # noqa: F401 - fixtures
+    ClusterOfServers,
+    RedisServer,
+    redis_server,
+    shared_server,
+)
 from redis_workers import Workers, smallest_gap
 from scrapy.settings import Settings
 from settled_redis import SettledRedis
@@ -166,7 +171,7 @@ def test_links_that_are_not_followed_or_were_added_before_count_in_other_shards_
     frontier.close()
 
 
-def keys_of_pages(server: RedisServer, shards: Shards) -> list[float]:
+def keys_of_pages(server: RedisServer | ClusterOfServers, shards: Shards) -> list[float]:
     """The keys of all pages of a crawl."""
     keys = []
     with server.client() as client:
@@ -180,14 +185,14 @@ def keys_of_pages(server: RedisServer, shards: Shards) -> list[float]:
 
 CHILD = """
 import os, signal, sys
-from redis import Redis
 from settled_redis import SettledRedis
+from crawlprio.redis.connection import connect
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 
 url, moment, *links = sys.argv[1:]
 frontier = SettledRedis(
-    Redis.from_url(url), "killed", lease_seconds=1.0, n_shards=4, ORDERING="backlink-count",
+    connect(url, {}), "killed", lease_seconds=1.0, n_shards=4, ORDERING="backlink-count",
     DOWNLOAD_DELAY=0,
 )
 messages = frontier._messages

@@ -107,11 +107,11 @@ EXPECTED: dict[str, Outcome] = {
         ["https://c.test/deep/page", "https://c.test/up", "http://c.test/deep/copy"],
         [],
     ),
-    # Not followed from here, but found by another way.
+    # Not followed from here, but found through another path.
     "https://c.test/deep/page": (200, ["https://c.test/up"], []),
     "https://c.test/up": (200, [], []),
 }
-"""Each page that a whole crawl fetches; one over http and https is fetched under both."""
+"""Each page that a whole crawl fetches; one that is on http and https is fetched under both."""
 
 GRAPH: dict[str, list[str]] = {
     "a": ["one", "two", "b", "old"],
@@ -141,7 +141,7 @@ NAMES = {
     "https://c.test/up": "up",
 }
 
-# Writes each address that a process connects to, or asks the name of, to a file.
+# Writes each address that a process connects to or resolves to a file.
 SPY = """
 import os, sys
 _file = os.open(os.environ["SPY_FILE"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -155,7 +155,7 @@ sys.addaudithook(_spy)
 
 
 class Replay(NamedTuple):
-    """How a replay ended, and where."""
+    """The outcome of a replay, and its folder."""
 
     done: subprocess.CompletedProcess[str]
     folder: Path
@@ -166,12 +166,12 @@ class Replay(NamedTuple):
 
     @property
     def fetched(self) -> list[str]:
-        """The URLs that the loopback server was asked for, without robots.txt."""
+        """Return the URLs that the loopback server was asked for, without robots.txt."""
         urls = fetched_urls(self.folder / "server.jsonl")
         return [url for url in urls if not url.endswith("/robots.txt")]
 
     def shares(self) -> dict[str, str]:
-        """The table of shares that was printed."""
+        """Return the printed table of shares."""
         rows = re.findall(r"│ ([a-z-]+)(?: \(this crawl\))? +│ +([0-9.]+%) │", self.done.stdout)
         return dict(rows)
 
@@ -200,7 +200,7 @@ def arguments(recording: Path, folder: Path, more: Sequence[str], **settings: ob
 
 
 def replay(recording: Path, folder: Path, *more: str, **settings: object) -> Replay:
-    """Replay a recording in a folder of its own, which spies on what it connects to."""
+    """Replay a recording in a new folder that spies on its connections."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(SPY)
     environment: dict[str, Any] = {
@@ -214,7 +214,7 @@ def replay(recording: Path, folder: Path, *more: str, **settings: object) -> Rep
 
 
 def recorded(store: Path) -> dict[str, Outcome]:
-    """What a store holds of each page that was visited, by plain SQL and ordered by URL."""
+    """Return what a store holds about each visited page, by plain SQL and ordered by URL."""
     found: dict[str, Outcome] = {}
     with sqlite3.connect(store) as db:
         visits = db.execute("SELECT url, status, page FROM visits JOIN pages ON pages.id = page")
@@ -235,7 +235,7 @@ def warc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def by_opic(warc: Path) -> Replay:
-    """A replay that nothing stops before its end."""
+    """A replay that runs to its end."""
     return replay(warc, warc.parent / "opic", f"-aseeds={SEED}", ORDERING="opic")
 
 
@@ -247,7 +247,7 @@ def by_depth_first(warc: Path) -> Replay:
 
 @pytest.fixture(params=["by_opic", "by_depth_first"])
 def whole(request: pytest.FixtureRequest) -> Replay:
-    """Each of the replays that nothing stops."""
+    """Each of the replays that run to their end."""
     found: Replay = request.getfixturevalue(request.param)
     return found
 
@@ -257,12 +257,12 @@ def test_a_replay_records_exactly_the_links_of_each_page(whole: Replay) -> None:
     assert recorded(whole.store) == EXPECTED
 
 
-def test_a_replay_fetches_each_page_once_and_none_else(whole: Replay) -> None:
+def test_a_replay_fetches_each_page_once_and_no_others(whole: Replay) -> None:
     assert sorted(whole.fetched) == list(EXPECTED)
 
 
-def test_bodies_that_are_the_same_are_one_unique_page(whole: Replay) -> None:
-    n_same = 2  # two.html over http and https; two pages of the same words
+def test_equal_bodies_are_one_unique_page(whole: Replay) -> None:
+    n_same = 2  # two.html over http and https; two pages with the same words
     n_not_pages = 2  # a redirect and a 404
     rows = dict(re.findall(r"│ ([a-z ]+?) +│ (.+?) +│", whole.done.stdout))
     assert rows["pages fetched"] == str(len(EXPECTED))
@@ -270,14 +270,14 @@ def test_bodies_that_are_the_same_are_one_unique_page(whole: Replay) -> None:
     assert rows["failed"] == "1"
 
 
-def test_a_replay_of_everything_holds_all_of_the_pagerank(whole: Replay) -> None:
-    assert f"What {len(GRAPH)} of {len(GRAPH)} pages of the recording" in whole.done.stdout
+def test_a_complete_replay_holds_all_of_the_pagerank(whole: Replay) -> None:
+    assert f"PageRank held by {len(GRAPH)} of {len(GRAPH)} pages of the" in whole.done.stdout
     assert set(whole.shares().values()) == {"100.0%"}
     assert {"breadth-first", "random", "upper-bound"} < set(whole.shares())
     assert (whole.folder / "crawl.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_replay_asks_for_no_address_but_that_of_the_loopback(whole: Replay) -> None:
+def test_a_replay_connects_only_to_the_loopback_server(whole: Replay) -> None:
     addresses = (whole.folder / "addresses.txt").read_text().split()
     assert "127.0.0.1" in addresses
     assert [address for address in addresses if address not in ("127.0.0.1", "::1")] == []
@@ -292,9 +292,7 @@ def test_a_replay_of_its_own_store_fetches_and_records_the_same_again(
     assert again.fetched[0] == SEED
 
 
-def test_the_share_of_a_replay_that_is_stopped_is_that_of_its_pages(
-    warc: Path, tmp_path: Path
-) -> None:
+def test_the_share_of_a_stopped_replay_is_that_of_its_pages(warc: Path, tmp_path: Path) -> None:
     stopped = replay(
         warc,
         tmp_path / "stopped",
@@ -313,7 +311,7 @@ def test_the_share_of_a_replay_that_is_stopped_is_that_of_its_pages(
     assert stopped.shares()["upper-bound"] == f"{sum(best):.1%}"
 
 
-def test_a_replay_ends_well_when_nobody_reads_its_tables(warc: Path, tmp_path: Path) -> None:
+def test_a_replay_succeeds_even_if_nobody_reads_its_tables(warc: Path, tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "scrapy", *arguments(warc, tmp_path, [f"-aseeds={SEED}"])]
@@ -325,7 +323,7 @@ def test_a_replay_ends_well_when_nobody_reads_its_tables(warc: Path, tmp_path: P
     assert recorded(tmp_path / "crawl.sqlite") == EXPECTED
 
 
-def test_a_link_that_means_another_page_over_http_does_not_keep_a_replay_from_being_judged(
+def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judged(
     tmp_path: Path,
 ) -> None:
     pages = [
@@ -339,8 +337,8 @@ def test_a_link_that_means_another_page_over_http_does_not_keep_a_replay_from_be
     assert set(whole.shares().values()) == {"100.0%"}
 
 
-def test_a_seed_that_a_recording_lacks_is_bad_input(warc: Path, tmp_path: Path) -> None:
-    """It was a crawl of one 404, with exit status 0."""
+def test_a_seed_missing_from_a_recording_is_bad_input(warc: Path, tmp_path: Path) -> None:
+    """It used to be a crawl of one 404, with exit status 0."""
     done = replay(warc, tmp_path / "run", "-aseeds=http://nowhere.test/").done
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -354,7 +352,7 @@ def compare(warc: Path, store: Path, n_pages: int) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_what_was_recorded_is_found_again_without_crawlprio(by_opic: Replay, warc: Path) -> None:
+def test_recorded_links_are_found_again_without_crawlprio(by_opic: Replay, warc: Path) -> None:
     judged = compare(warc, by_opic.store, 100)
     assert (judged.returncode, judged.stderr) == (0, "")
     for cause in ("empty path", "default port", "duplicate by: ", "rel=nofollow", "/cgi-bin/"):
@@ -370,7 +368,7 @@ def test_what_was_recorded_is_found_again_without_crawlprio(by_opic: Replay, war
         ("n_bytes = n_bytes + 1", "unexplained: not the body"),
     ],
 )
-def test_a_link_recorded_wrongly_is_unexplained(
+def test_a_wrongly_recorded_link_is_unexplained(
     warc: Path, tmp_path: Path, by_opic: Replay, change: str, complaint: str
 ) -> None:
     copy = tmp_path / "wrong.sqlite"
@@ -397,7 +395,7 @@ def first_records(warc: Path, n_records: int, part: Path) -> list[str]:
     return urls
 
 
-def test_a_real_recording_is_recorded_as_it_is(tmp_path: Path) -> None:
+def test_a_real_recording_is_replayed_faithfully(tmp_path: Path) -> None:
     whole_file = ROOT.parent / "shared" / "data" / "uci-ics.warc.gz"
     if not whole_file.is_file():
         pytest.skip("the recording of a real crawl is not here")

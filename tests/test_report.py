@@ -1,4 +1,4 @@
-"""What a crawl says at its end: once, and why it went no further."""
+"""What a crawl reports at its end: once, and with what limited it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_the_report_is_printed_or_logged_and_not_both(
     assert run.stats["crawlprio/pages_fetched"] == 12
 
 
-def test_a_crawl_that_nothing_cut_just_ended() -> None:
+def test_a_crawl_that_nothing_limited_is_just_finished() -> None:
     assert crawl({}).stats["crawlprio/ended_because"] == "finished"
 
 
 @pytest.mark.parametrize(
     ("settings", "cuts"),
     [
-        # The home page and 3 more are taken in. Each of those links to /a7 and /b2 once more.
+        # The home page and 3 more are admitted. Each of those links to /a7 and /b2 once more.
         (
             {"CRAWLPRIO_MAX_PAGES_PER_SITE": 4},
             ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE"],
@@ -48,15 +48,15 @@ def test_a_crawl_that_nothing_cut_just_ended() -> None:
             {"CRAWLPRIO_MAX_PAGES_PER_DOMAIN": 4},
             ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
         ),
-        # /a0, /a1, /b1 and /b2 are taken in, and each of them links to /a7 once more.
+        # /a0, /a1, /b1 and /b2 are admitted, and each of them links to /a7 once more.
         (
             {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 2},
             ["11 links refused by CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
         ),
-        # 5 of the 11 are dropped; /a7 and /b2 come back by later links.
+        # 5 of the 11 are dropped; /a7 and /b2 return through later links.
         ({"CRAWLPRIO_MAX_WAITING": 6}, ["3 pages dropped by CRAWLPRIO_MAX_WAITING"]),
-        # /a0 to /a7 are taken in, /a4 to /a7 dropped, and /a7 comes back. The home page links to 3
-        # that are refused, and each of 5 more to /b2.
+        # /a0 to /a7 are admitted, /a4 to /a7 dropped, and /a7 returns. The home page has 3 refused
+        # links, and 5 more pages link to /b2.
         (
             {"CRAWLPRIO_MAX_PAGES_PER_SITE": 9, "CRAWLPRIO_MAX_WAITING": 4},
             [
@@ -66,7 +66,7 @@ def test_a_crawl_that_nothing_cut_just_ended() -> None:
         ),
     ],
 )
-def test_what_cut_a_crawl_is_named_with_why_it_ended(
+def test_what_limited_a_crawl_is_named_next_to_why_it_ended(
     settings: dict[str, object], cuts: list[str]
 ) -> None:
     run = crawl(settings)

@@ -1,6 +1,6 @@
-"""The verdicts and the summary of the reproduction are what their cases say, by the rule stated.
+"""The verdicts and the summary of the reproduction follow from their cases, by the stated rule.
 
-The committed pages in docs are held to the figures beside them; no experiment runs here.
+The committed pages in docs are compared with the figures next to them; no experiment runs here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAGES = ROOT / "docs" / "reproduction"
 
 @pytest.fixture(scope="module")
 def experiments() -> Iterator[SimpleNamespace]:
-    """The modules of the folder `experiments`, which is no package."""
+    """The modules of the folder `experiments`, which is not a package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
         import advice
@@ -54,7 +54,7 @@ def experiments() -> Iterator[SimpleNamespace]:
 
 
 def sections() -> list[tuple[str, dict[str, Any]]]:
-    """What the committed sections found, by name."""
+    """The findings of the committed sections, by name."""
     return [(p.stem, json.loads(p.read_text(encoding="utf-8"))) for p in PAGES.glob("*.json")]
 
 
@@ -73,7 +73,7 @@ def sections() -> list[tuple[str, dict[str, Any]]]:
         (0, 3, "not reproduced"),
     ],
 )
-def test_a_verdict_goes_by_the_share_of_cases_in_which_a_claim_holds(
+def test_a_verdict_follows_the_share_of_cases_in_which_a_claim_holds(
     experiments: SimpleNamespace, held: int, of: int, verdict: str
 ) -> None:
     case = experiments.verdicts.Case
@@ -101,7 +101,7 @@ def test_a_margin_of_zero_is_not_beyond_the_bound(experiments: SimpleNamespace) 
     assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "not reproduced"
 
 
-def test_crawls_that_are_the_same_but_for_their_start_are_one_case(
+def test_crawls_that_differ_only_in_their_start_are_one_case(
     experiments: SimpleNamespace,
 ) -> None:
     n_pages = 400
@@ -120,17 +120,17 @@ def test_displacement_is_the_mean_distance_of_places(experiments: SimpleNamespac
     displaced = experiments.crawls.displaced
     one = np.array([4, 2, 0, 1], dtype=np.int32)
     assert displaced(one, one) == 0.0
-    # Two pages have changed places, one apart: (1 + 1) / 4 pages / 4 fetches.
+    # Two pages have swapped places, one apart: (1 + 1) / 4 pages / 4 fetches.
     assert displaced(one, np.array([2, 4, 0, 1], dtype=np.int32)) == pytest.approx(2 / 16)
-    # Pages 1 and 3 are in one crawl alone: each is displaced by the whole crawl.
+    # Pages 1 and 3 are in only one crawl: each is displaced by the whole crawl.
     other = np.array([4, 2, 0, 3], dtype=np.int32)
     assert displaced(one, other) == pytest.approx(2 / 5)
 
 
-def test_the_steady_rate_of_busy_robots_is_their_number_by_the_mean_duration(
+def test_the_steady_rate_of_busy_robots_is_their_number_over_the_mean_duration(
     experiments: SimpleNamespace,
 ) -> None:
-    """Durations are very uneven; counting ended fetches would find more than the robots' rate."""
+    """Durations are very uneven; counting finished fetches would exceed the robots' rate."""
     rng = np.random.default_rng(3)
     durations = rng.pareto(1.5, 4000) + 1.0
     for robots in (1, 16):
@@ -161,7 +161,7 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(
 
 
 @pytest.mark.parametrize(("section", "found"), sections())
-def test_cases_of_made_up_webs_have_an_error_of_the_generator(
+def test_cases_of_synthetic_webs_have_an_error_of_the_generator(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
 ) -> None:
     known = set(experiments.verdicts.GeneratorErrors.read(PAGES).by_measure.values()) | {0.0, None}
@@ -169,7 +169,7 @@ def test_cases_of_made_up_webs_have_an_error_of_the_generator(
         assert {case["error"] for case in finding["cases"]} <= known, finding["claim"]
 
 
-def test_the_committed_summary_is_what_the_sections_say(experiments: SimpleNamespace) -> None:
+def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace) -> None:
     found = experiments.summary.Found.read(PAGES)
     assert set(found.sections) == set(experiments.summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
@@ -200,7 +200,7 @@ def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> Non
 
 
 def small_graph() -> LinkGraph:
-    """A web of 300 pages on 12 sites, all reached from page 0."""
+    """A web of 300 pages on 12 sites, all reachable from page 0."""
     rng = np.random.default_rng(11)
     n_pages, degree = 300, 6
     targets = rng.integers(0, n_pages, n_pages * degree).astype(np.int32)
@@ -222,7 +222,7 @@ def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
     assert ended.tolist() == [2.0 * (k + 1) for k in range(300)]
 
 
-def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_has_come(
+def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(
     experiments: SimpleNamespace,
 ) -> None:
     """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
@@ -244,7 +244,7 @@ def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_has_
         assert ended[of_level].max() == pytest.approx(now)
 
 
-def test_an_earlier_state_has_the_shares_of_pages_and_links_asked_for(
+def test_an_earlier_state_has_the_requested_shares_of_pages_and_links(
     experiments: SimpleNamespace,
 ) -> None:
     from webs import Web
@@ -292,7 +292,7 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.sqlite"
 
 
-def test_similarity_estimated_from_all_pages_is_that_of_the_package(
+def test_similarity_estimated_from_all_pages_matches_the_package(
     experiments: SimpleNamespace, texts: Path
 ) -> None:
     query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
@@ -304,10 +304,10 @@ def test_similarity_estimated_from_all_pages_is_that_of_the_package(
     assert query.seen(list(TEXTS)).tolist() == pytest.approx(exact.tolist())
 
 
-def test_similarity_goes_by_the_occurrences_in_the_pages_fetched(
+def test_similarity_uses_the_occurrences_in_the_fetched_pages(
     experiments: SimpleNamespace, texts: Path
 ) -> None:
-    """Of pages 0 and 4 the words are known: student 2, course 1 + 3, research 1."""
+    """The words of pages 0 and 4 are known: student 2, course 1 + 3, research 1."""
     query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
     factors = {"student": 1 / 4, "course": 1 / 16, "research": 1.0}
     expected = [
@@ -321,7 +321,7 @@ def test_similarity_goes_by_the_occurrences_in_the_pages_fetched(
 
 
 @pytest.mark.parametrize(("every", "order"), [(1, [0, 2, 1, 3, 4]), (100, [0, 1, 2, 3, 4])])
-def test_anchors_are_weighed_by_the_words_of_the_pages_fetched(
+def test_anchors_are_weighted_by_the_words_of_the_fetched_pages(
     experiments: SimpleNamespace, texts: Path, every: int, order: list[int]
 ) -> None:
     """Page 0 says student twice, so that page 2, a course, comes before page 1, a student.

@@ -1,5 +1,7 @@
-"""A request comes back from JSON equal in every attribute, or is refused by name; hostile JSON is
-refused, and runs nothing."""
+"""A request survives JSON with every attribute equal, or is refused by name.
+
+Hostile JSON is refused and runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from crawlprio.live.tagged_json import MAX_DEPTH, MAX_HASHED
 
 
 class ProxiedRequest(Request):
-    """A request of a project's own, with an attribute and defaults of its own."""
+    """A custom request class, with its own attribute and defaults."""
 
     attributes: tuple[str, ...] = (*Request.attributes, "via")
 
@@ -51,7 +53,7 @@ class ProxiedRequest(Request):
 
 
 def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that does not pass on the name of what it wraps."""
+    """A decorator that does not keep the name of what it wraps."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -65,7 +67,7 @@ class Item(scrapy.Item):
 
 
 class Bargain(Item):
-    """An item whose own methods are not called to make one."""
+    """An item whose own methods are not called to create one."""
 
     until = scrapy.Field()
 
@@ -90,7 +92,7 @@ class Base(scrapy.Spider):
 
 
 class Shop(Base):
-    """A spider with methods of every kind, and with attributes that tell when they are asked."""
+    """A spider with methods of every kind, and with attributes that record access."""
 
     name = "shop"
     asked: ClassVar[list[str]] = []
@@ -155,7 +157,7 @@ def is_hashable(value: object) -> bool:
 
 
 def unfolded(when: time | datetime) -> bool:
-    """Whether a time is not the second of two that clocks set back have; those are refused."""
+    """Return whether a time is not the ambiguous second one when clocks are set back."""
     return not when.fold
 
 
@@ -201,7 +203,7 @@ PLAIN = st.recursive(
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values are of the same types and equal, NaN to NaN."""
+    """Return whether two values have the same types and are equal; NaN equals NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
@@ -226,14 +228,14 @@ def same(one: object, other: object) -> bool:
 
 
 def attributes(request: Request) -> dict[str, Any]:
-    """Every attribute of a request, the callbacks by name where Scrapy knows one."""
+    """Return every attribute of a request, with callbacks by name if Scrapy knows one."""
     found = {name: getattr(request, name) for name in request.attributes}
     found["headers"] = dict(request.headers)
     return found | {"class": type(request)}
 
 
 def assert_comes_back(request: Request) -> Request:
-    """Assert that a request is the same after it was stored; return what came back."""
+    """Assert that a request is the same after storing it; return the restored request."""
     stored = to_json(request, SPIDER)
     json.loads(stored)
     back = from_json(stored, SPIDER)
@@ -245,7 +247,7 @@ def assert_comes_back(request: Request) -> Request:
 
 
 def refusal(request: Request, **how: Any) -> str:
-    """The sentence with which a request is refused, without its name."""
+    """Return the sentence with which a request is refused, without the request's name."""
     with pytest.raises(RequestNotStorable) as caught:
         to_json(request, SPIDER, **how)
     sentence = str(caught.value)
@@ -256,7 +258,7 @@ def refusal(request: Request, **how: Any) -> str:
 
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
-    """Requests of every class, each attribute mostly left at its default."""
+    """Requests of every class; most attributes have their defaults."""
 
     def sometimes(values: st.SearchStrategy[Any], default: Any) -> Any:
         return draw(st.one_of(st.just(default), st.just(default), values))
@@ -307,13 +309,13 @@ def requests(draw: st.DrawFn) -> Request:
 class TestRoundTrip:
     @given(requests())
     @settings(max_examples=200, deadline=None)
-    def test_every_attribute_comes_back_as_it_was(self, request: Request) -> None:
+    def test_every_attribute_is_restored(self, request: Request) -> None:
         if type(request) is not Request and Request(request.url, encoding=request.encoding).url != (
             request.url
         ):
-            # UTF-16 alone: Scrapy does not make such a URL safe twice in the same way.
+            # Only UTF-16: Scrapy does not make such a URL safe in the same way twice.
             assert request.encoding == "utf-16"
-            assert "Scrapy makes another URL of its URL" in refusal(request)
+            assert "Scrapy would change its URL" in refusal(request)
             return
         assert_comes_back(request)
 
@@ -329,7 +331,7 @@ class TestRoundTrip:
     @example([True, 1, 1.0, "1", b"1"])
     @example([datetime.max, datetime(1, 1, 1, tzinfo=UTC), date.min, time.max, timedelta.min])
     @example([Decimal("NaN"), Decimal("sNaN12"), Decimal("-0.00"), Decimal("1E+999999")])
-    def test_any_plain_data_in_meta_comes_back_with_its_types(self, value: Any) -> None:
+    def test_any_plain_data_in_meta_is_restored_with_its_types(self, value: Any) -> None:
         assert_comes_back(Request(URL, meta={"value": value}))
 
     @pytest.mark.parametrize("name", SPIDER.callbacks())
@@ -360,7 +362,7 @@ class TestRoundTrip:
             back = from_json(to_json(request, spider), spider)
             assert back.callback == back.errback == callback
 
-    def test_what_scrapy_and_crawlprio_put_into_meta_comes_back(self) -> None:
+    def test_what_scrapy_and_crawlprio_put_into_meta_is_restored(self) -> None:
         meta = {
             "depth": 3,
             "download_slot": "shop.test",
@@ -391,10 +393,10 @@ class TestRoundTrip:
         "url",
         ["http://shop.test/{a} ü|", "http://shop.test/a\nb", "about:blank", "data:,x y", "x://\0"],
     )
-    def test_a_verbatim_url_comes_back_letter_by_letter(self, url: str) -> None:
+    def test_a_verbatim_url_is_restored_letter_by_letter(self, url: str) -> None:
         assert_comes_back(Request(url, meta={"verbatim_url": True}))
 
-    def test_the_request_that_the_documentation_shows_is_one(self) -> None:
+    def test_the_request_in_the_documentation_is_valid(self) -> None:
         text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
         (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
         back = from_json(shown.replace("parse_cart", "parse_item").encode(), SPIDER)
@@ -402,13 +404,13 @@ class TestRoundTrip:
         assert (back.body, back.meta) == (b"q=word", {"depth": 2, "cookiejar": ("user", 7)})
         assert_comes_back(back)
 
-    def test_a_header_that_a_constructor_would_put_back_stays_away(self) -> None:
+    def test_a_header_that_a_constructor_would_add_stays_absent(self) -> None:
         request = JsonRequest(URL, data={"a": 1}, headers={"X": ["1", "2"], "Y": []})
         del request.headers["Content-Type"]
         dict.__setitem__(request.headers, b"odd-CASE", [b"\xff"])
         assert_comes_back(request)
 
-    def test_what_is_left_at_its_default_is_not_written(self) -> None:
+    def test_defaults_are_not_written(self) -> None:
         assert to_json(Request(URL), SPIDER) == b'{"url":"http://shop.test/item"}'
 
 
@@ -427,7 +429,7 @@ def with_more(item: Item) -> Item:
 
 
 def twin() -> scrapy.Item:
-    """An item of one of two classes of one name."""
+    """An item class that shares its name with another."""
 
     def make() -> type[scrapy.Item]:
         class Twin(scrapy.Item):
@@ -455,8 +457,8 @@ class TestRefusals:
         [
             (Data("x"), "is a Data, which JSON cannot hold"),
             (Item(name=Data()), "['name'] is a Data, which JSON cannot hold"),
-            (with_more(Item(name="x")), "is an Item that has more than its fields"),
-            (twin(), "is a Twin, a name that another class has too"),
+            (with_more(Item(name="x")), "is an Item with attributes besides its fields"),
+            (twin(), "is a Twin, and another class has the same name"),
             (Code.GONE, "is a Code, which"),
             (Text("text"), "is a Text, which"),
             (np.float64(1.0), "is a float64, which"),
@@ -467,9 +469,9 @@ class TestRefusals:
             (Item, "is an ItemMeta, which"),
             ({LOCK: 2}, "has a key that is an object, which"),
             ({1, Code.GONE}, "has a member that is a Code, which"),
-            (datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Vienna")), "does not say all of it"),
-            (datetime(2020, 1, 1, fold=1), "does not say all of it"),
-            (time(1, tzinfo=timezone(timedelta(hours=1), "name")), "does not say all of it"),
+            (datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Vienna")), "does not fully represent"),
+            (datetime(2020, 1, 1, fold=1), "does not fully represent"),
+            (time(1, tzinfo=timezone(timedelta(hours=1), "name")), "does not fully represent"),
             pytest.param(10**5000, "is an integer of more than 10000 bits", id="long"),
             (set(range(MAX_HASHED + 1)), f"has {MAX_HASHED + 1} members, more than the "),
             (dict.fromkeys(range(MAX_HASHED + 1)), f"has {MAX_HASHED + 1} members, more than"),
@@ -484,10 +486,10 @@ class TestRefusals:
             assert sentence.endswith("; pass plain data, such as a dict, instead.")
 
     @pytest.mark.parametrize("value", [LOOP, DEEP])
-    def test_what_is_nested_too_deep_is_refused(self, value: Any) -> None:
+    def test_too_deep_nesting_is_refused(self, value: Any) -> None:
         assert "nested deeper than 100 levels" in refusal(Request(URL, meta={"loop": value}))
 
-    def test_other_attributes_are_refused_by_their_names(self) -> None:
+    def test_other_attributes_are_refused_by_name(self) -> None:
         assert refusal(Request(URL, flags=[object()])).startswith("flags[0] is an object")  # type: ignore[list-item]
         assert refusal(Request(URL, cookies={"a": object()})).startswith("cookies['a'] is")  # type: ignore[dict-item]
         assert refusal(ProxiedRequest(URL, via=Data())).startswith("via is a Data, which")
@@ -515,7 +517,7 @@ class TestRefusals:
     ) -> None:
         assert refusal(Request(URL, callback=callback)).startswith("its callback ")
         sentence = refusal(Request(URL, errback=callback))
-        assert "is not a method of spider 'shop', by whose name it could be found" in sentence
+        assert "is not a method of spider 'shop', and could not be found by name" in sentence
 
     def test_a_class_that_shares_its_name_is_refused(self) -> None:
         def make() -> type[Request]:
@@ -528,14 +530,14 @@ class TestRefusals:
         to_json(other(URL), SPIDER)
         assert "is not the only one of this name; rename it" in refusal(one(URL))
 
-    def test_control_characters_and_length_do_not_reach_the_sentence(self) -> None:
+    def test_control_characters_and_long_texts_do_not_reach_the_sentence(self) -> None:
         request = Request("http://a/\x1b[2J" + "x" * 5000, meta={"\x1b" * 5000: object()})
         with pytest.raises(RequestNotStorable) as caught:
             to_json(request, SPIDER)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 700
 
-    def test_only_headers_that_are_kept_are_written_and_cookies_with_their_header(self) -> None:
+    def test_only_kept_headers_are_written_and_cookies_only_with_their_header(self) -> None:
         request = Request(
             URL, headers={"Authorization": "secret", "X": "1"}, cookies={"a": "secret"}, body="b"
         )
@@ -554,16 +556,16 @@ WATCHING = False
 
 
 def note(event: str, details: tuple[Any, ...]) -> None:
-    """Note what an attack would need."""
+    """Record what an attack would need."""
     if not WATCHING or event not in ("import", "exec", "compile", "open", "os.system"):
         return
-    # An encoding that nobody knows is looked for among Python's own.
+    # An unknown encoding is looked up among Python's own.
     if event != "import" or not str(details[0]).startswith("encodings."):
         EVENTS.append(f"{event} {details}")
 
 
 for codec in pkgutil.iter_modules(encodings.__path__):
-    # Those that are known are loaded now, not when a request names them.
+    # Known encodings are loaded now, not when a request names them.
     with suppress(LookupError):
         codecs.lookup(codec.name)
 sys.addaudithook(note)
@@ -571,7 +573,7 @@ sys.addaudithook(note)
 
 @contextmanager
 def nothing_runs() -> Iterator[None]:
-    """Assert that nothing is imported, opened or compiled inside, and no property asked."""
+    """Assert that nothing is imported, opened or compiled inside, and no property is read."""
     global WATCHING
     EVENTS.clear()
     SPIDER.asked.clear()
@@ -585,7 +587,7 @@ def nothing_runs() -> Iterator[None]:
 
 
 def read(data: bytes) -> Request | None:
-    """Read hostile data: a request, or None where it is refused in one sentence."""
+    """Read hostile data: return a request, or None if it is refused in one sentence."""
     with nothing_runs():
         try:
             return from_json(data, SPIDER)
@@ -690,11 +692,11 @@ class TestHostile:
             ({"headers": [["a", "\u20ac"]]}, "UnicodeEncodeError"),
             ({"body": "?"}, "its stored body is not base64"),
             ({"body": 7}, "its stored body is not base64"),
-            ({"url": "no scheme"}, "ValueError where it is made again: Missing scheme"),
+            ({"url": "no scheme"}, "ValueError while rebuilding it: Missing scheme"),
             ({"url": "http://a b/", "encoding": "nonsense"}, "LookupError"),
         ],
     )
-    def test_what_is_wrong_is_said(self, fields: dict[str, Any], reason: str) -> None:
+    def test_the_refusal_names_what_is_wrong(self, fields: dict[str, Any], reason: str) -> None:
         with nothing_runs(), pytest.raises(InvalidRequest) as caught:
             from_json(json.dumps({"url": URL, **fields}).encode(), SPIDER)
         assert reason in str(caught.value)
@@ -729,10 +731,10 @@ class TestHostile:
         ],
         ids=lambda value: value[:30],
     )
-    def test_what_no_value_is_written_as_is_refused(self, value: str) -> None:
+    def test_malformed_special_values_are_refused(self, value: str) -> None:
         assert read(f'{{"url": "{URL}", "meta": {{"a": {value}}}}}'.encode()) is None
 
-    def test_a_class_that_nothing_has_loaded_is_not_imported(self) -> None:
+    def test_a_class_that_is_not_loaded_is_not_imported(self) -> None:
         assert "this" not in sys.modules
         assert read(json.dumps({"url": URL, "class": "this.Request"}).encode()) is None
         assert "this" not in sys.modules
@@ -749,7 +751,7 @@ class TestHostile:
         assert read(json.dumps({**fields, "priority": 1}).encode()) is None
 
 
-def test_text_of_a_selector_is_written_as_text() -> None:
+def test_selector_text_is_written_as_text() -> None:
     link_text = Selector(text="<a>more</a>").root.xpath("//a/text()")[0]
     assert type(link_text) is not str
     made = from_json(to_json(Request(URL, meta={"link_text": link_text}), SPIDER), SPIDER)

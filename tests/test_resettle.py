@@ -1,4 +1,4 @@
-"""Keys that are written in place, all before any of their pages is put where it belongs."""
+"""Keys that are written in place, all before any of their pages is moved to its new position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N_PAGES, N_SITES = 60, 4
 
 
 class Queue:
-    """The compiled queue on its records, and what the records say should leave next."""
+    """The compiled queue with its records, and what should leave next according to the records."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
@@ -33,7 +33,7 @@ class Queue:
         return int(waiting[np.lexsort((waiting, -self.pages["key"][waiting]))[0]])
 
     def check_sites(self) -> None:
-        """Each site stands by the key of its own best page, which is its head."""
+        """Assert that each site is placed by the key of its own best page, which is its head."""
         for site, row in enumerate(self.arrays[1]):
             waiting = (self.pages["state"] == records.WAITING) & (self.pages["site"] == site)
             if waiting.any():
@@ -49,7 +49,7 @@ class Queue:
         bulk.resettle_changed(*self.arrays, N_PAGES, changed, before)
 
 
-def test_pages_leave_by_their_keys_however_many_were_written_at_once() -> None:
+def test_pages_leave_by_key_however_many_keys_were_written_at_once() -> None:
     print(f"seed {SEED}")
     draw = random.Random(SEED)
     for _ in range(100):

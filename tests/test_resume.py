@@ -1,4 +1,4 @@
-"""A crawl with a job directory goes on where it was, however it ended."""
+"""A crawl with a job directory resumes where it was, however it ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS = {
 
 
 def visited(store: Path) -> list[str]:
-    """The URLs visited, in order; none while the store is not made yet."""
+    """Return the visited URLs, in order; none until the store exists."""
     if not store.exists():
         return []
     with sqlite3.connect(store) as db:
@@ -59,7 +59,7 @@ def visited(store: Path) -> list[str]:
 
 
 def crawl_until_killed(folder: Path, settings: dict[str, object], n_pages: int) -> None:
-    """Crawl until so many pages are in the store, then kill the process."""
+    """Crawl until a number of pages is in the store, then kill the process."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     process = subprocess.Popen(
         [
@@ -70,7 +70,7 @@ def crawl_until_killed(folder: Path, settings: dict[str, object], n_pages: int) 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = monotonic() + 300  # a machine that is busy elsewhere is no fault
+    deadline = monotonic() + 300  # a machine that is busy with other work is not a failure
     while len(visited(folder / "job" / "crawl.sqlite")) < n_pages:
         assert monotonic() < deadline, "the crawl does not get on"
         try:
@@ -111,7 +111,7 @@ def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
     assert visited(killed / "job" / "crawl.sqlite") == order
 
 
-def test_it_goes_on_under_another_ordering_and_fetches_nothing_twice(tmp_path: Path) -> None:
+def test_it_resumes_under_another_ordering_and_fetches_nothing_twice(tmp_path: Path) -> None:
     half = {**SETTINGS, "JOBDIR": "job", "CLOSESPIDER_PAGECOUNT": 100}
     crawl_demo_web(tmp_path, {**half, "ORDERING": "breadth-first"})
     first = visited(tmp_path / "job" / "crawl.sqlite")
@@ -149,7 +149,7 @@ class Catalogue(scrapy.Spider):
         yield {"form": response.request.body.decode(), "meta": response.meta["of"]}
 
 
-def test_requests_that_are_more_than_links_come_back_as_they_were(tmp_path: Path) -> None:
+def test_requests_that_are_more_than_links_are_restored(tmp_path: Path) -> None:
     def run(settings: dict[str, object]) -> Run:
         with Site({}, lambda host, path: page()) as site:
             return run_spider(Catalogue, {**ADDON, **settings}, site=site)
@@ -172,7 +172,7 @@ STARTS = [f"{ROOT}/", "http://other.test/"]
 
 
 class Links(scrapy.Spider):
-    """Follows links; what it has seen is in its state."""
+    """Follows links; keeps what it has seen in its state."""
 
     name = "links"
 
@@ -189,7 +189,7 @@ class Links(scrapy.Spider):
 
 
 class InsistentLinks(Links):
-    """Asks for its start pages with dont_filter, and so in every run."""
+    """Requests its start pages with dont_filter, and so in every run."""
 
     insists = True
 
@@ -200,13 +200,13 @@ def run_links(folder: Path, site: Site, spider: type[Links] = Links, **settings:
 
 
 def forget_the_end(folder: Path) -> None:
-    """Make a store as a kill leaves it."""
+    """Make a store in the state that a kill leaves."""
     with sqlite3.connect(folder / "crawl.sqlite") as db:
         db.execute("DELETE FROM meta WHERE key = 'ended_at'")
 
 
 def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]:
-    """When the last fetch of a host before a restart ended, and the first one after it started."""
+    """Return when a host's last fetch before a restart ended, and when its next one started."""
     before = [fetch.end for fetch in site.fetches[:n_before] if fetch.host == host]
     after = [fetch.start for fetch in site.fetches[n_before:] if fetch.host == host]
     return max(before), min(after)
@@ -216,7 +216,7 @@ CHAIN = {"/": page("/0"), **{f"/{n}": page(f"/{n + 1}") for n in range(8)}, "/8"
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
-def test_the_delay_of_a_site_holds_over_a_restart(tmp_path: Path, killed: bool) -> None:
+def test_a_sites_delay_survives_a_restart(tmp_path: Path, killed: bool) -> None:
     with Site(CHAIN) as site:
         run_links(tmp_path, site, DOWNLOAD_DELAY=0.8, CLOSESPIDER_PAGECOUNT=2)
         n_before = len(site.fetches)
@@ -228,7 +228,7 @@ def test_the_delay_of_a_site_holds_over_a_restart(tmp_path: Path, killed: bool) 
             assert start - end >= 0.8
 
 
-def test_a_crawl_delay_is_known_before_robots_txt_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_crawl_delay_is_known_before_robots_txt_is_requested_again(tmp_path: Path) -> None:
     robots = Answer("User-agent: *\nCrawl-delay: 1.2")
     with Site({**CHAIN, "/robots.txt": robots}) as site:
         run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
@@ -267,7 +267,7 @@ def test_a_site_that_asked_for_a_pause_is_left_alone_after_a_restart(
         )
 
 
-def test_a_wall_clock_that_was_set_back_stops_no_site_for_longer_than_its_pause() -> None:
+def test_a_wall_clock_set_back_stops_no_site_for_longer_than_its_pause() -> None:
     politeness = Politeness(max_back_off=100.0)
     assert politeness.rest_of_pause(30.0, 1030.0, now=1010.0) == 20.0
     assert politeness.rest_of_pause(30.0, 1030.0, now=-5e6) == 30.0
@@ -277,8 +277,8 @@ def test_a_wall_clock_that_was_set_back_stops_no_site_for_longer_than_its_pause(
     assert [slow.rest_of_delay(5.0, since) for since in (None, -7e6, 2.0)] == [5.0, 5.0, 3.0]
 
 
-def test_a_sites_budget_and_dont_filter_hold_over_a_restart(tmp_path: Path) -> None:
-    """A page asked for with dont_filter is new to the first request without it, as in Scrapy."""
+def test_a_sites_budget_and_dont_filter_survive_a_restart(tmp_path: Path) -> None:
+    """A page requested with dont_filter is new to the first request without it, as in Scrapy."""
     web = {"/": page("/", *(f"/{n}" for n in range(5))), **{f"/{n}": page("/") for n in range(5)}}
 
     def crawl(folder: Path, *page_counts: int) -> list[tuple[str, str]]:
@@ -304,8 +304,8 @@ def test_a_sites_budget_and_dont_filter_hold_over_a_restart(tmp_path: Path) -> N
         assert resumed == Counter(whole) + starts, "as in Scrapy, every run makes these"
 
 
-def test_pages_that_were_being_fetched_come_first_with_many_at_once(tmp_path: Path) -> None:
-    """Their keys may have been overtaken meanwhile; the fetch had begun all the same."""
+def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path: Path) -> None:
+    """Other keys may have overtaken theirs, but their fetches had begun."""
     n = 30
     web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page() for k in range(n)}}
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "ORDERING": "breadth-first"}
@@ -328,8 +328,8 @@ def test_pages_that_were_being_fetched_come_first_with_many_at_once(tmp_path: Pa
         assert store.leased() == []
 
 
-def test_what_is_in_flight_is_noted_while_many_are_fetched_at_once(tmp_path: Path) -> None:
-    """At the kill the store names the pages that were handed out before the last visit."""
+def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path: Path) -> None:
+    """At the kill the store lists the pages that were handed out before the last visit."""
     noted: list[list[str]] = []
 
     def answer(host: str, path: str) -> Answer | None:
@@ -346,8 +346,8 @@ def test_what_is_in_flight_is_noted_while_many_are_fetched_at_once(tmp_path: Pat
         assert store.leased() == []
 
 
-def test_never_are_more_fetches_unrecorded_than_may_be_in_flight(tmp_path: Path) -> None:
-    """A kill at any moment costs those, whichever share a transaction."""
+def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path: Path) -> None:
+    """A kill at any moment costs at most those, whichever share a transaction."""
     n, at_once = 120, 4
     web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page("/") for k in range(n)}}
     unrecorded: list[int] = []
@@ -369,7 +369,7 @@ def test_never_are_more_fetches_unrecorded_than_may_be_in_flight(tmp_path: Path)
     assert max(unrecorded) <= at_once
 
 
-def test_a_spiders_state_comes_back(tmp_path: Path) -> None:
+def test_a_spiders_state_is_restored(tmp_path: Path) -> None:
     with Site(CHAIN) as site:
         first = run_links(tmp_path, site, CLOSESPIDER_PAGECOUNT=3)
         seen = first.spider.state["n_seen"]
@@ -378,7 +378,7 @@ def test_a_spiders_state_comes_back(tmp_path: Path) -> None:
     assert second.spider.state["n_seen"] == len(site.fetches) == 2 * len(CHAIN)
 
 
-def test_a_job_directory_goes_on_where_it_was_copied_to(tmp_path: Path) -> None:
+def test_a_copied_job_directory_resumes_in_its_new_place(tmp_path: Path) -> None:
     with Site(CHAIN) as site:
         run_links(tmp_path / "here", site, CLOSESPIDER_PAGECOUNT=3)
         n_before = len(site.fetches)
@@ -408,7 +408,7 @@ def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path: Path
         assert site.paths() == ["/", *CHAIN]
 
 
-def test_a_second_process_on_a_job_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
+def test_a_second_process_on_a_job_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
     with Store.create(tmp_path / "crawl.sqlite"), Site(CHAIN) as site:
         run = run_links(tmp_path, site)
     assert run.reason == "crawlprio_refused"
@@ -419,7 +419,7 @@ def test_a_second_process_on_a_job_is_refused_with_the_name_of_the_first(tmp_pat
     assert site.fetches == []
 
 
-def test_a_job_directory_without_a_store_is_warned_of(tmp_path: Path) -> None:
+def test_a_job_directory_without_a_store_causes_a_warning(tmp_path: Path) -> None:
     with Site(CHAIN) as site:
         run = run_links(tmp_path, site, CRAWLPRIO_STORE=None)
     (warning,) = run.messages()
@@ -427,7 +427,7 @@ def test_a_job_directory_without_a_store_is_warned_of(tmp_path: Path) -> None:
 
 
 class Secrets(scrapy.Spider):
-    """Asks with a password and a cookie, which its requests alone have."""
+    """Sends a password and a cookie that only its own requests have."""
 
     name = "secrets"
 
@@ -443,9 +443,7 @@ class Secrets(scrapy.Spider):
 
 
 @pytest.mark.parametrize("kept", [None, "X-Ask", ""])
-def test_only_the_headers_that_may_be_are_in_the_store_and_come_back(
-    tmp_path: Path, kept: str | None
-) -> None:
+def test_only_the_kept_headers_are_stored_and_restored(tmp_path: Path, kept: str | None) -> None:
     settings = {
         **ADDON,
         **ONE_AT_A_TIME,

@@ -1,4 +1,4 @@
-"""A robots.txt costs what its size allows, and says what Protego reads in it."""
+"""A robots.txt costs no more than its size allows, and has the meaning that Protego reads in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ URLS = ["/", "/a", "/a/b", "/xay", "/x.php", "/a$b", "/index.html", "/robots.txt
 @example("User-agent: x\nDisallow: /\n\nUser-agent: *\nDisallow: /a", "x")
 @example("User-agent: x\nSitemap: http://a.test/s\nUser-agent: *\nDisallow: /a", "y")
 @example("User-agent: x\nNoindex: /\nUser-agent: *\nDisallow: /a", "x")
-def test_the_rules_for_one_robot_are_those_of_the_whole_file(text: str, agent: str) -> None:
+def test_the_rules_for_one_robot_match_those_of_the_whole_file(text: str, agent: str) -> None:
     whole = Protego.parse(text)
     parser = BoundedRobotParser(text.encode("utf-8", "ignore"), None)
     for url in URLS:
@@ -49,7 +49,7 @@ def test_the_rules_for_one_robot_are_those_of_the_whole_file(text: str, agent: s
 
 
 def many_robots(n_robots: int, n_rules: int) -> bytes:
-    """Rules that hold for many robots at once, as a parser copies them."""
+    """Rules that apply to many robots at once, as a parser copies them."""
     names = "".join(f"User-agent: r{n}\n" for n in range(n_robots))
     rules = "".join(f"Disallow: /{n}\n" for n in range(n_rules))
     return f"{names}User-agent: *\n{rules}".encode()
@@ -81,7 +81,7 @@ def test_no_robots_txt_takes_a_second_or_100_mb(body: bytes) -> None:
     seconds = process_time() - began
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < 3  # With tracemalloc, which makes it some five times as slow.
+    assert seconds < 3  # Measured with tracemalloc, which makes it about five times as slow.
     assert peak < 100_000_000
 
 

@@ -1,4 +1,4 @@
-"""No page of a site is asked for before its robots.txt has been read, whoever leads there."""
+"""No page of a site is requested before its robots.txt has been read, whoever leads there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = {**ADDON, "ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 64}
 
 
 def both() -> list[str]:
-    """Allowed and forbidden paths in turn."""
+    """Allowed and forbidden paths, alternating."""
     return [path for pair in zip(CLOSED, OPEN, strict=True) for path in pair]
 
 
@@ -29,7 +29,7 @@ def forbidden(site: Site) -> list[str]:
 
 
 def is_after_robots(fetches: list[Fetch]) -> bool:
-    """Whether every fetch started after the robots.txt of its host had been answered."""
+    """Return whether every fetch started after the response to its host's robots.txt."""
     read = {}
     for fetch in fetches:
         if fetch.path == "/robots.txt":
@@ -81,7 +81,7 @@ def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
 def test_retries_wait_for_robots_txt(n_at_once: int) -> None:
-    """Every page fails once, and robots.txt too."""
+    """Every page fails once, and so does robots.txt."""
 
     class Failing(Site):
         def answer_to(self, fetch: Fetch) -> Answer:
@@ -121,7 +121,7 @@ def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) 
     assert forbidden(site) == []
 
 
-def test_a_guest_whose_robots_txt_fails_gets_all_pages_and_one_line() -> None:
+def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_line() -> None:
     class Pages(Spider):
         name = "pages"
 
@@ -141,7 +141,7 @@ def test_a_guest_whose_robots_txt_fails_gets_all_pages_and_one_line() -> None:
     assert "http://a.test/robots.txt" in told[0].getMessage()
 
 
-def test_a_middleware_of_the_projects_own_stays() -> None:
+def test_a_projects_own_middleware_remains() -> None:
     class Own(RobotsTxtMiddleware):
         pass
 

@@ -1,4 +1,4 @@
-"""Scrapy's promises to a spider, kept under crawlprio's scheduler and priority queues."""
+"""Scrapy's promises to a spider, kept by crawlprio's scheduler and priority queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPIC_QUEUE = {
     "REDIRECT_PRIORITY_ADJUST": 0,
     "RETRY_PRIORITY_ADJUST": 0,
 }
-"""What a project sets that keeps Scrapy's own scheduler."""
+"""Settings of a project that keeps Scrapy's own scheduler."""
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
@@ -46,7 +46,7 @@ def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name
 
 
 class Follower(Spider):
-    """Follows every link, and says where it has been."""
+    """Follows every link, and records where it has been."""
 
     name = "follower"
     starts: tuple[str, ...] = ("http://a.test/",)
@@ -80,7 +80,7 @@ TREE = {
 
 
 def visits(run: Run, site: Site) -> list[str]:
-    """The paths asked for, in a crawl that ended well."""
+    """Return the requested paths, in a crawl that ended well."""
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return site.paths()
@@ -125,7 +125,7 @@ def test_a_request_with_a_higher_priority_leaves_first() -> None:
 
 
 @pytest.mark.parametrize("settings", [ADDON, {}], ids=["crawlprio", "scrapy"])
-def test_dont_filter_fetches_a_page_again_as_often_as_in_scrapy(
+def test_dont_filter_refetches_a_page_as_often_as_in_scrapy(
     settings: dict[str, object],
 ) -> None:
     class Again(OneByOne):
@@ -141,13 +141,13 @@ def test_dont_filter_fetches_a_page_again_as_often_as_in_scrapy(
 
 
 class ByPath:
-    """A fingerprinter for which the query says nothing."""
+    """A fingerprinter that ignores the query."""
 
     def fingerprint(self, request: Request) -> bytes:
         return request.url.partition("?")[0].encode()
 
 
-def test_a_fingerprinter_of_ones_own_says_which_requests_are_alike() -> None:
+def test_a_custom_fingerprinter_decides_which_requests_are_duplicates() -> None:
     pages = {"/": page("/1?a", "/1?b", "/2"), "/1?a": page("/2?c")}
     settings = {**BREADTH_FIRST, "REQUEST_FINGERPRINTER_CLASS": ByPath}
     with Site(pages) as site:
@@ -156,7 +156,7 @@ def test_a_fingerprinter_of_ones_own_says_which_requests_are_alike() -> None:
 
 
 class NoTwos(BaseDupeFilter):
-    """A dupe filter that has seen every page but once, and page 2 always."""
+    """A dupe filter that has seen every page except one, and page 2 always."""
 
     def __init__(self) -> None:
         self._seen = {"http://a.test/2"}
@@ -167,7 +167,7 @@ class NoTwos(BaseDupeFilter):
         return known
 
 
-def test_a_dupe_filter_of_ones_own_is_asked() -> None:
+def test_a_custom_dupe_filter_is_consulted() -> None:
     with Site(TREE) as site:
         run = run_spider(OneByOne, {**BREADTH_FIRST, "DUPEFILTER_CLASS": NoTwos}, site=site)
         assert visits(run, site) == ["/", "/1", "/3", "/11", "/12", "/31", "/32"]
@@ -182,7 +182,7 @@ def test_a_dupe_filter_that_filters_nothing_filters_nothing() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_a_failed_fetch_is_retried_at_its_place_and_says_one_thing(concurrency: int) -> None:
+def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency: int) -> None:
     left = {"/1": 2, "/2": 99}
 
     def answer(host: str, path: str) -> Answer | None:
@@ -206,7 +206,7 @@ def test_a_failed_fetch_is_retried_at_its_place_and_says_one_thing(concurrency: 
 
 
 def test_a_redirect_moves_its_cash_on() -> None:
-    """/1 has a share of 1.25 cash and /2 and /3 have too; /1 leads to /target, which has 2.25."""
+    """/1, /2 and /3 have a share of 1.25 cash each; /1 leads to /target, which has 2.25."""
     pages = {
         "/": page("/1", "/2", "/3", "/4"),
         "/1": Answer(status=301, headers={"Location": "/target"}),
@@ -216,7 +216,7 @@ def test_a_redirect_moves_its_cash_on() -> None:
         assert visits(run, site) == ["/", "/1", "/target", "/2", "/3", "/4"]
 
 
-def test_a_redirect_to_a_known_page_fetches_it_no_second_time() -> None:
+def test_a_redirect_to_a_known_page_does_not_refetch_it() -> None:
     pages = {
         "/": page("/2", "/1", "/3"),
         "/1": Answer(status=302, headers={"Location": "/2"}),
@@ -228,7 +228,7 @@ def test_a_redirect_to_a_known_page_fetches_it_no_second_time() -> None:
         assert visits(run, site) == ["/", "/2", "/1", "/3", "/4"]
 
 
-def test_a_redirect_to_a_page_that_waits_with_a_callback_leaves_it_its_callback() -> None:
+def test_a_redirect_to_a_waiting_page_leaves_it_its_callback() -> None:
     class Careful(OneByOne):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url.endswith("/"):
@@ -245,7 +245,7 @@ def test_a_redirect_to_a_page_that_waits_with_a_callback_leaves_it_its_callback(
         assert run.items == [{"two": "http://a.test/2"}]
 
 
-def test_a_chain_of_redirects_is_followed_and_a_loop_left() -> None:
+def test_a_chain_of_redirects_is_followed_and_a_loop_abandoned() -> None:
     pages = {
         "/": page("/chain", "/loop"),
         "/chain": Answer(status=301, headers={"Location": "/chain2"}),
@@ -259,8 +259,8 @@ def test_a_chain_of_redirects_is_followed_and_a_loop_left() -> None:
         assert visits(run, site) == ["/", "/chain", "/loop", "/chain2", "/loop2", "/end"]
 
 
-def test_a_start_request_that_is_redirected_to_itself_is_left_after_some_times() -> None:
-    """A start request has dont_filter, and so have its redirects: as in Scrapy."""
+def test_a_start_request_redirected_to_itself_is_abandoned_after_some_times() -> None:
+    """A start request has dont_filter, and so do its redirects, as in Scrapy."""
     pages = {"/": Answer(status=302, headers={"Location": "/"})}
     settings = {**ADDON, "REDIRECT_MAX_TIMES": 3}
     with Site(pages) as site:
@@ -349,7 +349,7 @@ def test_an_endless_start_does_not_flood_the_frontier(monkeypatch: pytest.Monkey
     assert 10 < most <= 21
 
 
-def test_a_start_that_waits_for_an_empty_scheduler_goes_on_while_sites_have_their_delay() -> None:
+def test_a_start_that_waits_for_an_empty_scheduler_continues_during_site_delays() -> None:
     class Lazy(Follower):
         async def start(self) -> AsyncIterator[Any]:
             for number in range(5):
@@ -366,7 +366,7 @@ def nothing(response: Response) -> None:
 
 
 class Stumbling(OneByOne):
-    """Fails in every way there is."""
+    """Fails in every possible way."""
 
     def parse(self, response: Response) -> Any:
         if response.url.endswith("/"):
@@ -406,7 +406,7 @@ class FailingPipeline:
 
 
 class Refusing:
-    """A downloader middleware that lets some requests fail before they are fetched."""
+    """A downloader middleware that makes some requests fail before they are fetched."""
 
     def process_request(self, request: Request) -> None:
         if "refused" in request.url:
@@ -414,7 +414,7 @@ class Refusing:
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_whatever_fails_ends_its_lease_and_keeps_its_links(concurrency: int) -> None:
+def test_every_failure_ends_its_lease_and_keeps_its_links(concurrency: int) -> None:
     settings = {
         **BREADTH_FIRST,
         "CONCURRENT_REQUESTS": concurrency,
@@ -471,7 +471,7 @@ def test_slow_callbacks_do_not_hold_up_fetches(settings: dict[str, object]) -> N
 
 
 def test_one_at_a_time_waits_for_callbacks() -> None:
-    """The best page is linked from the one with the slow callback."""
+    """The best page has its link on the page with the slow callback."""
 
     class Slow(OneByOne):
         async def parse(self, response: TextResponse) -> AsyncIterator[Any]:  # type: ignore[override]
@@ -493,7 +493,7 @@ def test_one_at_a_time_waits_for_callbacks() -> None:
         ({"DEPTH_LIMIT": 1}, "finished", ["/", "/1", "/2", "/3"]),
     ],
 )
-def test_scrapys_limits_hold(limit: dict[str, object], reason: str, paths: list[str]) -> None:
+def test_scrapys_limits_apply(limit: dict[str, object], reason: str, paths: list[str]) -> None:
     with Site(TREE) as site:
         run = run_spider(OneByOne, {**BREADTH_FIRST, **limit}, site=site)
     assert run.reason == reason
@@ -522,7 +522,7 @@ def test_an_idle_handler_can_add_requests_and_the_spider_closes_by_itself() -> N
         assert visits(run, site) == ["/", "/more/2", "/more/1", "/more/0"]
 
 
-def test_the_stats_of_scrapys_scheduler_and_its_telnet_console_are_served() -> None:
+def test_scrapys_scheduler_stats_and_telnet_console_work() -> None:
     seen: list[dict[str, Any]] = []
 
     class Looking(OneByOne):
@@ -576,7 +576,7 @@ def test_the_priority_queue_orders_under_scrapys_scheduler() -> None:
 
 
 def test_the_priority_queue_loses_nothing_that_has_to_wait() -> None:
-    """The first page of each site comes too soon after its robots.txt, and goes back."""
+    """The first page of each site comes too soon after its robots.txt, and is put back."""
 
     class Wide(Follower):
         async def start(self) -> AsyncIterator[Any]:
@@ -609,7 +609,7 @@ def test_the_site_spider_crawls_under_scrapys_scheduler_with_the_queue() -> None
 
 
 def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answer | None]]:
-    """Sixty pages on five hosts: redirects, dead ends, errors that pass and errors that stay."""
+    """Sixty pages on five hosts: redirects, dead ends, temporary and permanent errors."""
     generator = random.Random(seed)
     names = [f"http://h{generator.randrange(5)}.test/{n}" for n in range(60)]
     names[0] = "http://a.test/"
@@ -635,7 +635,7 @@ def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answe
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_web_is_crawled_as_whole_as_by_scrapy(seed: int) -> None:
+def test_any_web_is_crawled_as_completely_as_by_scrapy(seed: int) -> None:
     print(f"seed {seed}")
     many = {"CONCURRENT_REQUESTS": 6, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
     fetched = []
@@ -650,7 +650,7 @@ def test_any_web_is_crawled_as_whole_as_by_scrapy(seed: int) -> None:
     assert fetched[1:] == [fetched[0]] * 3
 
 
-def test_the_priority_queue_keeps_requests_in_memory_where_there_is_a_job_directory(
+def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(
     tmp_path: Path,
 ) -> None:
     settings = {**OPIC_QUEUE, "JOBDIR": tmp_path, "CONCURRENT_REQUESTS": 1}
@@ -661,7 +661,7 @@ def test_the_priority_queue_keeps_requests_in_memory_where_there_is_a_job_direct
     assert "scheduler/enqueued/disk" not in run.stats
 
 
-def test_a_site_whose_page_is_retried_has_no_other_page_handed_out_meanwhile() -> None:
+def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried() -> None:
     """The retry takes longer than the scheduler waits for a callback."""
     failures = iter([Answer(status=500)])
 

@@ -23,13 +23,13 @@ def followed(scope: Scope, urls: list[str], depth: int = 1) -> list[str]:
     return [url for url in urls if scope.allows(url, depth)]
 
 
-def test_site_is_the_hosts_of_the_seeds_with_or_without_www() -> None:
+def test_site_means_the_seeds_hosts_with_or_without_www() -> None:
     here = ["http://www.example.co.uk/a", "https://example.co.uk:8080/b", "http://b.org/"]
     there = ["http://sub.example.co.uk/", "http://co.uk/", "http://www.c.org/", "http://wwwb.org/"]
     assert followed(Scope([SEED, "http://b.org/"]), here + there) == here
 
 
-def test_domain_is_the_registered_domain_private_suffixes_included() -> None:
+def test_domain_means_the_registered_domain_private_suffixes_included() -> None:
     scope = Scope(
         [SEED, "http://me.github.io/", "http://10.0.0.1/", "http://localhost/"], follow="domain"
     )
@@ -48,7 +48,7 @@ def test_domain_never_uses_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Scope([SEED], follow="domain").allows("http://x.example.co.uk/", 1)
 
 
-def test_web_is_every_host_that_exists() -> None:
+def test_web_means_every_host() -> None:
     urls = ["http://a.org/", "http://b.org/", "http://c.org:81/"]
     assert followed(Scope([SEED], follow="web"), urls) == urls
     assert followed(Scope([SEED], follow="web", hosts=["a.org", "C.org"]), urls) == [
@@ -101,7 +101,7 @@ def test_each_heuristic_can_be_turned_off() -> None:
     assert followed(Scope(seeds, max_static_depth=0, max_dynamic_depth=1), urls) == urls[2:]
 
 
-def test_archives_media_and_documents_are_not_followed_and_text_is() -> None:
+def test_archives_media_and_documents_are_not_followed_but_text_is() -> None:
     files = [f"http://a.org/x.{end}" for end in ("pdf", "JPG", "tar.gz", "mp4", "zip?v=1", "png;a")]
     pages = [
         f"http://a.org/{path}"
@@ -139,7 +139,7 @@ def test_a_wiki_page_about_a_file_is_followed_and_the_file_is_not() -> None:
     assert followed(Scope(["http://a.org/"]), [*pages, "http://a.org/a:b/Sunset.jpg"]) == pages
 
 
-def test_which_extensions_are_skipped_can_be_chosen() -> None:
+def test_the_skipped_extensions_can_be_chosen() -> None:
     urls = [f"http://a.org/x{end}" for end in (".pdf", ".JS", ".tar.gz", "", ".html")]
     seeds = ["http://a.org/"]
     assert followed(Scope(seeds, skip_extensions=("js", "gz")), urls) == [urls[0], *urls[3:]]
@@ -147,7 +147,7 @@ def test_which_extensions_are_skipped_can_be_chosen() -> None:
 
 
 def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> str:
-    """Why the scope of a.org leaves a page out, rule by rule in the order in which they count."""
+    """Return why the scope of a.org rejects a page, by the rules in their order of precedence."""
     host, _, rest = url.removeprefix("http://").partition("/")
     path, question, _ = rest.partition("?")
     name = path.split("/")[-1]
@@ -183,7 +183,7 @@ def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> 
     max_repeats=st.sampled_from([None, 0, 1, 3]),
     deny=st.sampled_from([None, "b"]),
 )
-def test_the_links_of_a_page_are_refused_as_each_of_them_alone(
+def test_the_links_of_a_page_are_refused_like_each_of_them_alone(
     paths: list[str], hosts: list[str], depth: int, max_repeats: int | None, deny: str | None
 ) -> None:
     traps = Traps(max_repeats=max_repeats, max_segments=6, max_parameters=2)
@@ -224,12 +224,12 @@ def test_a_malformed_seed_is_named() -> None:
         Scope([SEED, "http://["])
 
 
-def test_seeds_are_a_list_of_urls_in_normal_form() -> None:
+def test_seeds_are_a_list_of_normalised_urls() -> None:
     spec = " HTTP://B.org:80 ,http://a.org/x#top,,http://b.org/"
     assert read_seeds(spec) == ["http://b.org/", "http://a.org/x"]
 
 
-def test_seeds_come_from_a_file_one_a_line(tmp_path: Path) -> None:
+def test_seeds_are_read_from_a_file_one_per_line(tmp_path: Path) -> None:
     path = tmp_path / "seeds.txt"
     path.write_bytes(
         b"\xef\xbb\xbf# hosts\r\n\r\nhttp://a.org\r\n  http://b.org/x,y#part \r\nhttp://a.org/"
@@ -262,7 +262,7 @@ def test_seeds_come_from_a_file_one_a_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_seed_says_what_to_write(spec: str, message: str) -> None:
+def test_a_bad_seed_error_says_what_to_write(spec: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_seeds(spec)
     assert str(caught.value) == message
@@ -302,7 +302,7 @@ def test_under_an_unlisted_top_level_domain_the_last_two_labels_are_the_domain()
     assert [scope.allows(url, 1) for url in urls] == [True, False, True]
 
 
-def test_an_ip_address_is_a_domain_of_its_own() -> None:
+def test_an_ip_address_is_its_own_domain() -> None:
     scope = Scope(["http://127.0.0.1/"], "domain")
     assert [scope.allows(f"http://{host}/", 1) for host in ("127.0.0.1", "126.0.0.1")] == [
         True,

@@ -1,4 +1,4 @@
-"""`scrapy score`: what it prints and writes, and the one line that it prints for bad input."""
+"""`scrapy score`: what it prints and writes, and its one-line errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str, command: Any = Command) -> int:
-    """Run the command by scrapy's own command line; return its exit status."""
+    """Run the command through scrapy's own command line; return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"it": command()})
         with pytest.raises(SystemExit) as ended:
@@ -90,7 +90,7 @@ def rows_in(path: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_a_store_is_scored_by_the_pagerank_of_all_it_saw_in_the_order_of_its_visits(
+def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert score("crawl.sqlite", "--json", "out.json") == 0
@@ -137,7 +137,7 @@ def test_a_store_is_scored_by_the_pagerank_of_all_it_saw_in_the_order_of_its_vis
     ]
 
 
-def test_an_order_that_simulate_wrote_has_the_figures_that_simulate_gave(folder: Path) -> None:
+def test_an_order_file_from_simulate_has_the_same_figures(folder: Path) -> None:
     for budget in ([], ["--budget", "50"]):
         arguments = ["graph.npz", "--ordering", "opic", "--seeds", "0", *budget]
         files = ["--order", "order.txt", "--json", "run.json"]
@@ -154,7 +154,7 @@ def test_an_order_that_simulate_wrote_has_the_figures_that_simulate_gave(folder:
         assert figures_in("out.json")["order_file"] == "order.txt"
 
 
-def test_a_graph_without_an_order_has_importance_alone(
+def test_a_graph_without_an_order_has_only_importance(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert score("bare.npz", "--importance", "backlinks", "--json", "out.json") == 0
@@ -183,7 +183,7 @@ def test_csv_has_url_and_score_of_each_page_in_page_order(folder: Path, name: st
     assert [float(value) for _, value in rows] == values
 
 
-def test_the_models_of_cho_et_al_are_those_of_the_paper(folder: Path) -> None:
+def test_the_models_of_cho_et_al_match_the_paper(folder: Path) -> None:
     """Straight from section 3: the order is that of the visits, pages 0 to 59."""
     models = ["--model", "crawl-stop", "--model", "threshold", "--threshold", "6"]
     assert score("crawl.sqlite", "--importance", "backlinks", *models, "--json", "out.json") == 0
@@ -205,8 +205,8 @@ def test_the_models_of_cho_et_al_are_those_of_the_paper(folder: Path) -> None:
     assert found["threshold"]["ideal"] == ideal
 
 
-def test_a_buffer_keeps_the_pages_of_most_backlinks_seen(folder: Path) -> None:
-    """With room for a tenth of the pages, by a list that drops the last of the least."""
+def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder: Path) -> None:
+    """With room for a tenth of the pages, by a list that drops the last of the lowest."""
     assert score(
         "crawl.sqlite", "--importance", "backlinks", "--model", "buffer", "--json", "out.json"
     ) == 0  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_buffer_keeps_the_pages_of_most_backlinks_seen(folder: Path) -> None:
     assert performance[size / graph.n_pages] == pytest.approx(hot[held].sum() / size)
 
 
-def test_days_and_tops_are_those_of_najork_and_wiener(
+def test_days_and_tops_match_najork_and_wiener(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--by-day", "6", "--top", "30,1", "--json", "out.json", "--plot", "out.svg"]
@@ -265,7 +265,7 @@ def test_historical_pagerank_orders_by_the_csv_as_by_the_store_itself(folder: Pa
     assert orders[0] != crawl_order(graph, [0], make_ordering("breadth-first")).tolist()
 
 
-def test_a_url_with_commas_and_quotes_comes_back_from_the_csv(folder: Path) -> None:
+def test_a_url_with_commas_and_quotes_survives_the_csv(folder: Path) -> None:
     urls = ['http://a.test/?q=1,2&r="x"', "http://a.test/\u00e9,"]
     write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
     assert score("odd.npz", "--csv", "odd.csv") == 0
@@ -283,7 +283,7 @@ def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder: Path) ->
     assert values[:N_FETCHED].max() > 0.0
 
 
-def test_with_several_importances_files_have_their_names(folder: Path) -> None:
+def test_with_several_importances_files_are_named_after_them(folder: Path) -> None:
     names = ["backlinks", "0.5*pagerank+2*backlinks"]
     named = [argument for name in names for argument in ("--importance", name)]
     assert score("crawl.sqlite", *named, "--csv", "s-%s.csv", "--plot", "p-%s.svg") == 0
@@ -294,7 +294,7 @@ def test_with_several_importances_files_have_their_names(folder: Path) -> None:
         assert f"by {name}" in (folder / f"p-{name}.svg").read_text()
 
 
-def test_a_plot_has_the_order_by_its_name_and_the_bound(folder: Path) -> None:
+def test_a_plot_shows_the_order_by_name_and_the_bound(folder: Path) -> None:
     assert score("crawl.sqlite", "--plot", "curves.svg") == 0
     drawn = (folder / "curves.svg").read_text()
     for text in ("breadth-first", "upper-bound", "diagonal", f"crawl.sqlite: {N_FETCHED} of"):
@@ -310,7 +310,7 @@ def test_a_plot_has_the_order_by_its_name_and_the_bound(folder: Path) -> None:
         (["--topic", "the web", "-s", "TOPIC=shop"], "the web"),
     ],
 )
-def test_the_topic_is_that_of_the_option_else_of_the_settings_else_of_the_crawl(
+def test_the_topic_comes_from_the_option_or_the_settings_or_the_crawl(
     folder: Path, arguments: list[str], words: str
 ) -> None:
     named = ["--importance", "term-count", "--json", "out.json"]
@@ -321,7 +321,7 @@ def test_the_topic_is_that_of_the_option_else_of_the_settings_else_of_the_crawl(
     assert len(scored["top"]) == 10
 
 
-def test_a_topic_alone_asks_for_pagerank_and_similarity(folder: Path) -> None:
+def test_a_topic_alone_selects_pagerank_and_similarity(folder: Path) -> None:
     assert score("crawl.sqlite", "--topic", "shop", "--json", "out.json") == 0
     scored = figures_in("out.json")["importances"]
     assert [entry["importance"] for entry in scored] == ["pagerank", "similarity"]
@@ -344,7 +344,7 @@ def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
     ]
 
 
-def test_an_importance_that_nobody_has_leaves_no_row_and_no_traceback(
+def test_importance_that_is_zero_everywhere_leaves_no_row_and_no_traceback(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert score("crawl.sqlite", "--importance", "term-count", "--topic", "xyzzy") == 0
@@ -359,7 +359,7 @@ def test_what_has_no_order_is_left_out_of_the_plots(folder: Path) -> None:
     assert sorted(path.name for path in folder.glob("*.svg")) == ["pagerank.svg"]
 
 
-def test_urls_are_printed_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_urls_are_printed_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     urls = ["http://a.test/[bold]x[/bold]", "http://a.test/:smile:/[/]"]
     write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
     assert score("odd.npz") == 0
@@ -367,7 +367,7 @@ def test_urls_are_printed_as_they_are(folder: Path, capsys: pytest.CaptureFixtur
     assert [url for url in urls if url in printed] == urls
 
 
-def test_an_order_in_a_file_takes_the_place_of_that_of_the_store(folder: Path) -> None:
+def test_an_order_file_replaces_the_order_of_the_store(folder: Path) -> None:
     (folder / "order.txt").write_text("5\n\n3\n")
     assert score("crawl.sqlite", "--order", "order.txt", "--json", "out.json") == 0
     (scored,) = figures_in("out.json")["importances"]
@@ -377,7 +377,7 @@ def test_an_order_in_a_file_takes_the_place_of_that_of_the_store(folder: Path) -
     assert shares[1] / shares[0] == pytest.approx((ranks[5] + ranks[3]) / ranks[5])
 
 
-def test_a_store_of_seeds_alone_has_no_order_yet(folder: Path) -> None:
+def test_a_store_with_only_seeds_has_no_order_yet(folder: Path) -> None:
     pages = WebPages(web_with_urls())
     with Store.create("young.sqlite") as store:
         store.record(pages.seeds([1, 2]), pages)
@@ -399,7 +399,7 @@ def test_help_names_every_importance() -> None:
 
 BAD_INPUT: list[tuple[list[str], str]] = [
     (["crawl.sqlite", "--model", "perfect"], "--model is 'perfect'; known models: crawl-stop, thr"),
-    (["crawl.sqlite", "--threshold", "3"], "--threshold is 3 and no model goes by it; add --model"),
+    (["crawl.sqlite", "--threshold", "3"], "--threshold is 3, but no model uses it; add --model"),
     (
         ["crawl.sqlite", "--model", "threshold", "--threshold", "G"],
         "--threshold is 'G'; give a num",
@@ -410,7 +410,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     ),
     (["crawl.sqlite", "--by-day", "0"], "--by-day is '0'; give a whole number of 1 or more."),
     (["crawl.sqlite", "--top", "10,x"], "--top is 'x'; give a whole number of 1 or more."),
-    (["bare.npz", "--by-day", "3"], "--model, --by-day and --top judge an order, and bare.npz has"),
+    (["bare.npz", "--by-day", "3"], "--model, --by-day and --top rate an order, but bare.npz has"),
     ([], "scrapy score takes one STORE or GRAPH and was given none"),
     (["graph.npz", "bare.npz"], "takes one STORE or GRAPH and was given 2 arguments"),
     (["graph.npz", "--report", "a.html"], "scrapy score has no option --report"),
@@ -424,11 +424,11 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["graph.npz", "--importance", "2*"], "Importance '2*' cannot be read at '2*'"),
     (["graph.npz", "--importance", "similarity"], "Importance similarity needs a topic"),
     (["graph.npz", "--topic", "web"], "graph.npz has no texts, by which the importance similarity"),
-    (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which holds no word"),
-    (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs goes by a topic"),
+    (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which contains no word"),
+    (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs uses a topic"),
     (["bare.npz", "--importance", "location"], "bare.npz has no URLs, by which the importance loc"),
     (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs, which --csv writes; leave --csv out."),
-    (["graph.npz", "--plot", "a.png"], "--plot draws an order, and graph.npz has none; give --ord"),
+    (["graph.npz", "--plot", "a.png"], "--plot draws an order, but graph.npz has none; give --ord"),
     (
         ["young.sqlite", "--plot", "a.png"],
         "--plot has nothing to draw: young.sqlite has no visits yet",
@@ -436,10 +436,10 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["crawl.sqlite", "--plot", "a.xls"], "a.xls is no plot file"),
     (["crawl.sqlite", "--topic", "web", "--csv", "a.csv"], "--csv is 'a.csv' for 2 importances;"),
     (["crawl.sqlite", "--topic", "web", "--plot", "a.png"], "--plot is 'a.png' for 2 importances"),
-    (["crawl.sqlite", "--csv", "crawl.sqlite"], "is the file of STORE or GRAPH too; name another"),
-    (["graph.npz", "--order", "order.txt", "--json", "order.txt"], "is the file of --order too"),
-    (["crawl.sqlite", "--csv", "a", "--json", "./a"], "--json a is the file of --csv too"),
-    (["crawl.sqlite", "--json", "absent/a.json"], "--json absent/a.json: it cannot be written"),
+    (["crawl.sqlite", "--csv", "crawl.sqlite"], "is also the file of STORE or GRAPH; name another"),
+    (["graph.npz", "--order", "order.txt", "--json", "order.txt"], "is also the file of --order"),
+    (["crawl.sqlite", "--csv", "a", "--json", "./a"], "--json a is also the file of --csv"),
+    (["crawl.sqlite", "--json", "absent/a.json"], "--json absent/a.json cannot be written"),
     (["graph.npz", "--order", "absent.txt"], "--order absent.txt: the file cannot be read"),
     (["graph.npz", "--order", "words.txt"], "words.txt:2: expected a page id; found 'one'."),
     (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt names no page"),
@@ -492,7 +492,7 @@ def test_bad_input_ends_with_status_2_and_one_line(
 
 
 def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> None:
-    """The command is installed under its name, and the texts of a crawl with a topic are there."""
+    """The command is installed under its name, and a crawl with a topic has texts."""
     settings: dict[str, object] = {
         "CRAWLPRIO_DEMO_PAGES": 120,
         "CRAWLPRIO_DEMO_SITES": 4,
@@ -524,7 +524,7 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> 
     assert (tmp_path / "pagerank.png").stat().st_size > 10_000
 
 
-def test_what_a_file_says_does_nothing_to_the_terminal(
+def test_file_contents_do_not_affect_the_terminal(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     graph = read_graph("bare.npz")
@@ -540,7 +540,7 @@ def test_what_a_file_says_does_nothing_to_the_terminal(
     assert capfd.readouterr().err == sentence
 
 
-def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -> None:
+def test_spreadsheet_formulas_can_be_neutralised(folder: Path) -> None:
     graph = read_graph("bare.npz")
     urls = [f"{'=+-@h'[page % 5]}SUM({page})" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "sums.npz")
@@ -550,10 +550,10 @@ def test_cells_that_a_spreadsheet_would_compute_can_be_made_text(folder: Path) -
         assert cells == [url if url[0] == "h" else f"{mark}{url}" for url in urls]
 
 
-def test_in_80_columns_the_table_of_an_order_is_whole_and_the_spread_is_a_sentence(
+def test_in_80_columns_the_table_of_an_order_is_complete_and_the_distribution_a_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It read `hold 24.3% of the total, 1.`, and the name of the order was broken in two."""
+    """It once read `hold 24.3% of the total, 1.`, and the name of the order was broken in two."""
     with Store.open(folder / "crawl.sqlite") as store:
         store.set_meta("ordering", "larger-sites-first")
     monkeypatch.setenv("COLUMNS", "80")

@@ -1,4 +1,4 @@
-"""The table of settings: what reads it, what is written from it, and what it refuses."""
+"""The table of settings: what reads it, what is generated from it, and what it refuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bundled() -> Settings:
 
 
 def refusal(**values: Any) -> str:
-    """What is said when a crawl is to start with these settings."""
+    """Return the error when a crawl starts with these settings."""
     with pytest.raises(ConfigError) as caught:
         CrawlConfig.from_settings(Settings(values))
     sentence = str(caught.value)
@@ -48,7 +48,7 @@ def refusal(**values: Any) -> str:
     return sentence
 
 
-# What is written from the table.
+# What is generated from the table.
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def written() -> ModuleType:
     return module
 
 
-def test_the_page_is_the_table(written: ModuleType) -> None:
+def test_the_page_matches_the_table(written: ModuleType) -> None:
     assert written.PAGE.read_text("utf-8") == written.settings_page()
 
 
@@ -73,7 +73,7 @@ def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
     assert read_setting(BaseSettings(), setting.name) == setting.parse(setting.guest_default)
 
 
-def test_of_scrapys_settings_the_default_under_the_addon_is_scrapys() -> None:
+def test_for_scrapys_settings_the_add_on_default_is_scrapys() -> None:
     without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
     shared = {setting.name for setting in SHARING.settings}  # of scrapy-redis
     scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in shared]
@@ -103,7 +103,7 @@ SOURCES = {
 
 
 def reads_of(tree: ast.AST) -> Iterator[str]:
-    """Where settings are read in a module but by `read_setting`."""
+    """Return where a module reads settings other than through `read_setting`."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value, attribute) if attribute in READS and _is_settings(value):
@@ -127,11 +127,11 @@ def _is_settings(node: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("file", sorted(SOURCES.keys() - MAY_READ))
-def test_settings_are_read_through_the_table_alone(file: str) -> None:
+def test_settings_are_read_only_through_the_table(file: str) -> None:
     assert list(reads_of(SOURCES[file])) == []
 
 
-def test_the_reads_that_the_test_looks_for_are_found() -> None:
+def test_the_search_for_reads_finds_them() -> None:
     code = """
 settings.getbool("A"); crawler.settings["B"]; "C" in self._settings; settings.get("D")
 job_dir(crawler.settings); alias.getint("CONCURRENT_REQUESTS")
@@ -187,7 +187,7 @@ def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None
 @pytest.mark.parametrize(
     "setting", [s for s in OURS if s not in INTERNAL.settings], ids=lambda one: one.name
 )
-def test_none_is_refused_where_it_means_nothing(setting: Setting) -> None:
+def test_none_is_refused_where_it_has_no_meaning(setting: Setting) -> None:
     if setting.kind.none:
         assert read_setting(Settings({setting.name: None}), setting.name) is None
         assert read_setting(Settings({setting.name: "None"}), setting.name) is None
@@ -219,7 +219,7 @@ def test_none_is_refused_where_it_means_nothing(setting: Setting) -> None:
             "CRAWLPRIO_PLOT",
             "no/such/x.png",
             "CRAWLPRIO_PLOT is 'no/such/x.png', whose folder does not exist; give a file name that "
-            "ends in .png, .svg or .pdf, or None for no picture.",
+            "ends in .png, .svg or .pdf, or None for no plot.",
         ),
     ],
 )
@@ -256,14 +256,14 @@ def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
         (None, None),
     ],
 )
-def test_an_empty_list_of_kept_headers_is_none_of_them_and_not_all(
+def test_an_empty_list_of_kept_headers_keeps_none_rather_than_all(
     value: Any, expected: set[bytes] | None
 ) -> None:
     name = "CRAWLPRIO_KEPT_HEADERS"
     assert read_setting(Settings({name: value}), name) == expected
 
 
-# Names that are misspelt.
+# Misspelt names.
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_an_empty_list_of_kept_headers_is_none_of_them_and_not_all(
         ("crawlprio_store", "CRAWLPRIO_STORE"),
     ],
 )
-def test_an_unknown_name_of_crawlprios_stops_the_crawl(name: str, nearest: str) -> None:
+def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -> None:
     sentence = f"{name} is not a setting of crawlprio; the nearest is {nearest}."
     assert refusal(**{name: 5}) == sentence
     with Site({}) as site:
@@ -291,14 +291,14 @@ def test_an_unknown_name_of_crawlprios_stops_the_crawl(name: str, nearest: str) 
         *(("TOPIC_OPTONS", "TOPIC_OPTIONS"), ("CRAWLPRO_STORE", "CRAWLPRIO_STORE")),
     ],
 )
-def test_a_name_that_is_almost_one_of_crawlprios_is_a_warning(name: str, meant: str) -> None:
+def test_a_name_close_to_one_of_ours_causes_a_warning(name: str, meant: str) -> None:
     (sentence,) = misspelt_names(Settings({name: "x"}))
     assert sentence == (
-        f"{name} is set, which neither Scrapy nor crawlprio reads; if {meant} is meant, write that."
+        f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {meant}, set that."
     )
 
 
-def test_the_warning_comes_once_and_the_crawl_goes_on() -> None:
+def test_the_warning_comes_once_and_the_crawl_continues() -> None:
     with Site({"/": page()}) as site:
         run = run_spider(Plain, {**ADDON, "ORDERNG": "random"}, site=site)
     assert run.reason == "finished"
@@ -306,7 +306,7 @@ def test_the_warning_comes_once_and_the_crawl_goes_on() -> None:
     assert len(run.messages()) == 1
 
 
-def test_names_of_other_people_are_not_misspelt() -> None:
+def test_other_peoples_names_are_not_misspelt() -> None:
     others = ("ORDERS_URL", "ORDER", "TOPOLOGY", "REDIS_URL", "SPLASH_URL", "CRAWLERA_ENABLED")
     assert misspelt_names(Settings(dict.fromkeys(others, "x"))) == []
     assert misspelt_names(bundled()) == []
@@ -315,7 +315,7 @@ def test_names_of_other_people_are_not_misspelt() -> None:
 # Safety.
 
 
-def test_a_guard_alone_refuses_to_start_where_it_is_told_nonsense() -> None:
+def test_a_guard_on_its_own_refuses_to_start_with_an_invalid_setting() -> None:
     settings = {
         "DOWNLOADER_MIDDLEWARES": {RefusalMiddleware: 985},
         "CRAWLPRIO_PRIVATE_ADDRESSES": "deny",
@@ -328,7 +328,7 @@ def test_a_guard_alone_refuses_to_start_where_it_is_told_nonsense() -> None:
     ]
 
 
-def test_in_the_shell_a_person_may_ask_for_any_address(tmp_path: Path) -> None:
+def test_in_the_shell_a_person_may_request_any_address(tmp_path: Path) -> None:
     with Site({"/": page()}) as site:
         line = ["shell", f"http://{site.address}/", "-c", "response.status"]
         done = scrapy(line, tmp_path)
@@ -338,7 +338,7 @@ def test_in_the_shell_a_person_may_ask_for_any_address(tmp_path: Path) -> None:
 # Files and folders.
 
 
-def test_pictures_have_a_form_that_is_drawn_and_that_matplotlib_knows() -> None:
+def test_picture_formats_are_those_that_are_drawn_and_that_matplotlib_knows() -> None:
     from matplotlib.backend_bases import FigureCanvasBase
 
     assert PLOT_SUFFIXES == plots.PLOT_SUFFIXES
@@ -348,7 +348,7 @@ def test_pictures_have_a_form_that_is_drawn_and_that_matplotlib_knows() -> None:
 
 @pytest.fixture
 def unwritable() -> Iterator[Path]:
-    """A folder that this process may read and not write."""
+    """A folder that this process can read but not write."""
     folder = Path(tempfile.mkdtemp())
     (folder / "below").mkdir()
     (folder / "below").chmod(0o555)
@@ -366,19 +366,19 @@ def unwritable() -> Iterator[Path]:
 
 def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path) -> None:
     allowed = (
-        "give a folder that exists or can be made, and can be written, or None for a crawl that "
-        "cannot be resumed."
+        "give a writable folder, or one that can be created, or None for a crawl that cannot be "
+        "resumed."
     )
     assert refusal(JOBDIR=str(unwritable)) == (
-        f"JOBDIR is {str(unwritable)!r}, which cannot be written; {allowed}"
+        f"JOBDIR is {str(unwritable)!r}, which is not writable; {allowed}"
     )
     new = str(unwritable / "new")
     assert refusal(JOBDIR=new) == (
-        f"JOBDIR is {new!r}, which cannot be made (Permission denied); {allowed}"
+        f"JOBDIR is {new!r}, which cannot be created (Permission denied); {allowed}"
     )
 
 
-def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
+def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
     unwritable: Path,
 ) -> None:
     plot = str(unwritable / "x.png")
@@ -387,8 +387,8 @@ def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
     with pytest.raises(ConfigError) as caught:
         plot_path(settings)
     assert str(caught.value) == (
-        f"CRAWLPRIO_PLOT is {plot!r}, which cannot be written; name a file in a folder that can, "
-        "or None for no picture."
+        f"CRAWLPRIO_PLOT is {plot!r}, which is not writable; name a file in a writable folder, or "
+        "None for no plot."
     )
 
 
@@ -396,7 +396,7 @@ def test_a_picture_that_cannot_be_written_is_refused_only_where_it_is_drawn(
 
 
 @pytest.mark.parametrize("in_all", [0, 9999])
-def test_no_concurrency_at_all_is_no_limit_as_in_scrapy(in_all: int) -> None:
+def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all: int) -> None:
     pages = {"/": page(*(f"/{n}" for n in range(30)))}
     slow = Answer("<p>", headers={"Content-Type": "text/html"}, seconds=0.5)
     settings = {**ADDON, "CONCURRENT_REQUESTS": in_all, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
@@ -409,6 +409,6 @@ def test_no_concurrency_at_all_is_no_limit_as_in_scrapy(in_all: int) -> None:
     assert max(starts) < min(ends)
 
 
-def test_the_table_is_all_that_config_offers_to_read() -> None:
+def test_config_offers_only_the_table_to_read() -> None:
     with pytest.raises(KeyError):
         config.read_setting(Settings(), "CRAWLPRIO_NO_SUCH")

@@ -58,6 +58,28 @@ def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_cha
     assert found == expected
 
 
+@pytest.mark.parametrize("kept_links", [0, 1, 90, 91])
+def test_the_oracle_agrees_on_which_links_are_kept(kept_links: int) -> None:
+    """Rows of 0 to 60 links, so that some pages have more than are kept in all."""
+    rng = random.Random(kept_links)
+    rows = [rng.sample(range(250), rng.choice([0, 1, 5, 20, 60])) for _ in range(250)]
+    rows[0] = [*range(1, 41)]
+    graph = graph_of(rows)
+    web = Web(links={page: graph.out_links(page).tolist() for page in range(250)})
+    expected = oracles.crawl(web, [0], "sibling-sampling", kept_links=kept_links)
+    assert order_of(graph, kept_links=kept_links) == expected
+    assert expected != order_of(graph), "fewer links make a difference here"
+
+
+def test_no_more_links_are_kept_than_the_option_says() -> None:
+    rng = random.Random(5)
+    graph = graph_of([rng.sample(range(2000), 20) for _ in range(2000)])
+    ordering = SiblingSampling(kept_links=1000)
+    crawl_order(graph, [0], ordering, compiled=False)
+    links = ordering.state(np.zeros(0, dtype=np.int32))[8]
+    assert len(links) == 1024, "40,000 links were seen"
+
+
 def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted() -> None:
     rng = random.Random(3)
     graph = graph_of([rng.sample(range(300), 4) for _ in range(300)], [p % 5 for p in range(300)])
@@ -119,6 +141,7 @@ def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
         ("decay", 1.5, "below 1"),
         ("novelty", "much", "0 or more"),
         ("n_passes", 0.5, "whole number"),
+        ("kept_links", 2**30 + 1, "below"),
     ],
 )
 def test_an_option_out_of_bounds_is_refused(option: str, value: object, bound: str) -> None:

@@ -1,4 +1,4 @@
-"""`scrapy simulate`: what it writes, and the one line that it prints for bad input."""
+"""`scrapy simulate`: what it writes, and its one-line errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def simulate(*arguments: str) -> int:
-    """Run the command by scrapy's own command line; return its exit status."""
+    """Run the command through scrapy's own command line; return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"simulate": Command()})
         with pytest.raises(SystemExit) as ended:
@@ -72,7 +72,7 @@ def simulate(*arguments: str) -> int:
 
 
 def scrapy_simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does, in the current folder."""
+    """Run the command as a user would, in the current folder."""
     return subprocess.run(
         [sys.executable, "-m", "scrapy", "simulate", *arguments],
         capture_output=True,
@@ -87,7 +87,7 @@ def order_in(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().splitlines()]
 
 
-def test_json_has_the_figures_of_the_contract(folder: Path) -> None:
+def test_json_has_the_promised_figures(folder: Path) -> None:
     arguments = ["--ordering", "opic", "--ordering", "random", "--seeds", "0,7"]
     assert simulate("graph.npz", *arguments, "--json", "out.json") == 0
     figures = json.loads((folder / "out.json").read_text())
@@ -118,7 +118,7 @@ def test_without_an_ordering_the_default_ones_are_simulated(
     assert [word for word in first_words if word in DEFAULT_ORDERINGS] == list(DEFAULT_ORDERINGS)
 
 
-def test_order_files_hold_the_order_fetched_one_for_each_ordering(folder: Path) -> None:
+def test_there_is_an_order_file_for_each_ordering(folder: Path) -> None:
     names = ["opic", "larger-sites-first"]
     named = [argument for name in names for argument in ("--ordering", name)]
     assert simulate("graph.npz", *named, "--seeds", "3,0", "--order", "order-%s.txt") == 0
@@ -221,20 +221,20 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["edges.txt"], "edges.txt:2:"),
     (["edges.txt.gz"], "edges.txt.gz"),
     (["empty.npz"], "empty.npz has no pages; there is nothing to crawl."),
-    (["graph.npz", "--seeds", str(N_PAGES)], f"seed {N_PAGES} is no page of graph.npz"),
+    (["graph.npz", "--seeds", str(N_PAGES)], f"seed {N_PAGES} is not a page of graph.npz"),
     (["graph.npz", "--seeds", "http://x.example/"], "seed http://x.example/ is no page"),
-    (["bare.npz", "--seeds", "http://x.example/"], "is a URL, and bare.npz has no URLs"),
+    (["bare.npz", "--seeds", "http://x.example/"], "is a URL, but bare.npz has no URLs"),
     (["graph.npz", "--seeds", ","], "--seeds is ',', which names no page"),
     (["graph.npz", "--seeds", "@absent.txt"], "--seeds @absent.txt: the file cannot be read"),
     (["graph.npz", "--ordering", "opick"], "ORDERING is 'opick'; known orderings: anchor-sim"),
     (["graph.npz", "--ordering", "own.Absent"], "ORDERING is 'own.Absent', which cannot be imp"),
-    (["graph.npz", "--ordering", "json.JSONDecoder"], "is no subclass of crawlprio.Ordering"),
+    (["graph.npz", "--ordering", "json.JSONDecoder"], "is not a subclass of crawlprio.Ordering"),
     (["graph.npz", "--ordering-options", "{every: 1}"], "which is not valid JSON"),
     (["graph.npz", "--ordering-options", "[1]"], "--ordering-options is '[1]'; give a JSON object"),
-    (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no ordering simulated has"),
+    (["graph.npz", "--ordering-options", '{"evry": 1}'], "'evry', which no simulated ordering has"),
     (
         ["graph.npz", "--ordering", "opic", "--ordering-options", '{"random": {"seed": 1}}'],
-        "has options of random, which is not simulated; simulated are opic.",
+        "has options of random, which is not simulated; simulated orderings: opic.",
     ),
     (
         ["graph.npz", "--ordering", "opic", "--ordering-options", '{"seed_cash": "a lot"}'],
@@ -244,31 +244,31 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (
         ["graph.npz", "--ordering", "historical-pagerank", "--ordering-options",
          '{"scores": "scores.csv"}'],
-        "scores.csv has scores of 1 URLs, of which the graph has none",
+        "scores.csv has scores of 1 URLs, none of which is in the graph",
     ),
     (["bare.npz", "--ordering", "location"], "The graph has no URLs, which the ordering or topic"),
     (["bare.npz", "-s", "TOPIC=web"], "The graph has no URLs, which the ordering or topic reads"),
-    (["graph.npz", "-s", "TOPIC=?!"], "TOPIC is '?!', which holds no word"),
+    (["graph.npz", "-s", "TOPIC=?!"], "TOPIC is '?!', which contains no word"),
     (["graph.npz", "-s", "TOPIC"], "Invalid -s value, use -s NAME=VALUE"),
     (["graph.npz", "--robots", "0"], "--robots is '0'; give a whole number of 1 or more."),
     (["graph.npz", "--delay", "-1"], "--delay is '-1'; give a number of 0 or more."),
     (["graph.npz", "--delay", "soon"], "--delay is 'soon'; give a number of 0 or more."),
     (["graph.npz", "--small-site-delay", "nan"], "--small-site-delay is 'nan'; give a number of"),
     (["graph.npz", "--adaptive-delay", "-10"], "--adaptive-delay is '-10'; give a number of 0 or"),
-    (["graph.npz", "--max-adaptive-delay", "9"], "--max-adaptive-delay is 9 and there is no --ada"),
+    (["graph.npz", "--max-adaptive-delay", "9"], "--max-adaptive-delay is 9, but there is no --ad"),
     (["graph.npz", "--pages-per-visit", "1.5"], "--pages-per-visit is '1.5'; give a whole number"),
     (["graph.npz", "--latency", "inf"], "--latency is 'inf'; give a number of 0 or more, or reco"),
     (["graph.npz", "--page-bytes", "-5"], "--page-bytes is '-5'; give a number of 0 or more, or"),
     (["graph.npz", "--page-bytes", "1", "--bandwidth", "0"], "--bandwidth is '0'; give a number a"),
     (["graph.npz", "--page-bytes", "1", "--site-speed", "0"], "--site-speed is '0'; give a number"),
-    (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9 and pages have no size; give --page-by"),
-    (["graph.npz", "--latency", "recorded"], "--latency is recorded and graph.npz is no crawl st"),
+    (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9, but pages have no size; give --page-b"),
+    (["graph.npz", "--latency", "recorded"], "--latency is recorded, but graph.npz is not a crawl"),
     (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 7 orderings; write %s"),
-    (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json: it cannot be written"),
-    (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt: it cannot be"),
-    (["graph.npz", "--json", "."], "--json .: it cannot be written"),
-    (["graph.npz", "--json", "graph.npz"], "--json graph.npz is the file of GRAPH too"),
-    (["graph.npz", "--json", "a.png", "--plot", "a.png"], "--json a.png is the file of --plot too"),
+    (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json cannot be written"),
+    (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt cannot be w"),
+    (["graph.npz", "--json", "."], "--json . cannot be written"),
+    (["graph.npz", "--json", "graph.npz"], "--json graph.npz is also the file of GRAPH"),
+    (["graph.npz", "--json", "a.png", "--plot", "a.png"], "a.png is also the file of --plot"),
     (["graph.npz", "--plot", "curves.xls"], "curves.xls is no plot file"),
 ]  # fmt: skip
 
@@ -294,7 +294,7 @@ def test_bad_input_ends_with_status_2_and_one_line(
     assert sorted(os.listdir(folder)) == before
 
 
-def test_options_by_which_nothing_takes_time_leave_the_order_and_the_figures_alone(
+def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures(
     folder: Path,
 ) -> None:
     arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt", "--json", "out.json"]
@@ -311,10 +311,10 @@ def test_options_by_which_nothing_takes_time_leave_the_order_and_the_figures_alo
     assert "hours" not in found[0][1]["runs"][0]
 
 
-def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_as_mercators(
+def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_as_in_mercator(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One site, fetches of 0.25 s: from the end of each to the next start 10 times that, or 2 s."""
+    """One site, fetches of 0.25 s: from each end to the next start, 10 times that, or 2 s."""
     arguments = ["graph.npz", "--ordering", "breadth-first", "--seeds", "0", "--latency", "0.25"]
     arguments += ["--json", "out.json", "--adaptive-delay", "10"]
     graph = read_graph("graph.npz")
@@ -337,7 +337,7 @@ def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_as_mercators(
     assert "at least 10 times the last fetch" in capsys.readouterr().out
 
 
-def test_a_crawl_in_time_is_that_of_the_network_and_is_reported_by_the_hour(
+def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {
@@ -384,7 +384,7 @@ def test_a_crawl_in_time_is_that_of_the_network_and_is_reported_by_the_hour(
     assert "pages/hour" in printed.out
 
 
-def test_a_store_is_crawled_with_the_sizes_and_times_that_it_recorded(folder: Path) -> None:
+def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder: Path) -> None:
     web = power_law_web(N_PAGES, seed=1)
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
     pages = WebPages(web)
@@ -412,7 +412,7 @@ def test_a_store_is_crawled_with_the_sizes_and_times_that_it_recorded(folder: Pa
     assert run["hours"] == crawl.seconds / 3600 > 0
 
 
-def test_a_users_own_ordering_is_found_in_the_current_folder(folder: Path) -> None:
+def test_a_custom_ordering_is_found_in_the_current_folder(folder: Path) -> None:
     (folder / "own_policy.py").write_text(OWN_ORDERING)
     done = scrapy_simulate(
         "graph.npz", "--ordering", "own_policy.FewestLinksFirst", "--ordering", "opic",
@@ -448,7 +448,7 @@ def test_the_table_has_a_dash_where_a_figure_has_no_meaning(
     assert [word == "-" for word in row[3:]] == [False, False, True, True, False]
 
 
-def test_a_user_is_told_in_one_line_what_is_wrong(folder: Path) -> None:
+def test_users_get_a_one_line_error(folder: Path) -> None:
     for arguments, sentence in (
         (["absent.npz"], "absent.npz: there is no such file; give a graph or a crawl store.\n"),
         (["graph.npz", "--budget"], "scrapy: argument --budget: expected one argument\n"),
@@ -457,7 +457,7 @@ def test_a_user_is_told_in_one_line_what_is_wrong(folder: Path) -> None:
         assert (done.returncode, done.stderr, done.stdout) == (2, sentence, "")
 
 
-def test_help_names_every_option_of_the_contract() -> None:
+def test_help_names_every_option() -> None:
     done = scrapy_simulate("--help")
     assert done.returncode == 0
     for option in (
@@ -468,7 +468,7 @@ def test_help_names_every_option_of_the_contract() -> None:
         assert f"{option} " in done.stdout
 
 
-def test_loading_the_command_loads_nothing_that_takes_long() -> None:
+def test_loading_the_command_is_fast() -> None:
     loaded = subprocess.run(
         [
             sys.executable,
@@ -485,8 +485,8 @@ def test_loading_the_command_loads_nothing_that_takes_long() -> None:
     assert [name for name in slow if name in loaded] == []
 
 
-def test_in_80_columns_no_name_is_broken_and_no_line_of_a_table_wraps(folder: Path) -> None:
-    """`larger-sites-first` was `larger-sites-fi` above `rst`, then the table had 96 columns."""
+def test_in_80_columns_no_name_is_broken_and_no_table_line_wraps(folder: Path) -> None:
+    """`larger-sites-first` was once broken into `larger-sites-fi` and `rst`."""
     done = scrapy_simulate(
         *("bare.npz", "--seeds", "0", "--robots", "16", "--delay", "1"),
         *("--ordering", "larger-sites-first", "--ordering", "sibling-sampling"),

@@ -52,7 +52,7 @@ ALL_CASES = [
 ]
 PAGE_BY_PAGE = ["location", "anchor-similarity", "combined"]
 ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
-"""Cases that the oracle does not define: how often `pagerank` computes keys by default."""
+"""Cases that the oracle does not define: how often `pagerank` recomputes keys by default."""
 
 
 def url_of(web: Web, page: int) -> str:
@@ -60,7 +60,7 @@ def url_of(web: Web, page: int) -> str:
 
 
 def graph_of(web: Web) -> LinkGraph:
-    """Turn a web of the oracle, which has its pages numbered from 0, into a graph."""
+    """Convert a web of the oracle, whose pages are numbered from 0, to a graph."""
     pages = range(max(web.pages) + 1)
     rows = [web.links.get(page, []) for page in pages]
     return LinkGraph.cleaned(
@@ -72,7 +72,7 @@ def graph_of(web: Web) -> LinkGraph:
 
 
 def ordering_of(web: Web, name: str, options: Mapping[str, Any]) -> Ordering:
-    """Make an ordering; earlier scores, which the oracle has by page, go by URL."""
+    """Make an ordering; earlier scores, which the oracle has by page, are passed by URL."""
     if "scores" in options:
         scores = {url_of(web, page): score for page, score in options["scores"].items()}
         options = {**options, "scores": scores}
@@ -92,7 +92,7 @@ def both_drivers(
 
 
 def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
-    """Record a breadth-first crawl of a web in a crawl store; return the web's page of each id."""
+    """Record a breadth-first crawl of a web in a crawl store; return the web's page for each id."""
     pages = WebPages(web)
     frontier = CompiledFrontier(BreadthFirst(), pages)
     with Store.create(path) as store:
@@ -120,9 +120,7 @@ def test_all_orderings_but_three_run_in_the_compiled_loop() -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_the_loop_fetches_as_the_page_by_page_driver_does(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_the_loop_fetches_like_the_page_by_page_driver(name: str, options: dict[str, Any]) -> None:
     for seed, n_pages in ((1, 40), (2, 400)):
         web = power_law_web(n_pages, seed)
         seeds = random.Random(seed).sample(web.pages, 3)
@@ -132,7 +130,7 @@ def test_the_loop_fetches_as_the_page_by_page_driver_does(
 
 
 @pytest.mark.parametrize("name", [name for name in ORDERINGS if name not in PAGE_BY_PAGE])
-def test_the_loop_fetches_2000_pages_as_the_page_by_page_driver_does(name: str) -> None:
+def test_the_loop_fetches_2000_pages_like_the_page_by_page_driver(name: str) -> None:
     web = power_law_web(2000, seed=3)
     options: Mapping[str, Any] = CASES.get(name, [{}])[0]
     if name.endswith("pagerank") and "scores" not in options:
@@ -145,7 +143,7 @@ def test_the_loop_fetches_2000_pages_as_the_page_by_page_driver_does(name: str) 
 @pytest.mark.parametrize(
     ("name", "options"), [case for case in ALL_CASES if case not in ORACLE_LACKS]
 )
-def test_the_simulator_fetches_as_the_oracle_does(name: str, options: dict[str, Any]) -> None:
+def test_the_simulator_fetches_like_the_oracle(name: str, options: dict[str, Any]) -> None:
     web = power_law_web(150, seed=4)
     web.anchors.clear()
     web.urls = {page: url_of(web, page) for page in web.pages}
@@ -173,9 +171,7 @@ def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.Dat
 
 @pytest.mark.parametrize("name", ["opic", "random", "larger-sites-first", "batch-pagerank"])
 @pytest.mark.parametrize("share", [1, 3])
-def test_the_loop_lets_sites_take_turns_as_the_page_by_page_driver_does(
-    name: str, share: int
-) -> None:
+def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name: str, share: int) -> None:
     options = {"site_share": share, **({"every": 13} if name == "batch-pagerank" else {})}
     web = power_law_web(400, seed=21)
     loop, pages = both_drivers(web, [0, 5], name, options)
@@ -183,7 +179,7 @@ def test_the_loop_lets_sites_take_turns_as_the_page_by_page_driver_does(
     assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
 
 
-def test_the_order_depends_on_sites_under_three_orderings_alone() -> None:
+def test_only_three_orderings_depend_on_sites() -> None:
     web = power_law_web(300, seed=5)
     one_site = dataclasses.replace(web, site={})
     urls = {page: url_of(web, page) for page in web.pages}
@@ -200,9 +196,7 @@ def test_the_order_depends_on_sites_under_three_orderings_alone() -> None:
 
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", "batch-pagerank", "location"])
 @pytest.mark.parametrize("budget", [0, 1, 2, 37, 10_000])
-def test_a_crawl_with_a_budget_is_the_beginning_of_the_crawl_without(
-    name: str, budget: int
-) -> None:
+def test_a_crawl_with_a_budget_is_a_prefix_of_the_crawl_without_one(name: str, budget: int) -> None:
     web = power_law_web(200, seed=6)
     options = {"every": 9} if name == "batch-pagerank" else {}
     whole, _ = both_drivers(web, [0], name, options)
@@ -210,7 +204,7 @@ def test_a_crawl_with_a_budget_is_the_beginning_of_the_crawl_without(
         assert order == whole[:budget]
 
 
-def test_a_loop_that_stops_and_goes_on_fetches_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_stops_and_continues_fetches_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     web = power_law_web(300, seed=7)
     for name in ("opic", "partial-pagerank"):
         whole, _ = both_drivers(web, [0], name, {})
@@ -224,7 +218,7 @@ def test_a_loop_that_stops_and_goes_on_fetches_the_same(monkeypatch: pytest.Monk
         assert reports == [*range(7, len(whole), 7), len(whole)]
 
 
-def test_seeds_are_discovered_in_the_order_given_and_repeats_do_not_count() -> None:
+def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count() -> None:
     graph = LinkGraph(np.array([0, 0, 0, 0, 0]), np.array([], dtype=np.int32))
     for compiled in (True, False):
         for seeds in ([2, 0, 3], [2, 2, 0, 3, 0, 2]):
@@ -233,7 +227,7 @@ def test_seeds_are_discovered_in_the_order_given_and_repeats_do_not_count() -> N
             assert order.dtype == np.int32
 
 
-def test_a_repeated_seed_has_the_cash_of_one() -> None:
+def test_a_duplicate_seed_has_the_cash_of_one() -> None:
     web = power_law_web(60, seed=8)
     once, _ = both_drivers(web, [4, 9], "partial-pagerank", {"every": 5})
     twice, _ = both_drivers(web, [4, 9, 4], "partial-pagerank", {"every": 5})
@@ -244,11 +238,11 @@ def test_a_repeated_seed_has_the_cash_of_one() -> None:
     ("seeds", "sentence"),
     [
         ([], "there are no seeds; give at least one page."),
-        ([0, 2], "seed 2 is no page of the graph; page ids are 0 to 1."),
-        ([-1], "seed -1 is no page of the graph; page ids are 0 to 1."),
+        ([0, 2], "seed 2 is not a page of the graph; page ids are 0 to 1."),
+        ([-1], "seed -1 is not a page of the graph; page ids are 0 to 1."),
     ],
 )
-def test_seeds_that_are_no_pages_are_refused(seeds: list[int], sentence: str) -> None:
+def test_seeds_that_are_not_pages_are_refused(seeds: list[int], sentence: str) -> None:
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
     with pytest.raises(GraphError) as refused:
         crawl_order(graph, seeds, BreadthFirst())
@@ -261,7 +255,7 @@ def test_a_budget_below_0_is_refused() -> None:
         crawl_order(graph, [0], BreadthFirst(), budget=-1)
 
 
-def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without() -> None:
+def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without_urls() -> None:
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
     with pytest.raises(GraphError, match=r"^The graph has no URLs, which the ordering or topic"):
         crawl_order(graph, [0], make_ordering("location"))
@@ -274,7 +268,7 @@ def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
     web = power_law_web(20, seed=9)
     ordering = make_ordering("historical-pagerank", {"scores": {"http://elsewhere.example/": 1.0}})
     hot_queue = hot_queue_of(Topic(["web"])) if with_topic else None
-    with pytest.raises(ConfigError, match="of which the graph has none"):
+    with pytest.raises(ConfigError, match="none of which is in the graph"):
         crawl_order(graph_of(web), [0], ordering, hot_queue=hot_queue)
 
 
@@ -291,7 +285,7 @@ def test_pages_get_local_ids_in_order_of_discovery() -> None:
 
 
 class OwnCount(Ordering):
-    """A user's own ordering, as the documentation shows one: backlinks, counted in Python."""
+    """A custom ordering as in the documentation: backlinks, counted in Python."""
 
     def observe(self, visit: Visit) -> Any:
         if visit.page >= 0:
@@ -300,7 +294,7 @@ class OwnCount(Ordering):
 
 
 class LateCount(BacklinkCount):
-    """A refinement of a compiled ordering, whose rules no longer say all."""
+    """A refinement of a compiled ordering, whose rules no longer describe it completely."""
 
     def observe(self, visit: Visit) -> Any:
         return super().observe(visit) if self.n_pages > 20 else visit.targets
@@ -313,13 +307,13 @@ class Upside(Omniscient):
         return -super().score_of(page)
 
 
-def test_a_users_own_ordering_fetches_as_the_compiled_one_that_it_repeats() -> None:
+def test_a_custom_ordering_fetches_like_the_compiled_one_that_it_repeats() -> None:
     graph = graph_of(power_law_web(400, seed=11))
     own = crawl_order(graph, [0], OwnCount())
     assert own.tolist() == crawl_order(graph, [0], BacklinkCount()).tolist()
 
 
-def test_a_subclass_that_changes_what_the_rules_stand_for_does_not_run_in_the_loop() -> None:
+def test_a_subclass_that_changes_the_rules_meaning_does_not_run_in_the_loop() -> None:
     graph = graph_of(power_law_web(200, seed=12))
     for own, base in ((LateCount, BacklinkCount), (Upside, Omniscient)):
         assert issubclass(own, CompiledOrdering)
@@ -360,7 +354,7 @@ def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(
     assert [numbers[page] for page in order.tolist()] == live
 
 
-def test_without_named_seeds_a_crawl_starts_where_the_most_pages_can_be_reached(
+def test_without_named_seeds_a_crawl_starts_where_most_pages_can_be_reached(
     tmp_path: Path,
 ) -> None:
     # Page 0 leads nowhere; 1 has the most links, 2 leads to all but page 0.
@@ -378,14 +372,14 @@ def test_seeds_are_found_by_id_and_by_url(tmp_path: Path) -> None:
     given = ["2", "http://b.example/x", "HTTP://A.example"]
     assert source.find_seeds(given) == [2, 1, 0]
     for stranger in ("3", "-1", "http://b.example/", "9" * 5000, "two"):
-        with pytest.raises(GraphError, match=r"is no page of .*g\.npz; give a page id from 0 to 2"):
+        with pytest.raises(GraphError, match=r"is not a page of .*g\.npz; give a page id from 0"):
             source.find_seeds([stranger])
     bare = Source(tmp_path / "g.npz", dataclasses.replace(graph, urls=None))
-    with pytest.raises(GraphError, match=r"is a URL, and .* has no URLs; give a page id"):
+    with pytest.raises(GraphError, match=r"is a URL, but .* has no URLs; give a page id"):
         bare.find_seeds(["http://a.example/"])
 
 
-def test_figures_are_those_of_the_order() -> None:
+def test_figures_match_the_order() -> None:
     graph = graph_of(power_law_web(400, seed=15))
     simulation = Simulation(graph, [0, 7])
     run = simulation.run("opic", Opic())
@@ -409,7 +403,7 @@ def test_figures_are_those_of_the_order() -> None:
         assert bound[1] >= share - 1e-12
 
 
-def test_with_a_budget_curves_end_where_the_crawl_does_and_missing_figures_are_null() -> None:
+def test_with_a_budget_curves_end_with_the_crawl_and_missing_figures_are_null() -> None:
     graph = graph_of(power_law_web(400, seed=15))
     simulation = Simulation(graph, [0], budget=simulation_budget(graph, 0.2))
     run = simulation.run("random", make_ordering("random"))
@@ -422,7 +416,7 @@ def test_with_a_budget_curves_end_where_the_crawl_does_and_missing_figures_are_n
 
 
 def simulation_budget(graph: LinkGraph, share: float) -> int:
-    """A part of the pages that can be reached from page 0."""
+    """A subset of the pages reachable from page 0."""
     return int(share * Simulation(graph, [0]).n_reachable)
 
 
@@ -434,7 +428,7 @@ def test_a_graph_of_one_page_is_crawled_and_has_no_tau() -> None:
     assert run.average_cumulative_pagerank == 1.0
 
 
-def test_simulate_measures_each_ordering_in_the_order_given() -> None:
+def test_simulate_measures_each_ordering_in_the_given_order() -> None:
     graph = graph_of(power_law_web(300, seed=16))
     names = ["random", "omniscient", "breadth-first"]
     runs = simulate(graph, [0], {name: make_ordering(name) for name in names}, budget=100)

@@ -1,4 +1,4 @@
-"""CRAWLPRIO_SITE_BANDWIDTH: a site is asked for no more bytes per second than that, on average."""
+"""CRAWLPRIO_SITE_BANDWIDTH limits the average bytes per second requested from a site."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_a_fetch_and_its_pause_last_as_long_as_the_body_takes_at_the_bandwidth(
     assert politeness.pause(elapsed=elapsed, n_bytes=n_bytes) == seconds
 
 
-def test_without_a_bandwidth_the_bytes_of_a_fetch_say_nothing() -> None:
+def test_without_a_bandwidth_the_bytes_of_a_fetch_do_not_matter() -> None:
     assert Politeness(delay=2.0).pause(n_bytes=10**9) == 2.0
 
 
-def test_the_longest_of_all_pauses_holds() -> None:
+def test_the_longest_of_all_pauses_applies() -> None:
     politeness = Politeness(adaptive=10.0, site_bandwidth=1000.0)
     found = [politeness.pause(elapsed=1.0, n_bytes=n) for n in (5_000, 50_000)]
     assert found == [10.0, 49.0]
@@ -79,7 +79,7 @@ class Walker(Spider):
         yield from response.follow_all(css="a")
 
 
-def test_a_live_crawl_rests_by_the_bytes_that_came() -> None:
+def test_a_live_crawl_pauses_according_to_the_bytes_received() -> None:
     bodies = [40_000, 10_000, 20_000]
     pages = {f"/{n}": page(title="x" * n) for n in bodies}
     pages["/"] = page(*pages)

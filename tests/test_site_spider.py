@@ -1,4 +1,4 @@
-"""What the `site` spider makes of responses, arguments and settings."""
+"""How the `site` spider handles responses, arguments and settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_page_is_one_item_with_its_links_in_page_order() -> None:
     )
 
 
-def test_text_is_filled_only_where_somebody_wants_it() -> None:
+def test_text_is_filled_only_if_somebody_needs_it() -> None:
     spider = make_spider(seeds=SEED)
     assert only_item(spider, answer("<p>visible")).text == ""
     spider.wants_text = True
@@ -121,7 +121,7 @@ def test_nofollow_is_obeyed_unless_the_setting_says_otherwise(
     assert (len(pairs.targets), len(pairs.outside)) == (n_targets, 2 - n_targets)
 
 
-def test_the_extensions_that_are_skipped_are_a_setting() -> None:
+def test_the_skipped_extensions_are_a_setting() -> None:
     body = "<a href=a.pdf>a</a><a href=b.js>b</a><a href=c.html>c</a>"
     for extensions, followed in ((None, ["b.js", "c.html"]), ("js,html", ["a.pdf"])):
         settings = {} if extensions is None else {"CRAWLPRIO_SKIP_EXTENSIONS": extensions}
@@ -177,9 +177,7 @@ def test_settings_change_the_heuristics() -> None:
     assert len(only_item(off, deep).targets) == 3
 
 
-def test_a_page_is_known_by_the_url_of_its_request_and_by_that_of_the_answer_if_redirected() -> (
-    None
-):
+def test_a_page_is_known_by_its_request_url_and_after_a_redirect_by_its_final_url() -> None:
     request = Request("http://a.org/asked")
     body = b"<a href=asked>1</a><a href=answered>2</a>"
     response = HtmlResponse("http://a.org/answered", body=body, request=request)
@@ -190,7 +188,7 @@ def test_a_page_is_known_by_the_url_of_its_request_and_by_that_of_the_answer_if_
     assert (pairs.source, pairs.targets) == ("http://a.org/answered", ["http://a.org/asked"])
 
 
-def test_a_seed_that_redirects_brings_the_other_site_into_the_scope_also_after_a_resume() -> None:
+def test_a_redirected_seed_brings_the_other_site_into_scope_also_after_a_resume() -> None:
     spider = make_spider(seeds=SEED)
     spider.state = {}  # type: ignore[attr-defined]
     body = "<a href=x>x</a>"
@@ -206,7 +204,7 @@ def test_a_seed_that_redirects_brings_the_other_site_into_the_scope_also_after_a
 
 
 class SeedList:
-    """A scheduler as far as seeds go."""
+    """The part of a scheduler that handles seeds."""
 
     def __init__(self) -> None:
         self.seeds: list[str] = []
@@ -232,7 +230,7 @@ def test_seeds_go_to_the_scheduler_at_once_and_links_only_in_the_item() -> None:
     assert only_item(spider, answer("<a href=x>x</a>")).targets == ["http://a.org/x"]
 
 
-def test_a_scheduler_that_takes_no_seeds_gets_requests_for_seeds_and_links() -> None:
+def test_a_scheduler_that_does_not_accept_seeds_gets_requests_for_seeds_and_links() -> None:
     spider = make_spider(seeds="http://b.org,http://a.org/")
     seeds = start(spider, object())
     assert [(seed.url, seed.dont_filter) for seed in seeds] == [
@@ -257,7 +255,7 @@ def test_without_seeds_the_spider_waits_for_a_web() -> None:
     assert pairs.outside == [("http://real.org/", "real")]
 
 
-def test_what_follow_says_holds_on_a_given_web_too() -> None:
+def test_follow_also_applies_to_a_given_web() -> None:
     spider = SiteSpider(follow="site", deny="private")
     spider.use_web(["http://h1.demo/"], ["h1.demo", "h2.demo"])
     body = "<a href=/y>y</a><a href=http://h2.demo/x>x</a><a href=/private/z>z</a>"
@@ -290,7 +288,7 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
 
 
 class SmallSite(BaseHTTPRequestHandler):
-    """Four pages in a ring, each of which links to the next, and one that nobody may follow."""
+    """Four pages in a ring, each linking to the next, and one that must not be followed."""
 
     def do_GET(self) -> None:
         page = int(self.path.strip("/") or 0)

@@ -1,4 +1,4 @@
-"""The crawl store keeps what it is told, says so in SQL, and fails in one sentence."""
+"""The crawl store keeps what it is given, exposes it in SQL, and fails in one sentence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plain(one: Visit) -> dict[str, object]:
 
 
 def as_stored(text: str) -> str:
-    """The text as a store keeps it, said character by character."""
+    """Return the text as a store keeps it, defined character by character."""
     return "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
@@ -72,7 +72,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def child(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that records visits to `path` for ever, each seq on a line once committed."""
+    """Start a process that records visits to `path` forever and prints each seq once committed."""
     code = (
         "import itertools, sys\n"
         "import numpy as np\n"
@@ -110,7 +110,7 @@ FULL = {
 
 
 class TestRecording:
-    def test_a_visit_comes_back_equal_in_every_field(self, path: Path) -> None:
+    def test_a_visit_is_restored_equal_in_every_field(self, path: Path) -> None:
         put_in = visit(1, 3, 0, 2, **FULL)
         with Store.create(path) as store:
             store.record(put_in, letters(4))
@@ -119,19 +119,19 @@ class TestRecording:
         assert plain(came_out) == plain(put_in)
         assert came_out.targets.dtype == np.int32
 
-    def test_a_failed_fetch_and_a_redirect_come_back_equal(self, path: Path) -> None:
+    def test_a_failed_fetch_and_a_redirect_are_restored_equal(self, path: Path) -> None:
         put_in = [visit(0, status=0, error="timeout"), visit(1, 0, status=301)]
         with Store.create(path) as store:
             for one in put_in:
                 store.record(one, letters(2))
             assert [plain(one) for one in store.visits()] == [plain(one) for one in put_in]
 
-    def test_visits_are_numbered_from_one_and_come_back_in_that_order(self, path: Path) -> None:
+    def test_visits_are_numbered_from_one_and_restored_in_that_order(self, path: Path) -> None:
         with Store.create(path) as store:
             assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
             assert [one.page for one in store.visits()] == [2, 0, 1]
 
-    def test_visits_are_numbered_on_after_a_store_was_closed(self, path: Path) -> None:
+    def test_numbering_continues_after_a_store_was_closed(self, path: Path) -> None:
         for seq in (1, 2, 3):
             with Store.create(path) if seq == 1 else Store.open(path) as store:
                 assert store.record(visit(0), letters(2)) == seq
@@ -149,7 +149,7 @@ class TestRecording:
             [(f"http://site{n % 3}.example/new/{n}", 4) for n in range(3_000)],
         ],
     )
-    def test_pages_that_a_visit_discovers_come_back_whatever_their_urls(
+    def test_pages_that_a_visit_discovers_are_restored_whatever_their_urls(
         self, path: Path, new: list[tuple[str, int]]
     ) -> None:
         with Store.create(path) as store:
@@ -194,7 +194,7 @@ class TestRecording:
             assert store.record(visit(1, 2), pages) == 2
             assert store.load_pages().urls(range(3)) == pages.urls(range(3))
 
-    def test_visits_left_for_later_are_on_disk_all_at_once(self, path: Path) -> None:
+    def test_deferred_visits_are_written_all_at_once(self, path: Path) -> None:
         pages = letters(2)
         with Store.create(path) as store:
             assert store.record(visit(0, 1), pages, commits=False) == 1
@@ -208,7 +208,7 @@ class TestRecording:
             store.commit()
             assert store.record(visit(new), pages) == 3
 
-    def test_visits_left_for_later_come_before_all_else_that_is_recorded(self, path: Path) -> None:
+    def test_deferred_visits_come_before_everything_else_that_is_recorded(self, path: Path) -> None:
         pages = letters(4)
         with Store.create(path) as store:
             store.record(visit(0), pages, commits=False)
@@ -236,7 +236,7 @@ class TestRecording:
             assert store.record(visit(1, 2), pages) == 2
             assert store.load_pages().urls(range(3)) == pages.urls(range(3))
 
-    def test_requests_and_marks_recorded_together_hold_in_their_order(self, path: Path) -> None:
+    def test_requests_and_marks_recorded_together_keep_their_order(self, path: Path) -> None:
         pages = letters(4)
         with Store.create(path) as store:
             store.record_pages(pages, requests=[(1, 1, b"first")])
@@ -262,7 +262,7 @@ class TestRecording:
             store.record(visit(3), pages)
             assert query(path, "SELECT page FROM leased") == [(1,)]
 
-    def test_numpy_numbers_are_as_good_as_python_ones(self, path: Path) -> None:
+    def test_numpy_numbers_work_like_python_numbers(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(
                 visit(np.int32(1), 0, status=np.int16(404), elapsed=np.float32(0.5)), letters(2)
@@ -270,7 +270,7 @@ class TestRecording:
             (one,) = store.visits()
         assert (one.page, one.status, one.elapsed) == (1, 404, 0.5)
 
-    def test_anchors_that_are_all_empty_are_not_stored(self, path: Path) -> None:
+    def test_all_empty_anchors_are_not_stored(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(visit(0, 1, 2, anchors=["", ""]), letters(3))
             (one,) = store.visits()
@@ -278,7 +278,7 @@ class TestRecording:
         assert query(path, "SELECT anchors FROM visits") == [(None,)]
         assert query(path, "SELECT * FROM links") == [(0, 1, ""), (0, 2, "")]
 
-    def test_text_is_cut_at_its_limit(self, path: Path) -> None:
+    def test_text_is_truncated_at_its_limit(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(visit(0, text="ä" * MAX_TEXT + "end"), letters(1))
             (one,) = store.visits()
@@ -293,7 +293,7 @@ class TestRecording:
         url=ANY_TEXT,
     )
     @settings(max_examples=60, deadline=None)
-    def test_no_text_is_refused_and_what_cannot_be_utf8_is_replaced(
+    def test_no_text_is_refused_and_characters_outside_utf8_are_replaced(
         self,
         title: str,
         text: str,
@@ -321,7 +321,7 @@ class TestRecording:
         assert linked == [(4, t, as_stored(a)) for t, a in zip((2, 0, 1), anchors, strict=True)]
         assert away == [(4, as_stored(u), as_stored(a)) for u, a in outside]
 
-    def test_a_crawl_goes_on_where_it_was_closed(self, path: Path) -> None:
+    def test_a_crawl_continues_where_it_was_closed(self, path: Path) -> None:
         pages = letters(2)
         with Store.create(path) as store:
             store.record(visit(0, 1), pages)
@@ -341,7 +341,7 @@ class TestRecording:
                 store.record(visit(0), letters(2))
             assert store.record(visit(0), letters(3)) == 1
 
-    def test_visits_come_back_without_texts_or_anchors_where_nobody_needs_them(
+    def test_visits_are_read_without_texts_or_anchors_if_nobody_needs_them(
         self, path: Path
     ) -> None:
         put_in = visit(1, 3, 0, 2, **FULL)
@@ -367,7 +367,7 @@ class TestRecording:
 
 
 class TestPages:
-    def test_the_page_table_comes_back_with_ids_sites_depths_and_identities(
+    def test_the_page_table_is_restored_with_ids_sites_depths_and_identities(
         self, path: Path
     ) -> None:
         pages = letters(3)
@@ -388,7 +388,7 @@ class TestPages:
         ]
         assert back._ids == pages._ids
 
-    def test_aliases_learnt_later_are_stored_with_the_next_visit(self, path: Path) -> None:
+    def test_aliases_found_later_are_stored_with_the_next_visit(self, path: Path) -> None:
         pages = letters(2)
         with Store.create(path) as store:
             store.record_pages(pages)
@@ -401,7 +401,7 @@ class TestPages:
             assert store.load_pages().find("http://other-name.example/") == 1
             assert store.load_pages().find("http://third-name.example/") == 0
 
-    def test_the_key_of_a_page_is_null_where_the_url_says_it_all(self, path: Path) -> None:
+    def test_the_key_of_a_page_is_null_if_its_url_is_its_identity(self, path: Path) -> None:
         pages = letters(1)
         pages.add("POST http://site0.example/0", "http://site0.example/0", 0)
         with Store.create(path) as store:
@@ -422,7 +422,7 @@ class TestPages:
             assert store.n_visits == 0
         assert query(path, "SELECT * FROM links") == []
 
-    def test_facts_of_the_crawl_come_back_and_the_stores_own_cannot_be_set(
+    def test_facts_about_the_crawl_are_restored_and_the_stores_own_cannot_be_set(
         self, path: Path
     ) -> None:
         with Store.create(path) as store:
@@ -437,7 +437,7 @@ class TestPages:
 
 
 class TestRequests:
-    def test_a_request_is_gone_with_the_visit_that_is_its_end(self, path: Path) -> None:
+    def test_a_request_is_deleted_with_the_visit_that_completes_it(self, path: Path) -> None:
         pages = letters(3)
         with Store.create(path) as store:
             assert store.last_request == 0
@@ -460,7 +460,7 @@ class TestRequests:
 
     @given(st.text(st.characters(codec="utf-8"), max_size=20))
     @settings(max_examples=50, deadline=None)
-    def test_a_request_comes_back_byte_by_byte_and_is_json_to_sqlite(self, text: str) -> None:
+    def test_a_request_is_restored_byte_by_byte_and_is_json_to_sqlite(self, text: str) -> None:
         request = json.dumps({"url": text}, ensure_ascii=False).encode()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")
@@ -472,7 +472,7 @@ class TestRequests:
 
 
 class TestViews:
-    def test_the_links_view_lists_the_pairs_put_in_in_page_order(self, path: Path) -> None:
+    def test_the_links_view_lists_the_pairs_in_page_order(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(visit(1, 3, 0, anchors=["three", ""]), letters(4))
             store.record(visit(0, 2, 1, 3), letters(4))
@@ -490,7 +490,7 @@ class TestViews:
             store.record(visit(0, 2, 1), letters(3))
         assert query(path, "SELECT source, target FROM links") == [(0, 1), (0, 2), (0, 1)]
 
-    def test_the_links_of_one_page_are_found_by_an_index_once_the_crawl_has_ended(
+    def test_the_links_of_a_page_are_found_by_an_index_once_the_crawl_has_ended(
         self, path: Path
     ) -> None:
         plan = "EXPLAIN QUERY PLAN SELECT target FROM links WHERE source = 7"
@@ -516,7 +516,7 @@ class TestViews:
             ("http://site1.example/1", "http://site0.example/0", "home")
         ]
 
-    def test_the_questions_in_the_documentation_have_answers(self, path: Path) -> None:
+    def test_the_queries_in_the_documentation_return_rows(self, path: Path) -> None:
         pages = table("https://example.org/", "http://b.example/", "http://c.example/")
         with Store.create(path) as store:
             store.record(visit(1, 0, 2, anchors=["Example", "C"]), pages)
@@ -551,11 +551,11 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("content", "sentence"),
         [
-            (b"not SQLite" * 100, "not a crawl store, nor any SQLite database"),
+            (b"not SQLite" * 100, "not a crawl store, nor any other SQLite database"),
             (b"", "an SQLite database, but not a crawl store"),
         ],
     )
-    def test_a_file_that_is_no_store_is_refused(
+    def test_a_file_that_is_not_a_store_is_refused(
         self, path: Path, content: bytes, sentence: str, readonly: bool
     ) -> None:
         path.write_bytes(content)
@@ -578,11 +578,11 @@ class TestBadFiles:
             Store.open(path)
 
     def test_a_missing_store_and_a_folder_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreError, match="there is no such crawl store"):
+        with pytest.raises(StoreError, match="no such crawl store"):
             Store.open(tmp_path / "none.sqlite", readonly=True)
         with pytest.raises(StoreError, match="this is a folder"):
             Store.open(tmp_path, readonly=True)
-        with pytest.raises(StoreError, match="there is no such crawl store"):
+        with pytest.raises(StoreError, match="no such crawl store"):
             Store.open(tmp_path / "none.sqlite")
         assert os.listdir(tmp_path) == []
 
@@ -615,7 +615,7 @@ class TestBadFiles:
             "UPDATE visits SET title = CAST(x'ff' AS TEXT)",
         ],
     )
-    def test_a_row_that_makes_no_sense_is_a_damaged_file(self, path: Path, damage: str) -> None:
+    def test_an_invalid_row_is_a_damaged_file(self, path: Path, damage: str) -> None:
         with Store.create(path) as store:
             store.record(visit(0, 1, text="text"), letters(3))
         change(path, damage)
@@ -637,12 +637,12 @@ class TestBadFiles:
         with Store.open(path) as store, pytest.raises(StoreError, match="the file is damaged"):
             store.load_pages()
 
-    def test_a_lock_file_of_another_make_is_named(self, path: Path) -> None:
+    def test_a_lock_file_of_another_program_is_named(self, path: Path) -> None:
         path.with_name("crawl.sqlite-lock").write_bytes(b"something else" * 100)
         with pytest.raises(StoreError, match=r"crawl\.sqlite-lock: not a crawl store"):
             Store.create(path)
 
-    def test_a_folder_that_cannot_be_is_refused(self, tmp_path: Path) -> None:
+    def test_an_impossible_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         for folder in ("file", "none"):
             for make in (Store.create, Store.create_numbered, Store.open, keep_existing):
@@ -651,12 +651,12 @@ class TestBadFiles:
 
     def test_a_name_that_is_taken_is_refused_and_left_alone(self, path: Path) -> None:
         path.write_bytes(b"mine")
-        with pytest.raises(StoreError, match="a file of this name is there"):
+        with pytest.raises(StoreError, match="a file of this name exists"):
             Store.create(path)
         assert path.read_bytes() == b"mine"
         assert os.listdir(path.parent) == [path.name]
 
-    def test_a_reading_store_refuses_to_write(self, path: Path) -> None:
+    def test_a_store_opened_for_reading_refuses_to_write(self, path: Path) -> None:
         Store.create(path).close()
         with (
             Store.open(path, readonly=True) as store,
@@ -665,13 +665,13 @@ class TestBadFiles:
             store.record(visit(0), letters(1))
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX permissions")
-    def test_a_folder_without_write_permission_can_be_read_and_not_written(self) -> None:
+    def test_a_folder_without_write_permission_can_be_read_but_not_written(self) -> None:
         folder = Path(tempfile.mkdtemp())
         try:
             with Store.create(folder / "crawl.sqlite") as store:
                 store.record(visit(0, 1), letters(2))
             folder.chmod(0o555)
-            # Shared on purpose: a new store is for its user alone.
+            # Shared on purpose: a new store is private to its user.
             Path(folder, "crawl.sqlite").chmod(0o644)
             code = (
                 "import os, sys\n"
@@ -753,7 +753,7 @@ class TestWriters:
                 make(path)
             assert caught.value.pid == child.pid
 
-    def test_a_second_crawl_beside_a_running_one_takes_the_next_numbered_name(
+    def test_a_second_concurrent_crawl_takes_the_next_numbered_name(
         self, path: Path, child: subprocess.Popen[str]
     ) -> None:
         assert child.stdout is not None
@@ -789,7 +789,7 @@ class TestWriters:
         assert [process.wait() for process in processes] == [0, 0, 0]
         assert os.listdir(path.parent) == []
 
-    def test_a_reader_beside_a_writer_sees_what_is_committed(self, path: Path) -> None:
+    def test_a_concurrent_reader_sees_what_is_committed(self, path: Path) -> None:
         pages = letters(1)
         with Store.create(path) as store, Store.open(path, readonly=True) as reader:
             pages.add("http://b.example/", "http://b.example/", pages.site("b.example"))
@@ -827,7 +827,7 @@ class TestNumberedNames:
         assert kept == {"crawl.1.sqlite": "0", "crawl.2.sqlite": "1", "crawl.sqlite": "2"}
         assert sorted(os.listdir(path.parent)) == sorted(kept)
 
-    def test_a_killed_crawl_is_kept_whole_in_one_file(
+    def test_a_killed_crawl_is_kept_complete_in_one_file(
         self, path: Path, child: subprocess.Popen[str]
     ) -> None:
         assert child.stdout is not None
@@ -841,22 +841,22 @@ class TestNumberedNames:
         with Store.open(path.with_name("crawl.1.sqlite"), readonly=True) as store:
             assert store.n_visits >= 50
 
-    def test_a_file_that_is_no_store_is_kept_as_it_is(self, path: Path) -> None:
+    def test_a_file_that_is_not_a_store_is_kept_unchanged(self, path: Path) -> None:
         path.write_bytes(b"mine")
         kept = keep_existing(path)
         assert kept is not None
         assert (kept.name, kept.read_bytes()) == ("crawl.1.sqlite", b"mine")
 
-    def test_a_log_without_its_store_never_meets_the_next_store(self, path: Path) -> None:
+    def test_a_log_without_its_store_never_mixes_with_the_next_store(self, path: Path) -> None:
         wal = path.with_name("crawl.sqlite-wal")
         wal.write_bytes(b"left behind")
-        with pytest.raises(StoreError, match="a file of this name is there"):
+        with pytest.raises(StoreError, match="a file of this name exists"):
             Store.create(path)
         keep_existing(path)
         Store.create(path).close()
         assert path.with_name("crawl.1.sqlite-wal").read_bytes() == b"left behind"
 
-    def test_a_name_without_an_ending_is_numbered_at_its_end(self, tmp_path: Path) -> None:
+    def test_a_name_without_an_extension_is_numbered_at_its_end(self, tmp_path: Path) -> None:
         (tmp_path / "crawl").write_bytes(b"mine")
         assert keep_existing(tmp_path / "crawl") == tmp_path / "crawl.1"
 

@@ -1,4 +1,4 @@
-"""Rows of a store that make no sense are one sentence to whoever reads them, never a crash."""
+"""Invalid rows of a store are reported in one sentence to every reader, and never crash."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def make_store(path: Path) -> None:
 
 
 def read_all(path: Path) -> None:
-    """Read all that resuming, exporting and simulating read."""
+    """Read everything that resuming, exporting and simulating read."""
     with Store.open(path) as store:
         pages = store.load_pages()
         frontier = CompiledFrontier(make_ordering("opic"), pages)
@@ -92,7 +92,7 @@ def read_all(path: Path) -> None:
 
 
 def damaged(path: Path, table: str, column: str, value: Any, *, one_row: bool) -> bool:
-    """Put a value into a column; return False where SQLite itself refuses it."""
+    """Put a value into a column; return False if SQLite itself refuses it."""
     where = f" WHERE rowid = (SELECT max(rowid) FROM {table})" if one_row else ""
     with contextlib.closing(sqlite3.connect(path)) as db:
         try:
@@ -129,7 +129,7 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(
         ("aliases", "page", 99, Store.load_pages),
     ],
 )
-def test_what_is_kept_for_a_restart_is_checked_before_it_is_used(
+def test_state_kept_for_a_restart_is_checked_before_it_is_used(
     tmp_path: Path, table: str, column: str, value: Any, read: Callable[[Store], Any]
 ) -> None:
     path = tmp_path / "crawl.sqlite"
@@ -149,7 +149,7 @@ def test_what_is_kept_for_a_restart_is_checked_before_it_is_used(
 def test_a_damaged_schema_is_named_as_such(
     tmp_path: Path, table: str, damage: dict[int, int]
 ) -> None:
-    """SQLite may say of the one that memory is short, of the other what Python cannot decode."""
+    """SQLite may report a lack of memory for one, and undecodable text for the other."""
     path = tmp_path / "crawl.sqlite"
     make_store(path)
     whole = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""A crawl store's files: for their user alone, one writer however named, never renamed in use."""
+"""A crawl store's files: private to their user, one writer under any name, never renamed in use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def umask(mask: int) -> Iterator[None]:
 
 @contextmanager
 def another(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has run `code`, with the store as `path`, and goes on when told."""
+    """Another process that has run `code`, with the store as `path`, and continues when told."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-c"),
@@ -88,7 +88,7 @@ WRITES = (
 class TestModes:
     @posix
     @pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
-    def test_all_files_of_a_store_are_for_their_user_alone(self, path: Path, mask: int) -> None:
+    def test_all_files_of_a_store_are_private_to_their_user(self, path: Path, mask: int) -> None:
         with umask(mask), Store.create(path) as store:
             store.record(visit(0), letters(2))
             found = {file.name: mode(file) for file in path.parent.iterdir()}
@@ -107,7 +107,7 @@ class TestModes:
 
     @posix
     @pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
-    def test_a_new_job_folder_is_for_its_user_alone_and_an_old_one_stays(
+    def test_a_new_job_folder_is_private_and_an_old_one_keeps_its_mode(
         self, tmp_path: Path, mask: int
     ) -> None:
         old = tmp_path / "jobs"
@@ -121,7 +121,7 @@ class TestModes:
         assert mode(tmp_path / "a" / "b") == 0o700
 
     @posix
-    def test_a_crawl_makes_its_job_folder_before_scrapy_does(self, tmp_path: Path) -> None:
+    def test_a_crawl_creates_its_job_folder_before_scrapy_does(self, tmp_path: Path) -> None:
         class Nothing(scrapy.Spider):
             name = "nothing"
             start_urls = ("http://a.test/",)
@@ -137,13 +137,13 @@ class TestModes:
         path.touch()
         with pytest.raises(StoreError, match=r"crawl\.sqlite: a file has this name"):
             make_private_folder(path)
-        with pytest.raises(StoreError, match=r"b cannot be made: Not a directory; name another"):
+        with pytest.raises(StoreError, match=r"b cannot be created: Not a directory; name another"):
             make_private_folder(path / "a" / "b")
 
 
 class TestOneWriter:
     @posix
-    def test_a_store_with_hard_links_is_read_and_not_written(self, path: Path) -> None:
+    def test_a_store_with_hard_links_can_be_read_but_not_written(self, path: Path) -> None:
         make_store(path)
         other = path.with_name("other.sqlite")
         other.hardlink_to(path)
@@ -158,7 +158,7 @@ class TestOneWriter:
         assert os.listdir(path.parent) == ["crawl.sqlite"]
 
     @posix
-    def test_a_hard_link_made_while_a_crawl_runs_lets_no_second_writer_in(self, path: Path) -> None:
+    def test_a_hard_link_made_during_a_crawl_lets_no_second_writer_in(self, path: Path) -> None:
         with Store.create(path) as store:
             store.record(visit(0), letters(2))
             other = path.with_name("other.sqlite")
@@ -168,9 +168,7 @@ class TestOneWriter:
             assert store.record(visit(1), letters(2)) == 2
 
     @posix
-    def test_a_store_renamed_while_a_crawl_runs_has_one_writer_in_any_process(
-        self, path: Path
-    ) -> None:
+    def test_a_store_renamed_during_a_crawl_has_one_writer_in_any_process(self, path: Path) -> None:
         make_store(path)
         other = path.with_name("other.sqlite")
         with another(path, WRITES):
@@ -184,7 +182,7 @@ class TestOneWriter:
         Store.open(path).close()
 
     @posix
-    def test_a_reader_of_the_same_process_does_not_keep_the_lock_of_a_closed_writer(
+    def test_a_reader_in_the_same_process_does_not_keep_a_closed_writers_lock(
         self, path: Path
     ) -> None:
         make_store(path)
@@ -198,7 +196,7 @@ class TestOneWriter:
 
     @posix
     def test_the_lock_holds_through_commits_checkpoints_and_readers(self, path: Path) -> None:
-        """POSIX locks go with any descriptor of the file that the process closes."""
+        """POSIX locks are released with any descriptor of the file that the process closes."""
         with Store.create(path) as store:
             for n in range(50):
                 store.record(visit(0, title=f"{n}" * 9000), letters(2))
@@ -218,10 +216,8 @@ class TestOneWriter:
 
 
 class TestCleanEnd:
-    def test_a_program_that_only_reads_does_not_keep_visits_out_of_the_file(
-        self, path: Path
-    ) -> None:
-        """SQLite itself leaves them in the log, which `cp` forgets."""
+    def test_a_read_only_program_does_not_keep_visits_out_of_the_file(self, path: Path) -> None:
+        """SQLite itself leaves them in the log, which `cp` misses."""
         reads = (
             "db = sqlite3.connect(f'file:{path}?mode=ro', uri=True)\n"
             "assert db.execute('SELECT count(*) FROM visits').fetchone() == (1,)"
@@ -236,9 +232,7 @@ class TestCleanEnd:
         with Store.open(alone, readonly=True) as store:
             assert store.n_visits == 2
 
-    def test_what_a_reading_program_left_beside_a_store_goes_with_the_next_reader_of_ours(
-        self, path: Path
-    ) -> None:
+    def test_what_a_reading_program_left_behind_goes_with_our_next_reader(self, path: Path) -> None:
         make_store(path)
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
             db.execute("SELECT count(*) FROM visits").fetchone()
@@ -246,7 +240,7 @@ class TestCleanEnd:
         Store.open(path, readonly=True).close()
         assert os.listdir(path.parent) == ["crawl.sqlite"]
 
-    def test_a_closed_store_whose_name_another_one_took_is_not_read_by_mistake(
+    def test_a_closed_store_whose_name_was_taken_by_another_is_not_read_by_mistake(
         self, path: Path
     ) -> None:
         pages = letters(3)
@@ -255,13 +249,13 @@ class TestCleanEnd:
         assert store.read_urls([2]) == [("http://site2.example/2", None)]
         keep_existing(path)
         make_store(path)
-        with pytest.raises(StoreError, match="was moved away after the crawl"):
+        with pytest.raises(StoreError, match="was moved after the crawl"):
             store.read_urls([1])
 
 
 class TestLog:
     def test_a_few_large_visits_do_not_make_a_large_log(self, path: Path) -> None:
-        """Each brings a megabyte, as 500 links with long URLs out of scope do."""
+        """Each has a megabyte, like 500 links with long URLs out of scope."""
         outside = [(f"http://other.example/{n}{'x' * 2000}", "") for n in range(500)]
         pages, sizes = letters(1), []
         with Store.create(path) as store:
@@ -275,7 +269,7 @@ class TestLog:
         assert max(sizes) < 12 * 2**20
         assert path.stat().st_size > 60_000_000
 
-    def test_a_reader_that_holds_the_log_does_not_have_it_moved_at_each_commit(
+    def test_a_reader_that_holds_the_log_does_not_cause_a_checkpoint_at_each_commit(
         self, path: Path
     ) -> None:
         pages, n_threads = letters(1), 0
@@ -343,7 +337,7 @@ class TestRenaming:
     @pytest.mark.parametrize(
         "code", [pytest.param(code, id=name) for name, (code, needs) in USERS.items() if not needs]
     )
-    def test_so_does_one_that_has_been_read_where_there_are_no_leases(
+    def test_so_does_one_that_has_been_read_on_systems_without_leases(
         self, path: Path, code: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delattr(fcntl, "F_SETLEASE", raising=False)
@@ -366,7 +360,7 @@ class TestRenaming:
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
 
     @linux
-    def test_a_lease_finds_what_this_process_has_open_and_nothing_else(self, path: Path) -> None:
+    def test_a_lease_detects_what_this_process_has_open_and_nothing_else(self, path: Path) -> None:
         path.write_bytes(b"data")
         assert not is_open_elsewhere(path)
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A store that somebody made to do harm is refused in one sentence, in bounded time and memory."""
+"""A malicious store is refused in one sentence, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read_all(path: Path) -> None:
-    """Read all that a store has, as resuming, scoring and exporting do."""
+    """Read everything in a store, as resuming, scoring and exporting do."""
     with Store.open(path, readonly=True) as store:
         store.load_pages()
         store.stored_pages()
@@ -69,7 +69,7 @@ def read_all(path: Path) -> None:
 
 
 def refused(path: Path) -> str:
-    """The sentence with which a store is refused to a reader and to a writer."""
+    """Return the sentence with which a store is refused to a reader and to a writer."""
     sentences = []
     for readonly in (True, False):
         with pytest.raises(StoreError) as caught:
@@ -82,7 +82,7 @@ def refused(path: Path) -> str:
 
 
 def change_definition(path: Path, name: str, change_sql: Callable[[str], str]) -> None:
-    """Write another definition of a table into the schema, as nobody but a file's author would."""
+    """Write another definition of a table into the schema, as only a file's author would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA writable_schema = ON")
         ((sql,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
@@ -91,8 +91,8 @@ def change_definition(path: Path, name: str, change_sql: Callable[[str], str]) -
 
 class TestSchema:
     @pytest.mark.parametrize("table", TABLES)
-    def test_a_view_of_the_name_of_a_table_is_not_asked(self, path: Path, table: str) -> None:
-        """Were it asked, it would never end."""
+    def test_a_view_with_the_name_of_a_table_is_not_queried(self, path: Path, table: str) -> None:
+        """A query on it would never end."""
         with closing(sqlite3.connect(path)) as db:
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
         change(path, f"ALTER TABLE {table} RENAME TO hidden")
@@ -105,13 +105,13 @@ class TestSchema:
         expected = (
             "an SQLite database, but not a crawl store; check the name."
             if table == "meta"
-            else f"the file is damaged (its table {table} is not as crawlprio makes it); restore a "
-            "copy."
+            else f"the file is damaged (its table {table} is not as crawlprio creates it); restore "
+            "a backup."
         )
         assert refused(path) == expected
 
     @pytest.mark.parametrize("table", TABLES)
-    def test_a_virtual_table_or_none_is_not_asked_either(self, path: Path, table: str) -> None:
+    def test_a_virtual_or_missing_table_is_not_queried_either(self, path: Path, table: str) -> None:
         change(path, f"ALTER TABLE {table} RENAME TO hidden")
         assert "not" in refused(path)
         change(path, f"CREATE VIRTUAL TABLE {table} USING fts5(key, value)")
@@ -127,11 +127,11 @@ class TestSchema:
             ("sites", "host TEXT NOT NULL", "host TEXT NOT NULL COLLATE NOCASE"),
         ],
     )
-    def test_a_table_that_computes_or_has_no_key_is_refused(
+    def test_a_table_with_computed_columns_or_without_a_key_is_refused(
         self, path: Path, table: str, old: str, new: str
     ) -> None:
         change_definition(path, table, lambda sql: sql.replace(old, new, 1))
-        assert f"its table {table} is not as crawlprio makes it" in refused(path)
+        assert f"its table {table} is not as crawlprio creates it" in refused(path)
 
     def test_triggers_do_not_run(self, path: Path) -> None:
         change(path, "CREATE TRIGGER t AFTER INSERT ON visits BEGIN DELETE FROM pages; END")
@@ -139,7 +139,7 @@ class TestSchema:
         with pytest.raises(StoreError, match=r"it has triggers, which would run .* \(DROP TRIG"):
             Store.open(path)
 
-    def test_a_view_of_the_users_own_may_stay(self, path: Path) -> None:
+    def test_the_users_own_view_may_stay(self, path: Path) -> None:
         change(path, "CREATE VIEW titles AS SELECT title FROM visits")
         change(path, "CREATE TABLE notes(page, note)")
         change(path, "CREATE INDEX by_title ON visits(title)")
@@ -157,13 +157,13 @@ class TestSchema:
                 db.execute("SELECT * FROM v").fetchall()
         assert ran == []
 
-    def test_what_a_file_says_of_itself_does_not_act_on_a_terminal(self, path: Path) -> None:
+    def test_a_files_own_texts_do_not_affect_a_terminal(self, path: Path) -> None:
         for key in ("schema_version", "crawlprio_version"):
             change(path, f"UPDATE meta SET value = char(27) || '[2J' || value WHERE key = '{key}'")
         sentence = refused(path)
         assert "schema version ?[2J3, written by crawlprio ?[2J" in sentence
 
-    def test_a_store_with_pickled_requests_is_read_and_not_resumed(self, path: Path) -> None:
+    def test_a_store_with_pickled_requests_can_be_read_but_not_resumed(self, path: Path) -> None:
         change_definition(path, "requests", lambda sql: sql.replace("request TEXT", "request BLOB"))
         change(path, "UPDATE meta SET value = '2' WHERE key = 'schema_version'")
         bomb = pickle.dumps({"url": "http://a.example/"})
@@ -177,7 +177,7 @@ class TestSchema:
         with pytest.raises(
             StoreError,
             match=r"schema version 2, written by crawlprio \S+, keeps 6 waiting requests as "
-            r"pickles, which can run code; .* does not resume it: use the one that wrote it, or",
+            r"pickles, which can run code; .* does not resume it: use the crawlprio that wrote it,",
         ):
             Store.open(path)
         assert query(path, "SELECT DISTINCT request FROM requests") == [(bomb,)]
@@ -187,18 +187,18 @@ class TestEndlessTables:
     """Pages of a file that name one page 300 times, four levels deep: 10**10 rows in 40 kB."""
 
     @pytest.mark.parametrize("table", [*TABLES[1:-1]])
-    def test_a_table_without_end_is_refused(self, path: Path, table: str) -> None:
+    def test_an_endless_table_is_refused(self, path: Path, table: str) -> None:
         make_endless(path, table)
         with pytest.raises(StoreError, match=r"crawl\.sqlite: .*damaged"):
             read_all(path)
 
-    def test_the_table_of_facts_too(self, path: Path) -> None:
+    def test_an_endless_table_of_facts_is_refused_too(self, path: Path) -> None:
         make_endless(path, "meta")
         with pytest.raises(StoreError, match=r"damaged|not a crawl store"):
             read_all(path)
 
-    def test_a_query_of_the_size_of_the_file_is_not_stopped(self, path: Path) -> None:
-        """The most that crawlprio asks of a store takes a tenth of the steps that it may."""
+    def test_a_query_proportional_to_the_file_is_not_stopped(self, path: Path) -> None:
+        """The most expensive query of crawlprio takes a tenth of the steps allowed."""
         pages = PageTable()
         for n in range(20_000):
             pages.add(str(n), str(n), pages.site(str(n % 50)))
@@ -229,7 +229,7 @@ class TestEndlessTables:
 
 
 def make_endless(path: Path, table: str, depth: int = 4, fan: int = 300) -> None:
-    """Put `depth` levels of inner pages, each `fan` times the one below, on top of a table."""
+    """Put `depth` levels of inner pages, each with `fan` children, on top of a table."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("CREATE TABLE IF NOT EXISTS filler(x)")
@@ -305,9 +305,7 @@ class TestRows:
         ],
         ids=lambda value: repr(value)[:24],
     )
-    def test_a_visit_that_makes_no_sense_is_one_sentence(
-        self, path: Path, column: str, value: object
-    ) -> None:
+    def test_an_invalid_visit_is_one_sentence(self, path: Path, column: str, value: object) -> None:
         set_last(path, "visits", column, value)
         with pytest.raises(StoreError) as caught:
             read_all(path)
@@ -337,13 +335,15 @@ class TestRows:
             ("site_states", "pause", float("inf")),
         ],
     )
-    def test_so_is_any_other_row(self, path: Path, table: str, column: str, value: Any) -> None:
+    def test_so_is_any_other_invalid_row(
+        self, path: Path, table: str, column: str, value: Any
+    ) -> None:
         set_last(path, table, column, value)
         with pytest.raises(StoreError, match=r"crawl\.sqlite: the file is damaged \(") as caught:
             read_all(path)
         assert str(caught.value).isprintable()
 
-    def test_two_sites_of_one_host_are_named(self, path: Path) -> None:
+    def test_two_sites_with_one_host_are_named(self, path: Path) -> None:
         change(path, "UPDATE sites SET host = 'site0.example'")
         with pytest.raises(StoreError, match=r"site 1 has the host of another, 'site0\.example'"):
             read_all(path)
@@ -365,8 +365,8 @@ class TestRows:
             tracemalloc.stop()
         assert peak < 5_000_000
 
-    def test_redirects_in_circles_and_in_crowds_end(self, path: Path) -> None:
-        """A crowd: each of many visits of a seed leads elsewhere."""
+    def test_circular_and_mass_redirects_end(self, path: Path) -> None:
+        """Mass redirects: each of many visits of a seed leads somewhere else."""
         pages = letters(8)
         with Store.open(path) as store:
             for n in range(300):

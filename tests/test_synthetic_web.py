@@ -1,4 +1,4 @@
-"""Made-up webs: what they promise exactly, and that their statistics are those of real webs."""
+"""Synthetic webs: their exact promises, and statistics like those of real webs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_rows_are_distinct_and_no_page_links_to_itself(
 
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 1000))
 @settings(deadline=None, max_examples=40)
-def test_every_page_can_be_reached_from_the_home_page_of_its_site(
+def test_every_page_is_reachable_from_the_home_page_of_its_site(
     n_pages: int, n_sites: int, seed: int
 ) -> None:
     web = synthetic_web(max(n_pages, n_sites), n_sites, links_per_page=2.0, seed=seed)
@@ -91,7 +91,7 @@ def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None
     assert not same(twin(one, 5), twin(one, 6))
 
 
-def test_numbers_of_links_and_shares_are_those_asked_for(web: LinkGraph) -> None:
+def test_numbers_of_links_and_shares_are_as_requested(web: LinkGraph) -> None:
     assert web.n_links == pytest.approx(2_000_000, rel=0.03)
     assert share_between(web) == pytest.approx(0.2, abs=0.01)
     assert (np.diff(web.indptr) == 0).mean() == pytest.approx(0.18, abs=0.02)
@@ -101,7 +101,7 @@ def test_numbers_of_links_and_shares_are_those_asked_for(web: LinkGraph) -> None
         assert share_between(other) == pytest.approx(share, abs=0.02)
 
 
-def test_degrees_sizes_of_sites_and_pagerank_have_power_laws(web: LinkGraph) -> None:
+def test_degrees_site_sizes_and_pagerank_follow_power_laws(web: LinkGraph) -> None:
     in_degrees = np.bincount(web.indices, minlength=web.n_pages)
     in_degree = fit_power_law(in_degrees)
     assert 2.0 < in_degree.exponent < 2.4
@@ -120,7 +120,7 @@ def test_degrees_sizes_of_sites_and_pagerank_have_power_laws(web: LinkGraph) -> 
     assert 0.6 < shares[3 * web.n_pages // 10] < 0.85
 
 
-def test_most_pages_lie_some_links_below_a_home_page(web: LinkGraph) -> None:
+def test_most_pages_lie_a_few_links_below_a_home_page(web: LinkGraph) -> None:
     reached = np.zeros(web.n_pages, dtype=np.bool_)
     level = home_pages(web)
     reached[level] = True
@@ -146,7 +146,7 @@ def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> N
 
 
 def test_sites_link_along_the_links_of_their_hosts() -> None:
-    # Hosts 1 and 3 are the best linked: 3 <-> 1, 3 -> 4, 1 -> 0. Host 2 is left out.
+    # Hosts 1 and 3 have the most links: 3 <-> 1, 3 -> 4, 1 -> 0. Host 2 is left out.
     hosts = LinkGraph(np.array([0, 0, 2, 2, 5, 5]), np.array([3, 0, 1, 4, 0]))
     web = synthetic_web(4_000, 4, hosts=hosts, seed=1)
     sizes = np.bincount(web.site)
@@ -159,9 +159,9 @@ def test_sites_link_along_the_links_of_their_hosts() -> None:
     assert sorted(found) == sorted((site_of[a], site_of[b]) for a, b in allowed)
 
 
-def test_links_of_a_model_are_kept_in_their_order() -> None:
-    # With every link copied, every page of a site begins as its home page does, but for a link
-    # to itself.
+def test_links_of_a_model_keep_their_order() -> None:
+    # With every link copied, every page of a site begins like its home page, except for a link to
+    # itself.
     starts = np.array([0, 60])
     sites = Sites(starts, np.full(1, 600.0), np.zeros(1), np.zeros(1), np.zeros(1))
     nowhere = SiteLinks(
@@ -235,7 +235,7 @@ def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() ->
         ({"n_pages": 9, "n_sites": 2, "seed": -1}, "seed is -1"),
     ],
 )
-def test_a_web_that_cannot_be_is_refused(arguments: dict[str, float], complaint: str) -> None:
+def test_an_impossible_web_is_refused(arguments: dict[str, float], complaint: str) -> None:
     with pytest.raises(GraphError, match=complaint):
         synthetic_web(**arguments)  # type: ignore[arg-type]
 
@@ -248,7 +248,7 @@ def test_too_few_hosts_and_a_graph_without_links_are_refused() -> None:
         twin(lonely)
 
 
-def test_the_trial_on_some_sites_foretells_the_links_of_all(
+def test_the_trial_on_some_sites_predicts_the_links_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(models, "TRIAL_PAGES", 10_000)

@@ -1,4 +1,4 @@
-"""The simulator in time: its compiled loop, its event-by-event driver and the oracle agree."""
+"""The timed simulator: its compiled loop, its event-by-event driver and the oracle agree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WITH_RANKS = ["pagerank", "partial-pagerank", "batch-pagerank"]
 
 
 def rows_of(crawl: TimedCrawl) -> list[Row]:
-    """A crawl as the oracle says it: page, start, end and place among the visits."""
+    """A crawl as the oracle reports it: page, start, end and place among the visits."""
     place = {page: k for k, page in enumerate(crawl.visits.tolist())}
     return [
         (page, started, ended, place[page])
@@ -60,7 +60,7 @@ def rows_of(crawl: TimedCrawl) -> list[Row]:
 
 
 def network_of(roads: Roads, graph: LinkGraph) -> Network:
-    """The network that the roads of the oracle mean."""
+    """Return the network that matches the oracle's roads."""
     politeness = Politeness(
         delay=roads.delay,
         small_site_delay=roads.small_site_delay,
@@ -92,7 +92,7 @@ def three_ways(
     topic: Topic | None = None,
     budget: int | None = None,
 ) -> tuple[list[Row], list[Row], list[Row]]:
-    """What the compiled loop, the event-by-event driver and the oracle come to."""
+    """Return the results of the compiled loop, the event-by-event driver and the oracle."""
     graph = graph_of(web)
     network = network_of(roads, graph)
     loop, events = (
@@ -115,7 +115,7 @@ def three_ways(
 
 @st.composite
 def roads_of(draw: Any, web: Web) -> Roads:
-    """Networks with few different numbers, so that much happens at the same moment."""
+    """Networks with few distinct numbers, so that many events coincide."""
 
     def by(keys: Any, numbers: list[Any]) -> dict[int, Any]:
         rng = random.Random(draw(st.integers(0, 2**16)))
@@ -174,7 +174,7 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_on_a_web_of_power_laws_loop_driver_and_oracle_agree(
+def test_on_a_power_law_web_loop_driver_and_oracle_agree(
     name: str, options: dict[str, Any]
 ) -> None:
     web = power_law_web(150, seed=31)
@@ -223,8 +223,8 @@ def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_times_are_those_of_exact_arithmetic(seed: int) -> None:
-    """Where nothing ties, fractions without any rounding give the same order, and times to 1e-9."""
+def test_times_match_exact_arithmetic(seed: int) -> None:
+    """Without ties, exact fractions give the same order, and the same times to 1e-9."""
     rng = random.Random(seed)
     web = power_law_web(120, seed)
     pages, sites = web.pages, range(max(web.site.values()) + 1)
@@ -258,7 +258,7 @@ def test_times_are_those_of_exact_arithmetic(seed: int) -> None:
 
 
 def fork(n: int) -> LinkGraph:
-    """Page 0 on site 0, with links to n pages, each on a site of its own."""
+    """Page 0 on site 0, with links to n pages, each on its own site."""
     return LinkGraph(
         np.array([0, n, *[n] * n]),
         np.arange(1, n + 1, dtype=np.int32),
@@ -267,15 +267,15 @@ def fork(n: int) -> LinkGraph:
 
 
 def chain(n: int) -> LinkGraph:
-    """Pages 0, ..., n - 1 of one site, all of which page 0 links to."""
+    """Pages 0, ..., n - 1 of one site; page 0 links to all others."""
     return LinkGraph(np.array([0, *[n - 1] * n]), np.arange(1, n, dtype=np.int32))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled: bool) -> None:
-    # Page 0 takes 1 s at 100 bytes/s. Then 20 + 40 + 40 bytes/s, until the second has its 120
-    # bytes at 4 s; by then the third has 120 of 240, and has 80 bytes/s: 1.5 s more. The first has
-    # 20 bytes/s all along.
+    # Page 0 takes 1 s at 100 bytes/s. Then 20 + 40 + 40 bytes/s, until the second has its 120 bytes
+    # at 4 s; by then the third has 120 of 240, and gets 80 bytes/s: 1.5 s more. The first has 20
+    # bytes/s throughout.
     graph = fork(3)
     network = Network(
         robots=3,
@@ -292,7 +292,7 @@ def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_end_at_one_moment_are_observed_in_the_order_of_their_start(
+def test_fetches_that_end_together_are_observed_in_order_of_their_start(
     compiled: bool,
 ) -> None:
     # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
@@ -306,7 +306,7 @@ def test_fetches_that_end_at_one_moment_are_observed_in_the_order_of_their_start
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_the_delay_runs_from_the_end_of_a_fetch_and_other_sites_go_on(compiled: bool) -> None:
+def test_the_delay_runs_from_the_end_of_a_fetch_while_other_sites_continue(compiled: bool) -> None:
     # Site 0: pages 0, 1, 2; site 1: page 3. A fetch takes 1 s of latency.
     graph = LinkGraph(
         np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32), site=np.array([0, 0, 0, 1])
@@ -319,8 +319,9 @@ def test_the_delay_runs_from_the_end_of_a_fetch_and_other_sites_go_on(compiled: 
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_pages_of_one_visit_pay_for_one_connection_and_one_delay(compiled: bool) -> None:
-    # Page 0 ends its visit, for nothing waits yet when its fetch ends. Then visits of three pages.
+def test_the_pages_of_a_visit_share_one_connection_and_one_delay(compiled: bool) -> None:
+    # Page 0 ends its visit, because nothing waits yet when its fetch ends. Then visits of three
+    # pages.
     network = Network(
         politeness=Politeness(delay=10.0),
         pages_per_visit=3,
@@ -347,10 +348,10 @@ def test_small_sites_wait_longer_until_enough_of_their_pages_are_known(compiled:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_take_no_time_are_seen_only_after_those_that_start_with_them(
+def test_fetches_that_take_no_time_are_seen_after_those_that_start_with_them(
     compiled: bool,
 ) -> None:
-    # 0 leads to 1, 2, 3, 4, and 1 to 5, on sites of their own; by depth 5 would come before 2.
+    # 0 leads to 1, 2, 3, 4, and 1 to 5, each on its own site; depth-first, 5 would come before 2.
     graph = LinkGraph(
         np.array([0, 4, 5, 5, 5, 5, 5]),
         np.array([1, 2, 3, 4, 5], dtype=np.int32),
@@ -383,7 +384,7 @@ def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
 
 
 class FewestWaiting(Ordering):
-    """A user's own ordering with a rule for sites, which runs event by event."""
+    """A custom ordering with a rule for sites, which runs event by event."""
 
     def observe(self, visit: Visit) -> Any:
         if visit.page >= 0:
@@ -400,7 +401,7 @@ class OwnCount(FewestWaiting):
     site_key = Ordering.site_key
 
 
-def test_a_users_own_ordering_runs_as_the_compiled_one_that_it_repeats() -> None:
+def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats() -> None:
     graph = graph_of(power_law_web(300, seed=34))
     network = Network.drawn(graph, robots=5, politeness=Politeness(delay=1.0), bandwidth=1e5)
     own = rows_of(timed_crawl(graph, [0], OwnCount(), network))
@@ -411,13 +412,13 @@ def test_a_users_own_ordering_runs_as_the_compiled_one_that_it_repeats() -> None
 
 
 class Impatient(Politeness):
-    """Delay rules of the user's own, which the compiled loop does not know."""
+    """Custom delay rules that the compiled loop does not know."""
 
     def pause(self, **said: Any) -> float:
         return super().pause(**said) / 2
 
 
-def test_delay_rules_of_the_users_own_are_obeyed() -> None:
+def test_custom_delay_rules_are_obeyed() -> None:
     network = Network(politeness=Impatient(delay=10.0), latency=1.0)
     crawl = timed_crawl(chain(3), [0], BreadthFirst(), network)
     assert crawl.started.tolist() == [0, 6, 12]
@@ -441,7 +442,7 @@ def test_delay_rules_of_the_users_own_are_obeyed() -> None:
     st.integers(0, 10**7),
     st.integers(0, 250),
 )
-def test_the_compiled_pause_is_that_of_the_live_crawl(
+def test_the_compiled_pause_matches_the_live_crawl(
     roads: Roads, site: int, elapsed: float, n_bytes: int, n_pages: int
 ) -> None:
     network = network_of(roads, chain(2))
@@ -471,7 +472,7 @@ def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> Non
     if all(rate == speed for rate, speed in zip(rates, speeds, strict=True)):
         assert sum(rates) <= bandwidth * (1 + 1e-9)
     else:
-        # All is used, and whoever goes slower than its site goes as fast as any other.
+        # All bandwidth is used, and a transfer slower than its site is as fast as any other.
         assert sum(rates) == pytest.approx(bandwidth, rel=1e-9)
         slowed = {rate for rate, speed in zip(rates, speeds, strict=True) if rate < speed}
         assert slowed == {max(rates)}
@@ -492,7 +493,7 @@ def test_the_rules_of_robots_sites_and_delays_hold_throughout(bandwidth: float |
     for site in np.unique(sites):
         started, ended = crawl.started[sites == site], crawl.ended[sites == site]
         assert (started[1:] - ended[:-1] >= 2.0 - 1e-9).all()
-    # No fetch is faster than its site, and all together not faster than the link.
+    # No fetch is faster than its site, and all together are not faster than the link.
     sizes, elapsed = network.sizes()[crawl.order], crawl.ended - crawl.started
     least = network.latencies(graph.n_sites)[sites] + sizes / network.speeds(graph.n_sites)[sites]
     assert (elapsed >= least - 1e-6).all()
@@ -502,8 +503,8 @@ def test_the_rules_of_robots_sites_and_delays_hold_throughout(bandwidth: float |
         assert sizes.sum() <= bandwidth * crawl.seconds * (1 + 1e-9)
 
 
-def test_bandwidth_that_is_saturated_makes_more_robots_pointless() -> None:
-    """Castillo et al. 2004, table I: r = 256 gains much on a wide link and little on a narrow."""
+def test_saturated_bandwidth_makes_more_robots_pointless() -> None:
+    """Castillo et al. 2004, table I: r = 256 gains much on a wide link, little on a narrow one."""
     graph = fork(300)
     gains = []
     for bandwidth in (1e8, 1e4):
@@ -527,8 +528,8 @@ def test_bandwidth_that_is_saturated_makes_more_robots_pointless() -> None:
     assert 1 < gains[1] < 1.3
 
 
-def test_figures_by_time_are_those_of_the_ends_of_fetches() -> None:
-    # One robot, 3,600 s a page: of 4 pages, the first is there after one hour.
+def test_figures_by_time_match_the_ends_of_fetches() -> None:
+    # One robot, 3,600 s per page: of 4 pages, the first is there after one hour.
     graph = fork(3)
     network = Network(latency=3600.0)
     (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()}, network=network)
@@ -558,7 +559,7 @@ def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
     assert plain.timed is None
 
 
-def test_a_loop_that_stops_and_goes_on_comes_to_the_same_times(
+def test_a_loop_that_stops_and_continues_has_the_same_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = graph_of(power_law_web(300, seed=36))
@@ -588,7 +589,7 @@ def test_a_loop_that_stops_and_goes_on_comes_to_the_same_times(
         ({"latency": math.inf}, "latency has an infinite value; give finite numbers."),
         ({"latency": [0.1, -2.0]}, "latency is -2; give numbers of 0 or more."),
         ({"page_bytes": "many"}, "page_bytes is 'many'; give numbers of 0 or more."),
-        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or one row."),
+        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or a one-dim"),
         ({"site_speed": 0}, "site_speed is 0; give numbers above 0."),
         ({"politeness": Politeness(delay=-1.0)}, "delay is -1; give numbers of 0 or more."),
         (
@@ -597,7 +598,7 @@ def test_a_loop_that_stops_and_goes_on_comes_to_the_same_times(
         ),
     ],
 )
-def test_a_network_that_cannot_be_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_network_is_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Network(**given)
     assert str(refused.value) == sentence
@@ -606,9 +607,9 @@ def test_a_network_that_cannot_be_is_refused(given: dict[str, Any], sentence: st
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"latency": [1.0]}, "latency has the shape (1,); give one number, or one for each site"),
-        ({"page_bytes": [1] * 5}, "page_bytes has the shape (5,); give one number, or one for"),
-        ({"site_speed": [1] * 3}, "site_speed has the shape (3,); give one number, or one for"),
+        ({"latency": [1.0]}, "latency has shape (1,); give one number, or one for each site"),
+        ({"page_bytes": [1] * 5}, "page_bytes has shape (5,); give one number, or one for"),
+        ({"site_speed": [1] * 3}, "site_speed has shape (3,); give one number, or one for"),
     ],
 )
 def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sentence: str) -> None:
@@ -618,7 +619,7 @@ def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sen
     assert str(refused.value).endswith(", 4.")
 
 
-def test_a_drawn_network_is_that_of_its_seed_and_has_the_medians_asked_for() -> None:
+def test_a_drawn_network_depends_on_its_seed_and_has_the_requested_medians() -> None:
     graph = fork(20_000)
     one, same, other = (Network.drawn(graph, seed=seed) for seed in (1, 1, 2))
     for name in ("latency", "page_bytes", "site_speed"):
@@ -634,9 +635,9 @@ def test_a_drawn_network_is_that_of_its_seed_and_has_the_medians_asked_for() -> 
         Network.drawn(graph, largest_page=100)
 
 
-def test_a_store_gives_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
+def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
     # Site 0: 0.5 s for 100 bytes, 2.5 s for 900 bytes, so 0.5 s and 1000 bytes in 2 s. Site 1: one
-    # fetch; site 2: one that failed, and none that was answered.
+    # fetch; site 2: a failed one, and none with a response.
     web = Web(links={0: [1, 2, 3, 4]}, site={0: 0, 1: 0, 2: 1, 3: 2, 4: 0})
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in range(5)}
     pages = WebPages(web)

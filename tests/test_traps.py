@@ -1,4 +1,4 @@
-"""Which URLs look like traps, and what a URL is without the session in it."""
+"""Which URLs look like traps, and what a URL is without its session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "0123456789abcdefghij"
         ("http://a.org/" + 17 * "a;&", ""),
     ],
 )
-def test_a_url_that_looks_made_without_end_is_refused(url: str, reason: str) -> None:
+def test_a_url_that_looks_endlessly_generated_is_refused(url: str, reason: str) -> None:
     assert Traps().refuses(url) == reason
     assert Traps(None, None, None).refuses(url) == ""
 
@@ -77,7 +77,7 @@ def test_a_path_with_few_segments_is_free(
         ("http://a;jsessionid=1.org/x;jsessionid=2", "http://a;jsessionid=1.org/x"),
     ],
 )
-def test_a_url_loses_the_session_in_it(url: str, without: str) -> None:
+def test_a_url_loses_its_session(url: str, without: str) -> None:
     assert without_session(url) == without
 
 
@@ -92,7 +92,7 @@ def test_a_url_loses_the_session_in_it(url: str, without: str) -> None:
     before=st.sampled_from(["", "a=1&", "b;"]),
     after=st.sampled_from(["", "&c=2", ";d"]),
 )
-def test_names_of_sessions_are_known_in_any_case_and_place(
+def test_session_names_are_known_in_any_case_and_place(
     name: str, upper: list[bool], before: str, after: str
 ) -> None:
     mixed = "".join(

@@ -1,7 +1,7 @@
 """Scrapy's own tests of its engine, scheduler, retries and redirects pass with the add-on too.
 
-`make upstream` runs the whole suite, with parts of crawlprio as well. What may differ is listed in
-`docs/compatibility.md`.
+`make upstream` runs the whole suite, and with parts of crawlprio as well. `docs/compatibility.md`
+lists the expected differences.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path: Path) -> None
     failed = [test for test, outcome in outcomes.items() if outcome == "failed"]
     unlisted = [test for test in failed if "addon" not in listed().get(test, ((),))[0]]
     if unlisted:
-        # What fails with Scrapy alone as well is not crawlprio's.
+        # What also fails with Scrapy alone is not crawlprio's fault.
         plain = run_tests(suite(), "", unlisted, tmp_path / "plain.jsonl", n_processes=0)
         again = run_tests(suite(), "addon", unlisted, tmp_path / "again.jsonl", n_processes=0)
         unlisted = list(differing(plain, again))

@@ -1,7 +1,7 @@
 """The requests of a crawl with a job directory: each leaves the frontier once, whatever happens.
 
 The model is a list of requests by page. What a turn of the event loop observes is committed at its
-end, so that every step may come before or after that.
+end, so every step may come before or after that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ URLS = [f"http://{site}.test/{number}" for site in "ab" for number in range(2)]
 
 
 class Job:
-    """A frontier with a job directory, and when its turns of the event loop end."""
+    """A frontier with a job directory, and control over the ends of its event-loop turns."""
 
     def __init__(self, folder: Path, **settings: object) -> None:
         self._folder = folder
@@ -56,25 +56,25 @@ class Job:
         self._recorder.open()
 
     def close(self) -> None:
-        """End a run in good order."""
+        """End a run cleanly."""
         self.frontier.close()
         self._recorder.close()
         self._due.clear()
 
     def end_turn(self) -> None:
-        """Do what was put off to the end of this turn of the event loop."""
+        """Run what was deferred to the end of this turn of the event loop."""
         due, self._due[:] = list(self._due), []
         for call in due:
             call()
 
     def request(self, url: str, priority: int) -> tuple[int, bytes]:
-        """Return a request that is like no other, and its number."""
+        """Return a unique request, and its number."""
         self._n_requests += 1
         request = Request(url, priority=priority, cb_kwargs={"number": self._n_requests})
         return self._n_requests, to_json(request, self._spider)
 
     def add(self, url: str, priority: int = 0) -> int:
-        """Have one more request of a page wait; return its number."""
+        """Queue one more request for a page; return its number."""
         number, request = self.request(url, priority)
         site = url.split("/")[2]
         assert self.frontier.add(
@@ -106,14 +106,14 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job: Job) -> None:
-    """The first is neither among those to record nor on disk yet; it was lost here once."""
+    """The first is neither among those to record nor on disk yet; it was once lost here."""
     job.add(URLS[0])
     job.end_turn()
     handout = job.lease()
     assert handout is not None
     first = job.add(URLS[1])
     job.frontier.observe(handout.lease, no_links())  # takes the first along; no commit before ...
-    second = job.add(URLS[1])  # ... the second comes
+    second = job.add(URLS[1])  # ... the second arrives
     job.end_turn()
     left = [job.lease(), job.lease()]
     assert [number_of(handout) for handout in left if handout] == [first, second]
@@ -183,8 +183,10 @@ def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_a_restart_sites_take_their_turns_as_without(tmp_path: Path, seed: int) -> None:
-    """Whether pages were given back, tried again or fetched twice before."""
+def test_after_a_restart_sites_take_the_turns_they_would_have_taken(
+    tmp_path: Path, seed: int
+) -> None:
+    """Whether or not pages were put back, retried or fetched twice before."""
     print("seed", seed)
     choose = random.Random(seed)
     jobs = [
@@ -204,7 +206,7 @@ def test_after_a_restart_sites_take_their_turns_as_without(tmp_path: Path, seed:
                 job.close()
                 job.open()
             if step % 3 == 2:
-                continue  # so that some wait
+                continue  # so that some pages wait
             handout = job.lease()
             assert handout is not None
             order.append(handout.url)

@@ -1,6 +1,6 @@
 """The commands that crawlprio adds to `scrapy`; each is thin and imports the core.
 
-What they share is here: how a command ends when its input is bad.
+This module has what they share: how a command ends when its input is invalid.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from crawlprio.errors import ConfigError, CrawlprioError
 
 
 class OneLineCommand(ScrapyCommand):
-    """A command that ends with status 2 and one line on stderr when its input is bad.
+    """A command that exits with status 2 and one line on stderr if its input is invalid.
 
-    It works outside a project and starts no crawler. A subclass has `execute` in place of `run`; it
-    is imported whenever `scrapy` starts, so it imports what it needs inside.
+    It works outside a project and starts no crawler. A subclass implements `execute` instead of
+    `run`. Its module is imported whenever `scrapy` starts, so its methods import what they need.
     """
 
     requires_project = False
@@ -29,14 +29,14 @@ class OneLineCommand(ScrapyCommand):
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do the work; raise `CrawlprioError` for bad input."""
+        """Run the command; raise `CrawlprioError` for invalid input."""
         raise NotImplementedError
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.formatter_class = HelpFormatter
-        # argparse would print the usage, some twenty lines, before what is wrong.
-        setattr(parser, "error", end_in_one_line)  # noqa: B010
+        # argparse would print some twenty lines of usage before the error.
+        setattr(parser, "error", exit_in_one_line)  # noqa: B010
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""
@@ -48,22 +48,22 @@ class OneLineCommand(ScrapyCommand):
         except KeyboardInterrupt:
             self._end_interrupted()
         except SystemError as error:
-            # An interrupt that comes while compiled code runs is raised as this when it returns.
+            # An interrupt during compiled code is raised as a SystemError when that code returns.
             if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
                 raise
             self._end_interrupted()
 
     def _end_interrupted(self) -> None:
-        """End as a program that an interrupt has stopped."""
+        """Report the interrupt, and exit with status 130."""
         print("Interrupted.", file=sys.stderr)
         self.exitcode = 130
 
 
 class HelpFormatter(ScrapyHelpFormatter):
-    """Scrapy's form of `--help` with names that hyphens do not break, and titles only where due."""
+    """Scrapy's formatter of `--help`, without line breaks at hyphens and without false titles."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        # Scrapy takes every line that ends in a colon for a title; a blank keeps help what it is.
+        # Scrapy takes every line that ends in a colon for a title; a trailing space prevents that.
         lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
         return [f"{line} " if line.endswith(":") else line for line in lines]
 
@@ -73,18 +73,18 @@ class HelpFormatter(ScrapyHelpFormatter):
 
 
 def program() -> str:
-    """Return the name of the program that runs: `crawlprio`, or `scrapy` with its commands."""
+    """Return the name of the running program: `crawlprio`, or `scrapy` with its commands."""
     return "crawlprio" if Path(sys.argv[0]).stem in ("crawlprio", "cli") else "scrapy"
 
 
-def end_in_one_line(message: str) -> NoReturn:
-    """Stop because of a bad option."""
+def exit_in_one_line(message: str) -> NoReturn:
+    """Report an invalid option in one line, and exit with status 2."""
     print(f"{program()}: {message}", file=sys.stderr)
     sys.exit(2)
 
 
-def unknown_option(args: Sequence[str]) -> None:
-    """ConfigError for an option among the arguments, where argparse leaves those unknown to it."""
+def refuse_unknown_options(args: Sequence[str]) -> None:
+    """Raise `ConfigError` for an option among the arguments, where argparse leaves unknown ones."""
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(f"{program()} has no option {unknown[0]} here; see --help.")

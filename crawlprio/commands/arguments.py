@@ -1,4 +1,4 @@
-"""Arguments and options that several commands read, and the files that they write."""
+"""Arguments, options and output files that several commands share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from crawlprio.config import CrawlConfig
 
 SPREADSHEET = (
-    "put an apostrophe before cells of a .csv that a spreadsheet would take for a formula: those "
-    "that begin with =, +, -, @, a tab or a line break"
+    "put an apostrophe before .csv cells that a spreadsheet would take for a formula: those that "
+    "begin with =, +, -, @, a tab or a line break"
 )
-"""Help of the option --spreadsheet."""
+"""Help text of the option --spreadsheet."""
 
 GRAPH_FORMS = (
     "a crawl store, an .npz, an edge list .txt or .txt.gz, a table .csv, .jsonl or .parquet, a "
@@ -29,7 +29,7 @@ GRAPH_FORMS = (
 
 
 def only_argument(command: str, what: str, args: Sequence[str]) -> str:
-    """Return the one graph or store; argparse leaves options unknown to it among the arguments."""
+    """Return the only argument, a graph or a store; argparse leaves unknown options among them."""
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(
@@ -44,7 +44,7 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
 
 
 def json_object(option: str, text: str, example: str) -> dict[str, Any]:
-    """Return the JSON object that an option was given."""
+    """Return the JSON object given for an option."""
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -59,7 +59,7 @@ def json_object(option: str, text: str, example: str) -> dict[str, Any]:
 def paths_by_name(
     option: str, template: str | None, names: Sequence[str], kind: str
 ) -> dict[str, Path]:
-    """Return the file for each name, which stands for %s in the template; empty without one."""
+    """Return a file for each name, which replaces %s in the template; empty without a template."""
     if template is None:
         return {}
     if len(names) > 1 and "%s" not in template:
@@ -71,7 +71,7 @@ def paths_by_name(
 
 
 def lines_of(given: str, path: str | Path) -> list[str]:
-    """Return the lines of a text file, stripped; `given` is the option as it was given."""
+    """Return the lines of a text file, stripped; `given` is the option as the user wrote it."""
     try:
         return [line.strip() for line in Path(path).read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -80,14 +80,14 @@ def lines_of(given: str, path: str | Path) -> list[str]:
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str | None]) -> None:
-    """Make sure that all files can be written, and none over another or over what is read.
+    """Check that all outputs can be written, and that none overwrites another or an input.
 
     Parameters
     ----------
     outputs
         option and file of each output.
     inputs
-        file of each input by what it is called; None: not given.
+        file of each input by its name in messages; None: not given.
     """
     taken: dict[Path, str] = {}
     for name, given in inputs.items():
@@ -96,7 +96,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
     for option, path in outputs:
         owner = taken.setdefault(path.resolve(), option)
         if owner != option:
-            raise ConfigError(f"{option} {path} is the file of {owner} too; name another.")
+            raise ConfigError(f"{option} {path} is also the file of {owner}; name another.")
         check_writable(option, path)
         if option == "--plot":
             from crawlprio.evaluation.plots import check_plot_path
@@ -105,7 +105,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
 
 
 def check_writable(option: str, path: str | Path) -> None:
-    """Raise `ConfigError` if a file cannot be written, before the work that it is for."""
+    """Raise `ConfigError` if a file cannot be written, before any work is done for it."""
     path = Path(path)
     existed = path.exists()
     try:
@@ -114,13 +114,13 @@ def check_writable(option: str, path: str | Path) -> None:
             path.unlink()
     except OSError as error:
         raise ConfigError(
-            f"{option} {path}: it cannot be written ({error.strerror or error}); name a file in a "
-            "folder that exists and may be written."
+            f"{option} {path} cannot be written ({error.strerror or error}); name a file in a "
+            "folder that exists and is writable."
         ) from None
 
 
 def named_outputs(opts: argparse.Namespace, *options: str) -> list[tuple[str, Path]]:
-    """Return option and file of those options that name one."""
+    """Return the option and the file of each option that names one."""
     given = [(option, getattr(opts, option[2:])) for option in options]
     return [(option, Path(path)) for option, path in given if path]
 
@@ -130,11 +130,11 @@ def write_text(option: str, path: str | Path, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{option} {path}: writing it failed ({error.strerror}).") from None
+        raise ConfigError(f"{option} {path} could not be written ({error.strerror}).") from None
 
 
 def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
-    """Return what TOPIC and TOPIC_OPTIONS say; `words`, where given, stand in for TOPIC."""
+    """Return the configuration of TOPIC and TOPIC_OPTIONS; `words`, if given, override TOPIC."""
     from scrapy.settings import BaseSettings
 
     from crawlprio.config import CrawlConfig, read_setting
@@ -145,10 +145,10 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     return CrawlConfig.from_settings(topic)
 
 
-def most_unpacked(settings: Settings | None) -> int | None:
-    """CRAWLPRIO_MAX_UNPACKED_BYTES."""
+def max_unpacked_bytes(settings: Settings | None) -> int | None:
+    """Return CRAWLPRIO_MAX_UNPACKED_BYTES."""
     from crawlprio.config import read_setting
 
     assert settings is not None
-    most: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
-    return most
+    n_bytes: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
+    return n_bytes

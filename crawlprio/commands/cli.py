@@ -1,4 +1,4 @@
-"""The program `crawlprio`: its commands, from any folder, with the bundled settings."""
+"""The program `crawlprio`: runs its commands in any folder, with the bundled settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = (
     "frontier",
     "compile",
 )
-"""Modules of `crawlprio.commands`, by the name of their command, in the order of the overview."""
+"""The commands, each a module of `crawlprio.commands`, in the order of the overview."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _overview() -> str:
     lines = ["usage: crawlprio COMMAND [options] [arguments]", ""]
     lines += [f"  {name:<10}{_command(name).short_desc()}" for name in COMMANDS]
-    return "\n".join([*lines, "", "crawlprio COMMAND --help says more of a command."])
+    return "\n".join([*lines, "", "See crawlprio COMMAND --help for the options of a command."])
 
 
 def _command(name: str) -> ScrapyCommand:
@@ -57,7 +57,7 @@ def _command(name: str) -> ScrapyCommand:
 
 
 def _run(name: str, words: list[str]) -> int:
-    """Run one command as `scrapy` would; return its status."""
+    """Run one command as `scrapy` would; return its exit status."""
     from scrapy.commands import ScrapyHelpFormatter
     from scrapy.exceptions import UsageError
 
@@ -88,19 +88,19 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _settings() -> Settings:
-    """Scrapy's defaults under those of the bundled project, whatever project is around.
+    """Return Scrapy's defaults with the bundled project's settings on top, in any project.
 
-    Orderings of a project around can be named by import path, as `scrapy` there has it.
+    Orderings of the surrounding project can be named by import path, as with `scrapy`.
     """
     from scrapy.settings import Settings
     from scrapy.utils.conf import closest_scrapy_cfg
 
-    around = closest_scrapy_cfg()
-    if around:
-        sys.path.append(os.path.dirname(around))
+    project_file = closest_scrapy_cfg()
+    if project_file:
+        sys.path.append(os.path.dirname(project_file))
     settings = Settings()
     settings.setmodule("crawlprio.settings", priority="project")
-    # The report says it all; -L INFO brings Scrapy's own log.
+    # The report is enough; -L INFO shows Scrapy's own log.
     settings.set("LOG_LEVEL", "WARNING", priority="project")
     return settings
 

@@ -1,4 +1,4 @@
-"""The command `scrapy compile`: everything that crawlprio compiles, compiled ahead."""
+"""The command `scrapy compile`: compiles everything ahead of time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from crawlprio.errors import ConfigError
 
 
 class Command(OneLineCommand):
-    """`scrapy compile` compiles what would otherwise be compiled when it is first used."""
+    """`scrapy compile` compiles what would otherwise be compiled on first use."""
 
     def syntax(self) -> str:
         return ""
 
     def short_desc(self) -> str:
-        return "Compile ahead what crawlprio would compile when it is first used"
+        return "Compile ahead of time what crawlprio would compile on first use"
 
     def long_desc(self) -> str:
         return (
-            "Compile everything that crawlprio compiles when it is first used, and keep it where "
-            "later runs find it: in NUMBA_CACHE_DIR if that is set, or else beside the sources of "
-            "the package, or else in the user's cache folder. For images of containers, whose "
-            "processes may be able to write to none of these. Takes some 40 s."
+            "Compile everything that crawlprio would compile on first use, and cache it where "
+            "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
+            "package, else in the user's cache folder. Run it when building a container image "
+            "whose processes may be unable to write to any of these. Takes about 40 s."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Compile; raise `ConfigError` when what is compiled cannot be kept."""
+        """Compile; raise `ConfigError` if the compiled code cannot be cached."""
         if args:
             raise ConfigError(f"compile: found {' '.join(args)}; expected: {program()} compile")
         from crawlprio.compiled import cache
@@ -38,7 +38,7 @@ class Command(OneLineCommand):
         folder = cache.folder()
         if folder is None:
             raise ConfigError(
-                "compile: what is compiled cannot be kept for later runs; set NUMBA_CACHE_DIR to a "
-                "folder that can be written."
+                "compile: the compiled code cannot be cached for later runs; set NUMBA_CACHE_DIR "
+                "to a folder that is writable."
             )
-        print(f"Compiled in {perf_counter() - started:.0f} s, and kept in {folder}.")
+        print(f"Compiled in {perf_counter() - started:.0f} s, and cached in {folder}.")

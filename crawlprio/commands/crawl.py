@@ -1,4 +1,4 @@
-"""The command `crawlprio crawl`: sites in order of importance, from any folder."""
+"""The command `crawlprio crawl`: crawls sites in order of importance, from any folder."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError
 
 _SETTINGS = {
-    "ordering": ("ORDERING", "NAME", "which waiting page comes next; default: {default}"),
-    "topic": ("TOPIC", "WORDS", "words and phrases, with commas between, that come first"),
-    "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N answers, those of robots.txt included"),
-    "delay": ("DOWNLOAD_DELAY", "SECONDS", "the least pause on a site; default: {default}"),
-    "at-once": ("CONCURRENT_REQUESTS", "N", "fetches at once on all sites; default: {default}"),
-    "depth": ("DEPTH_LIMIT", "N", "links from a seed to a page at most; default: no limit"),
-    "store": ("CRAWLPRIO_STORE", "FILE", "where all is recorded; default: {default}"),
+    "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
+    "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
+    "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N responses, counting robots.txt files"),
+    "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
+    "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
+    "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
+    "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
     "folder": ("JOBDIR", "FOLDER", "keep the crawl in FOLDER, to resume it with crawlprio resume"),
 }
-"""Options that stand for a setting: its name, what the option takes, and what it is."""
+"""Options that set a setting: the name of the setting, the metavar, and the help text."""
 
 _ARGUMENTS = {
-    "follow": ("site|domain|web", "which links: those within the seeds' hosts, the default, their "
-               "registered domains, or all"),
-    "allow": ("REGEX", "follow only URLs in which this is found"),
-    "deny": ("REGEX", "follow no URL in which this is found"),
+    "follow": ("site|domain|web", "which links to follow: those within the seeds' hosts (default), "
+               "those within their registered domains, or all"),
+    "allow": ("REGEX", "follow only URLs that contain a match"),
+    "deny": ("REGEX", "follow no URL that contains a match"),
 }  # fmt: skip
 """Options that are arguments of the spider."""
 
 
 class Command(SiteCrawlCommand):
-    """`crawlprio crawl URL...` crawls with the spider `site` and the settings of the project."""
+    """`crawlprio crawl URL...` crawls with the spider `site` and the bundled settings."""
 
     def syntax(self) -> str:
         return "[options] URL... | @FILE | --demo"
 
     def short_desc(self) -> str:
-        return "Crawl sites, the important pages first"
+        return "Crawl sites, important pages first"
 
     def long_desc(self) -> str:
         return (
-            "Crawl from each URL (@FILE: one a line), the important pages first, politely: "
-            "robots.txt is obeyed, and a site has one fetch at a time. All pages and links are "
-            "recorded in a crawl store, which crawlprio score, simulate, links and replay read. "
-            "With --folder the crawl can be ended at any moment, and resumed."
+            "Crawl from each URL (@FILE: one per line), important pages first. The crawl is "
+            "polite: it obeys robots.txt, and fetches one page at a time from each site. All pages "
+            "and links are recorded in a crawl store, which crawlprio score, simulate, links and "
+            "replay read. With --folder, the crawl can be stopped at any time and resumed."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ class Command(SiteCrawlCommand):
             text = meaning.format(default=self.default_settings.get(name))
             group.add_argument(f"--{option}", metavar=metavar, help=text)
         group.add_argument(
-            "--demo", action="store_true", help="crawl a made-up web, served on this machine"
+            "--demo", action="store_true", help="crawl a synthetic web, served on this machine"
         )
         super().add_options(parser)
 
@@ -71,19 +71,19 @@ class Command(SiteCrawlCommand):
         has_seeds = not {"seeds", "url"}.isdisjoint(opts.spargs)
         if opts.demo and has_seeds:
             raise ConfigError(
-                "--demo crawls a made-up web and takes no URL; leave out one of them."
+                "--demo crawls a synthetic web and takes no URL; leave out one of them."
             )
         if not (opts.demo or has_seeds):
             raise ConfigError(
                 "crawlprio crawl was given no URL; say where to start, as in crawlprio crawl "
-                "https://example.org/, or crawl the made-up web with --demo."
+                "https://example.org/, or crawl a synthetic web with --demo."
             )
         if has_seeds:
             _check(opts.spargs)
 
 
 def _seeds(args: list[str]) -> str:
-    """The seeds as the spider takes them."""
+    """Return the seeds in the form that the spider takes."""
     if len(args) > 1 and any(arg.startswith("@") for arg in args):
         raise ConfigError(f"found {' '.join(args)}; give URLs or one @FILE.")
     if len(args) == 1:
@@ -92,7 +92,7 @@ def _seeds(args: list[str]) -> str:
 
 
 def _check(arguments: dict[str, str]) -> None:
-    """Refuse what the spider would refuse, before anything is started."""
+    """Refuse what the spider would refuse, before anything starts."""
     from crawlprio.spiders.site import SiteSpider
 
     SiteSpider(**arguments)

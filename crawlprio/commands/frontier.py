@@ -1,4 +1,4 @@
-"""The command `scrapy frontier`: crawls whose pages wait in Redis, for those who operate them."""
+"""The command `scrapy frontier`: operates crawls in Redis."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WIDTH = 80
 
 _STATES = {"pause": "paused", "drain": "draining", "resume": ""}
 _SAYS = {
-    "pause": "no page leaves until it is resumed",
-    "drain": "no page leaves, and its workers end once what they fetch is done",
-    "resume": "pages leave again",
+    "pause": "no pages are handed out until it is resumed",
+    "drain": "no pages are handed out, and its workers exit once their fetches have ended",
+    "resume": "pages are handed out again",
 }
 
 
@@ -42,30 +42,30 @@ class Command(OneLineCommand):
 
     def long_desc(self) -> str:
         return (
-            "Without arguments, list the crawls on the server (REDIS_URL); else one of "
-            f"{_ACTIONS}. show: counts, workers, "
-            "leases, what waits to leave next, and what was set aside. pause: no page leaves, "
-            "workers wait. drain: no page leaves, workers end, and what waits stays in Redis. "
-            "resume: go on; start workers again after a drain. load: put the crawl of a crawl "
-            "store into Redis, where workers resume it; give the settings that they have. save: "
-            "collect a crawl without workers into a crawl store, with the requests that wait; in a "
-            "job directory it is resumed by a crawl with that JOBDIR. CRAWL is "
-            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            "Without arguments, list the crawls on the server (REDIS_URL). With arguments, run one "
+            f"of {_ACTIONS}. show: print counts, workers, leases, the next pages, and what was set "
+            "aside. pause: hand out no pages; workers wait. drain: hand out no pages; workers "
+            "exit, and waiting pages stay in Redis. resume: hand out pages again; after a drain, "
+            "start workers again. load: copy the crawl of a crawl store into Redis, where workers "
+            "resume it; give the settings that the workers have. save: collect a crawl that has no "
+            "workers into a crawl store, with the waiting requests; a crawl whose JOBDIR is the "
+            "folder of the store resumes it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
+            "spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--json", metavar="FILE", help="write the same to FILE as JSON")
+        parser.add_argument("--json", metavar="FILE", help="also write the output to FILE as JSON")
         parser.add_argument(
             "--most",
             metavar="N",
             type=int,
             default=10,
-            help="pages, leases, sites and dead letters shown, each (default: 10)",
+            help="how many pages, leases, sites and dead letters to show of each (default: 10)",
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what is asked; raise `CrawlprioError` where that is impossible."""
+        """Run the action; raise `CrawlprioError` if it is impossible."""
         if opts.most < 1:
             raise CrawlprioError(f"--most is {opts.most}; give 1 or more.")
         if opts.json:
@@ -108,11 +108,11 @@ class Command(OneLineCommand):
         rows = [
             [
                 printable(name),
-                told["state"] or "running",
-                *(f"{int(told['counts'][count]):,}" for count in ("visits", "waiting", "leased")),
-                str(len(told["workers"])),
+                view["state"] or "running",
+                *(f"{int(view['counts'][count]):,}" for count in ("visits", "waiting", "leased")),
+                str(len(view["workers"])),
             ]
-            for name, told in found.items()
+            for name, view in found.items()
         ]
         if not rows:
             print("There is no crawl in Redis.")
@@ -128,11 +128,11 @@ class Command(OneLineCommand):
         from crawlprio.redis.operating import overview
         from crawlprio.redis.shards import prefix_of
 
-        told = overview(client, prefix_of(crawl), most)
-        for line in lines_of_crawl(crawl, told):
+        view = overview(client, prefix_of(crawl), most)
+        for line in lines_of_crawl(crawl, view):
             print(line)
         if json_file:
-            write_text("--json", json_file, json.dumps(told) + "\n")
+            write_text("--json", json_file, json.dumps(view) + "\n")
 
     def _set(self, action: str, crawl: str) -> None:
         client = self._client()
@@ -151,8 +151,8 @@ class Command(OneLineCommand):
         assert self.settings is not None
         moved = load(client, prefix_of(crawl), store, self.settings)
         print(
-            f"{store}: {moved.n_visits:,} visits and {moved.n_pages:,} pages are crawl "
-            f"{printable(crawl)} in Redis now"
+            f"{store}: {moved.n_visits:,} visits and {moved.n_pages:,} pages loaded into crawl "
+            f"{printable(crawl)} in Redis"
         )
 
     def _save(self, crawl: str, store: Path) -> None:
@@ -162,33 +162,38 @@ class Command(OneLineCommand):
 
         moved = save(client, prefix_of(crawl), store)
         print(
-            f"{store}: {moved.n_visits:,} visits more, {moved.n_pages:,} pages more of crawl "
-            f"{printable(crawl)}, and all requests that wait"
+            f"{store}: {moved.n_visits:,} more visits, {moved.n_pages:,} more pages of crawl "
+            f"{printable(crawl)}, and all waiting requests"
         )
 
 
-def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
-    """Yield what is shown of a crawl, in lines of at most 80 characters."""
-    now, counts = told["now"], {name: int(n) for name, n in told["counts"].items()}
-    yield cut(f"{printable(crawl)}: {told['state'] or 'running'}, {told['ordering']}")
+def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that describe a crawl, at most 80 characters each."""
+    now, counts = view["now"], {name: int(n) for name, n in view["counts"].items()}
+    yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
     yield ""
-    n_sites = int(told["sites"])
+    n_sites = int(view["sites"])
     yield from table(
         [
             ["pages known", f"{counts['pages']:,}", "sites", f"{n_sites:,}"],
             ["fetched", f"{counts['visits']:,}", "  ready", f"{counts['ready']:,}"],
-            ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{told['delayed']:,}"],
+            ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{view['delayed']:,}"],
             ["leased", f"{counts['leased']:,}", "set aside", f"{counts['dead']:,}"],
-            ["visits in Redis", f"{told['streamed']:,}", "taken over", f"{counts['taken_over']:,}"],
+            [
+                "visits in Redis",
+                f"{view['streamed']:,}",
+                "taken over",
+                f"{counts['taken_over']:,}",
+            ],
         ],
         right=(1, 3),
     )
-    if told["is_elected"]:
-        elected = told["elected"]
+    if view["is_elected"]:
+        elected = view["elected"]
         behind = counts["recorded"] - int(elected["read"])
         name = printable(elected["name"]) if elected["until_"] >= now else ""
         yield ""
-        yield cut(f"Keys are computed by {name or 'nobody'}, {behind:,} entries behind.")
+        yield cut(f"Keys are computed by {name or 'no worker'}, {behind:,} entries behind.")
     yield from section(
         "Workers",
         ["worker", "leases", "for", "dead in"],
@@ -199,7 +204,7 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
                 seconds(now - worker["since"]),
                 seconds(worker["dead_at"] - now),
             ]
-            for worker in told["workers"]
+            for worker in view["workers"]
         ],
     )
     yield from section(
@@ -211,12 +216,12 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
                 printable(lease["worker"]),
                 printable(lease.get("url") or f"{lease['site']} (robots.txt or media)"),
             ]
-            for lease in told["leases"]
+            for lease in view["leases"]
         ],
         right=(0,),
     )
     yield from section(
-        "Next to leave, one of each site that is ready",
+        "Next pages, one for each site that is ready",
         ["key", "page"],
         [
             [
@@ -225,7 +230,7 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
                 + (f" p{page['priority']:+d}" if page["priority"] else ""),
                 printable(page["url"]),
             ]
-            for page in told["head"]
+            for page in view["head"]
         ],
         right=(0,),
     )
@@ -234,7 +239,7 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
         ["in", "waiting", "site"],
         [
             [seconds(site["ready_at"] - now), f"{site['waiting']:,}", printable(site["site"])]
-            for site in told["next"]
+            for site in view["next"]
         ],
         right=(0, 1),
     )
@@ -243,7 +248,7 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
         ["page", "reason"],
         [
             [printable(str(letter.get("url"))), printable(letter["reason"])]
-            for letter in told["dead"]
+            for letter in view["dead"]
         ],
         right=(),
     )
@@ -252,7 +257,7 @@ def lines_of_crawl(crawl: str, told: dict[str, Any]) -> Iterator[str]:
 def section(
     title: str, header: list[str], rows: list[list[str]], right: Sequence[int] = (1, 2, 3)
 ) -> Iterator[str]:
-    """Yield a titled table; nothing without rows."""
+    """Yield a titled table, or nothing if there are no rows."""
     if rows:
         yield ""
         yield title
@@ -260,7 +265,7 @@ def section(
 
 
 def table(rows: list[list[str]], right: Sequence[int] = (2, 3, 4, 5)) -> Iterator[str]:
-    """Yield rows as lines of at most 80 characters; the last cell is cut where it is too long."""
+    """Yield rows as lines of at most 80 characters, truncating cells that are too long."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     most = max((WIDTH - 2 * len(widths)) // 2, 8)
     widths[:-1] = [min(width, most) for width in widths[:-1]]
@@ -273,12 +278,12 @@ def table(rows: list[list[str]], right: Sequence[int] = (2, 3, 4, 5)) -> Iterato
 
 
 def cut(text: str, width: int = WIDTH) -> str:
-    """Return a text of at most `width` characters, with an ellipsis where it was longer."""
+    """Return a text of at most `width` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def seconds(number: float) -> str:
-    """A span of time, as people read it."""
+    """Return a time span formatted for people."""
     if number < 0:
         return "now"
     if number < 100:

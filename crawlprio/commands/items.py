@@ -1,4 +1,4 @@
-"""The command `scrapy items`: what a crawl scraped, from its store, each item once."""
+"""The command `scrapy items`: exports the items in a crawl's store, each exactly once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Command(OneLineCommand):
     def long_desc(self) -> str:
         return (
             "Write the items that a crawl with -s CRAWLPRIO_ITEMS=True kept in STORE to "
-            "FILE.jsonl: one JSON object a line, in the order of the pages fetched. However often "
-            "the crawl was killed, each item is there once, which feeds (-o) cannot promise."
+            "FILE.jsonl: one JSON object per line, in the order in which pages were fetched. "
+            "However often the crawl was killed, each item is written exactly once, which feeds "
+            "(-o) cannot guarantee."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -38,7 +39,7 @@ class Command(OneLineCommand):
             raise ConfigError(f"items: found {given}; expected: {program()} items {SYNTAX}")
         path = Path(args[2])
         if path.suffix != ".jsonl":
-            raise ConfigError(f"{path}: items are written as JSON lines; name a file .jsonl.")
+            raise ConfigError(f"{path}: items are written as JSON lines; name a .jsonl file.")
         check_writable("items export", path)
         from crawlprio.store import Store
 
@@ -57,10 +58,10 @@ class Command(OneLineCommand):
 
 
 def _line(item: str, store: Path) -> str:
-    """An item on a line of its own."""
+    """Return an item as one line of JSON."""
     try:
         return json.dumps(json.loads(item), ensure_ascii=False) + "\n"
     except (ValueError, RecursionError):
         raise ConfigError(
-            f"{store}: the file is damaged (an item that is not JSON); restore a copy."
+            f"{store}: the file is damaged (an item that is not JSON); restore a backup."
         ) from None

@@ -1,6 +1,6 @@
-"""The command `scrapy links`: links of a crawl store, for other programs.
+"""The command `scrapy links`: exports the links of a crawl store for other programs.
 
-How each format is written is the business of `crawlprio.store`.
+`crawlprio.store.export` writes the formats.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Command(OneLineCommand):
 
     def long_desc(self) -> str:
         return (
-            "Write the links that a crawl recorded in STORE to FILE. The ending of FILE is the "
-            "format: .csv, .jsonl and .parquet (source URL, target URL, anchor text), .graphml, "
-            ".npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz (page ids). "
-            "A page visited more than once has the links of its last visit. Each of them can be "
-            "given where a command takes a GRAPH. "
+            "Write the links that a crawl recorded in STORE to FILE. The extension of FILE "
+            "determines the format: .csv, .jsonl and .parquet (source URL, target URL, anchor "
+            "text), .graphml, .npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz "
+            "(page ids). A page visited more than once has the links of its last visit. Commands "
+            "that take a GRAPH read each of these formats. "
             "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
-            "STORE, which is made, or has what was collected before; CRAWL is "
+            "STORE, which is created, or extended if it holds what was collected before; CRAWL is "
             "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
@@ -49,7 +49,7 @@ class Command(OneLineCommand):
         parser.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Write the file; raise `CrawlprioError` when the links cannot be written."""
+        """Write the file; raise `CrawlprioError` if the links cannot be written."""
         if len(args) == 3 and args[0] == "collect":
             self._collect(args[1], Path(args[2]))
             return
@@ -83,13 +83,13 @@ class Command(OneLineCommand):
         check_server(client, url)
         collected = collect(client, prefix_of(crawl), store)
         print(
-            f"{store}: {collected.n_visits:,} visits more, {collected.n_pages:,} pages more of "
+            f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
             f"crawl {crawl}"
         )
 
 
 def _report(written: Exported, json_file: str | None) -> None:
-    """Say what was written, to people and, where asked, to programs."""
+    """Print what was written, and write the counts to a JSON file if there is one."""
     names = " and ".join(map(str, written.files))
     print(
         f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
@@ -110,7 +110,7 @@ def _report(written: Exported, json_file: str | None) -> None:
 
 
 def _progress(store: Store) -> Track:
-    """A progress bar over the visited pages, on a terminal only."""
+    """Return a progress bar over the visited pages, which is shown on a terminal only."""
 
     def track(rows: Iterator[Row]) -> Iterable[Row]:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""`scrapy replay`: a virtual crawl, through the real engine, of a recorded repository."""
+"""The command `scrapy replay`: a virtual crawl of a recording, through the real engine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crawlprio.errors import ConfigError
 class Command(SiteCrawlCommand):
     """Crawls a WARC file or a crawl store with the spider `site`, served over HTTP on loopback.
 
-    Pages come from the recording whether asked for by http or https; what it lacks is answered with
-    404. Nothing is fetched from anywhere else.
+    Pages come from the recording for http and https alike; a page that it lacks gets a 404. Nothing
+    is fetched from anywhere else.
     """
 
     def syntax(self) -> str:
@@ -26,8 +26,8 @@ class Command(SiteCrawlCommand):
     def long_desc(self) -> str:
         return (
             "Crawl a recording, a WARC file or a crawl store, with the spider 'site' as if it were "
-            "the web: -a seeds=URL says where to start, -s ORDERING=NAME in which order, "
-            "-s CLOSESPIDER_PAGECOUNT=N when to stop."
+            "the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets the order, and "
+            "-s CLOSESPIDER_PAGECOUNT=N sets when to stop."
         )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:

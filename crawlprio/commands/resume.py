@@ -1,4 +1,4 @@
-"""The command `crawlprio resume`: a crawl that was ended, taken up where it was."""
+"""The command `crawlprio resume`: resumes a crawl where it ended."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ class Command(SiteCrawlCommand):
         return "[options] FOLDER"
 
     def short_desc(self) -> str:
-        return "Resume a crawl in its folder, however it ended"
+        return "Resume a crawl from its folder, however it ended"
 
     def long_desc(self) -> str:
         return (
-            "Resume the crawl of the spider 'site' that was begun with crawlprio crawl --folder "
+            "Resume the crawl of the spider 'site' that was started with crawlprio crawl --folder "
             "FOLDER or -s JOBDIR=FOLDER, however it ended, with the seeds, the scope and the "
-            "settings of its command line; -s NAME=VALUE changes one, as -s ORDERING=opic. Limits "
-            "of one run (--pages) and names of files and classes are to be given again."
+            "settings of its command line. -s NAME=VALUE changes a setting, as in -s "
+            "ORDERING=opic. Limits of one run (--pages) and names of files and classes must be "
+            "given again."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ class Command(SiteCrawlCommand):
         group.add_argument(
             "--pages",
             metavar="N",
-            help="stop after N more answers, those of robots.txt included",
+            help="stop after N more responses, counting robots.txt files",
         )
         super().add_options(parser)
 
@@ -48,7 +49,7 @@ class Command(SiteCrawlCommand):
         path = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "")
         if not path.is_file():
             raise ConfigError(
-                f"{folder} has no crawl to resume ({path} is missing); begin one with crawlprio "
+                f"{folder} has no crawl to resume ({path} is missing); start one with crawlprio "
                 f"crawl URL --folder {folder}."
             )
         with Store.open(path, readonly=True) as recorded:

@@ -15,7 +15,7 @@ from crawlprio.commands.arguments import (
     check_outputs,
     json_object,
     lines_of,
-    most_unpacked,
+    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crawlprio.topic import Topic
 
 DEFAULT = "pagerank"
-"""The importance where none is named; with --topic also `TOPICAL`."""
+"""The importance if none is named; with --topic, `TOPICAL` as well."""
 
 TOPICAL = "similarity"
 
@@ -39,20 +39,20 @@ Options = dict[str, dict[str, Any]]
 
 
 class Command(OneLineCommand):
-    """`scrapy score STORE|GRAPH` tells what a crawl got, and what it might have got."""
+    """`scrapy score STORE|GRAPH` reports how much a crawl gathered, and how much it could have."""
 
     def syntax(self) -> str:
         return "[options] STORE|GRAPH"
 
     def short_desc(self) -> str:
-        return "Say how important the pages of a crawl are, and judge its order"
+        return "Score the pages of a crawl by importance, and rate its order"
 
     def long_desc(self) -> str:
         return (
             "Report the importance of the pages of STORE, a crawl store, and how much of it the "
-            "crawl had gathered when, beside the most that any order could have and what a random "
-            f"one would have. GRAPH is {GRAPH_FORMS}; but for a crawl store it has no order: give "
-            "one with --order. Importances may be summed with weights, as in --importance "
+            "crawl had gathered at each point, next to the best possible order and a random one. "
+            f"GRAPH is {GRAPH_FORMS}. Only a crawl store has an order; for any other graph, give "
+            "one with --order. Importances can be summed with weights, as in --importance "
             "0.5*pagerank+2*backlinks; each is divided by its mean first."
         )
 
@@ -76,25 +76,25 @@ class Command(OneLineCommand):
         group.add_argument(
             "--topic",
             metavar="WORDS",
-            help="words and phrases, with commas between, that similarity and term-count look for; "
-            "default: the topic of the settings, else of the crawl",
+            help="comma-separated words and phrases that similarity and term-count look for; "
+            "default: the topic of the settings, or else of the crawl",
         )
         group.add_argument(
             "--order",
             metavar="FILE",
-            help="judge this order: page ids, one a line, as simulate --order writes them",
+            help="rate this order: page ids, one per line, as simulate --order writes them",
         )
         FigureOptions.add_to(group)
         group.add_argument(
             "--plot",
             metavar="FILE",
-            help="draw the importance gathered, and what --model, --by-day and --top ask for: "
+            help="plot the importance gathered, and the figures of --model, --by-day and --top: "
             ".png, .svg or .pdf; with several importances, %%s in FILE stands for the name",
         )
         group.add_argument(
             "--csv",
             metavar="FILE",
-            help="write URL and score of each page, which the ordering historical-pagerank reads; "
+            help="write the URL and score of each page, for the ordering historical-pagerank; "
             "with several importances, %%s in FILE stands for the name",
         )
         group.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
@@ -126,15 +126,15 @@ class Command(OneLineCommand):
         )
         from crawlprio.importance.scores import score
 
-        repository = open_repository(path, most_unpacked(self.settings))
+        repository = open_repository(path, max_unpacked_bytes(self.settings))
         urls = repository.graph.urls
         if tables and urls is None:
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
         if plots and given is None and repository.order is None:
-            raise ConfigError(f"--plot draws an order, and {path} has none; give --order FILE.")
+            raise ConfigError(f"--plot draws an order, but {path} has none; give --order FILE.")
         if figure_options.any and given is None and repository.order is None:
             raise ConfigError(
-                f"--model, --by-day and --top judge an order, and {path} has none; give "
+                f"--model, --by-day and --top rate an order, but {path} has none; give "
                 "--order FILE."
             )
         importances = self._make(names, options, opts.topic, repository)
@@ -176,14 +176,14 @@ class Command(OneLineCommand):
     def _make(
         self, names: Sequence[str], options: Options, words: str | None, repository: Repository
     ) -> dict[str, Importance]:
-        """The importances by name."""
+        """Return the importances by name."""
         from crawlprio.importance import make_importance
 
         topic = self._topic(words, repository)
         return {name: make_importance(name, options, topic) for name in names}
 
     def _topic(self, words: str | None, repository: Repository) -> Topic | None:
-        """The topic of --topic, else of the settings, else of the crawl."""
+        """Return the topic of --topic, or else of the settings, or else of the crawl."""
         from crawlprio.importance.opening import RecordedCrawl
 
         assert self.settings is not None
@@ -194,7 +194,7 @@ class Command(OneLineCommand):
 
 
 def _names(opts: argparse.Namespace) -> list[str]:
-    """The importances asked for, each once."""
+    """Return the names of the requested importances, each once."""
     from crawlprio.importance.metrics import IMPORTANCES, parts_of
 
     asked = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
@@ -202,14 +202,14 @@ def _names(opts: argparse.Namespace) -> list[str]:
     topical = [name for name in names if any(IMPORTANCES[p].needs_topic for _, p in parts_of(name))]
     if opts.topic is not None and not topical:
         raise ConfigError(
-            f"--topic is {opts.topic!r}, and none of {', '.join(names)} goes by a topic; add "
+            f"--topic is {opts.topic!r}, but none of {', '.join(names)} uses a topic; add "
             f"--importance {TOPICAL}."
         )
     return names
 
 
 def _options_of(names: Sequence[str], text: str | None) -> Options:
-    """The options by name of an importance."""
+    """Return the options by name of the importance."""
     from crawlprio.importance.metrics import parts_of
 
     if text is None:
@@ -224,14 +224,14 @@ def _options_of(names: Sequence[str], text: str | None) -> Options:
     for name in given:
         if name not in asked:
             raise ConfigError(
-                f"--importance-options has options of {name}, which is not asked for; asked for "
-                f"are {', '.join(asked)}."
+                f"--importance-options has options of {name}, which is not requested; requested "
+                f"importances: {', '.join(asked)}."
             )
     return given
 
 
 def _read_order(path: str) -> list[int]:
-    """The page ids of a file, one a line."""
+    """Return the page ids in a file, one per line."""
     order = []
     for number, line in enumerate(lines_of(f"--order {path}", path), 1):
         if not line:
@@ -240,12 +240,12 @@ def _read_order(path: str) -> list[int]:
             raise ConfigError(f"{path}:{number}: expected a page id; found {line[:40]!r}.")
         order.append(int(line))
     if not order:
-        raise ConfigError(f"--order {path} names no page; give page ids, one a line.")
+        raise ConfigError(f"--order {path} names no page; give page ids, one per line.")
     return order
 
 
 def _order_name(repository: Repository, given: Sequence[int] | None) -> str | None:
-    """What the order is called: the ordering that made it, where the store says which."""
+    """Return the name of the order: that of the ordering, if the store records it."""
     from crawlprio.importance.opening import RecordedCrawl
 
     if given is not None:
@@ -262,7 +262,7 @@ def _figures(
     order: str | None,
     more: Mapping[str, OrderFigures],
 ) -> dict[str, Any]:
-    """All figures, for JSON."""
+    """Return all figures, for JSON."""
     from crawlprio.importance.metrics import parts_of
     from crawlprio.importance.opening import RecordedCrawl
 

@@ -1,7 +1,7 @@
-"""What `scrapy score` reports of an order beside its cumulative importance: models, days, tops.
+"""What `scrapy score` reports of an order besides its cumulative importance: models, days, tops.
 
-The figures of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener 2001 (mean
-importance by day, and when the most important pages were fetched), for a crawl of one's own.
+These are the figures of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener
+2001 (mean importance by day, and when the most important pages were fetched), for your own crawl.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from crawlprio.importance.scores import Score
 
 MODELS = {"crawl-stop": "P_CS", "threshold": "P_ST", "buffer": "P_BC"}
-"""Models of Cho et al. by the name that `--model` has, and what the paper calls the performance."""
+"""Models of Cho et al. by their name in `--model`, with the paper's symbol for the performance."""
 
 HOT_SHARE = 0.01
-"""Share of the pages that are hot under the model `threshold` unless `--threshold` says."""
+"""Share of the pages that are hot under the model `threshold` without `--threshold`."""
 
 BUFFERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MARKS = (0.1, 0.2, 0.5, 1.0)
@@ -36,18 +36,18 @@ MARKS = (0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """What of an order is asked for.
+    """The figures of an order to report.
 
     Parameters
     ----------
     models
         names of `MODELS`.
     threshold
-        importance from which on a page is hot; None: that of the top 1 % of the pages.
+        importance from which a page is hot; None: that of the top 1 % of the pages.
     days
-        stretches of equally many fetches; 0: none asked for.
+        number of stretches with equally many fetches; 0: not requested.
     tops
-        sizes N, rising.
+        sizes N, ascending.
     """
 
     models: tuple[str, ...] = ()
@@ -66,21 +66,21 @@ class FigureOptions:
             "--model",
             action="append",
             metavar="NAME",
-            help="report the order under a model of Cho et al.: crawl-stop (of the pages fetched, "
-            "the share that is hot), threshold (of the hot pages, the share fetched) or buffer "
-            "(of a buffer, the share that is hot in the end); may be repeated",
+            help="report the order under a model of Cho et al.: crawl-stop (the share of pages "
+            "fetched that are hot), threshold (the share of hot pages that are fetched) or buffer "
+            "(the share of a buffer that is hot at the end); may be repeated",
         )
         group.add_argument(
             "--threshold",
             metavar="G",
-            help="importance from which on a page is hot under the model threshold; default: that "
-            "of the top 1 %% of the pages",
+            help="importance from which a page is hot under the model threshold; default: that of "
+            "the top 1 %% of the pages",
         )
         group.add_argument(
             "--by-day",
             metavar="N",
-            help="report the mean importance of the pages fetched in each of N stretches of as "
-            "many fetches each (Najork & Wiener: 58 days)",
+            help="report the mean importance of the pages fetched in each of N stretches with "
+            "equally many fetches (Najork & Wiener: 58 days)",
         )
         group.add_argument(
             "--top",
@@ -91,12 +91,12 @@ class FigureOptions:
 
     @classmethod
     def of(cls, opts: argparse.Namespace) -> FigureOptions:
-        """Return what the options ask for.
+        """Return the figures that the options request.
 
         Raises
         ------
         ConfigError
-            if a model is unknown or a number is none.
+            if a model is unknown or a number is invalid.
         """
         models = tuple(dict.fromkeys(opts.model or ()))
         for name in models:
@@ -104,7 +104,7 @@ class FigureOptions:
                 raise ConfigError(f"--model is {name!r}; known models: {', '.join(MODELS)}.")
         if opts.threshold is not None and "threshold" not in models:
             raise ConfigError(
-                f"--threshold is {opts.threshold} and no model goes by it; add --model threshold."
+                f"--threshold is {opts.threshold}, but no model uses it; add --model threshold."
             )
         tops = () if opts.top is None else tuple(_whole("--top", n) for n in opts.top.split(","))
         return cls(
@@ -124,9 +124,9 @@ class OrderFigures:
     models
         curves by the name of the model.
     by_day
-        mean importance by stretch, that of all pages being 1; None: not asked for.
+        mean importance by stretch, where the mean of all pages is 1; None: not requested.
     tops
-        mean share of the fetches after which the top N were fetched; None: not asked for.
+        mean share of the fetches after which the top N were fetched; None: not requested.
     """
 
     models: Mapping[str, ModelCurve]
@@ -134,7 +134,7 @@ class OrderFigures:
     tops: Means | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was asked for."""
+        """Return the requested figures."""
         figures: dict[str, Any] = {}
         if self.models:
             figures["models"] = {
@@ -153,7 +153,7 @@ class OrderFigures:
         return figures
 
     def tables(self, importance: str) -> list[tuple[list[str], list[list[str]], str]]:
-        """Return the tables to print: headings, rows, and what they show."""
+        """Return the tables to print: headings, rows and caption."""
         tables: list[tuple[list[str], list[list[str]], str]] = []
         if self.models:
             rows = [
@@ -163,11 +163,11 @@ class OrderFigures:
                 for line in ("performance", "ideal", "random")
             ]
             headings = ["model", "", *(f"{100 * mark:g} %" for mark in MARKS)]
-            told = ", ".join(f"{name}: {MODELS[name]}" for name in self.models)
+            names = ", ".join(f"{name}: {MODELS[name]}" for name in self.models)
             tables.append(
-                (headings, rows, f"{told} of Cho et al., by {importance}, at x % of all pages that "
-                 "count (of buffer: held). ideal and random: an order by importance, and the "
-                 "expectation of one at random.")
+                (headings, rows, f"{names} of Cho et al., by {importance}, at x % of all pages "
+                 "that count (buffer: x % held). ideal: the order by importance; random: the "
+                 "expectation of a random order.")
             )  # fmt: skip
         if self.by_day is not None:
             days = [[f"{day:g}", f"{mean:.4f}"] for day, mean in self.by_day.points()]
@@ -180,12 +180,12 @@ class OrderFigures:
             shares = [[f"{n:,.0f}", f"{share:.2%}"] for n, share in self.tops.points()]
             tables.append(
                 (["top", "fetched after"], shares, f"Mean share of the fetches after which the N "
-                 f"pages of highest {importance} among those fetched were there.")
+                 f"fetched pages of highest {importance} had been fetched.")
             )  # fmt: skip
         return tables
 
     def panels(self, importance: str) -> list[Panel]:
-        """Return a panel for each figure asked for."""
+        """Return a panel for each requested figure."""
         from crawlprio.evaluation.figures import Panel
 
         panels = [
@@ -225,14 +225,14 @@ def order_figures(
     repository: Repository,
     given: Sequence[int] | NDArray[Any] | None = None,
 ) -> OrderFigures | None:
-    """Return the figures of an order, or None if it has none as no page has any importance.
+    """Return the figures of an order, or None if no page has any importance.
 
     Parameters
     ----------
     scored
         the score of the same order.
     given
-        the order, as for `score`; by default that of the repository.
+        the order, as for `score`; default: the repository's.
 
     Raises
     ------
@@ -241,8 +241,8 @@ def order_figures(
 
     Notes
     -----
-    O(pages log pages); the model `buffer` adds O(log B) for each fetch and size, and a PageRank of
-    the pages seen 35 times a crawl unless importance is backlinks.
+    O(pages log pages). The model `buffer` adds O(log B) per fetch and buffer size, and a PageRank
+    of the pages seen 35 times per crawl unless the importance is backlinks.
     """
     import numpy as np
 
@@ -278,7 +278,7 @@ def _model(
     repository: Repository,
     order: NDArray[Any],
 ) -> ModelCurve:
-    """The curve of an order under one model."""
+    """Return the curve of an order under one model."""
     from crawlprio.evaluation import (
         BacklinksSeen,
         PageRankSeen,
@@ -302,7 +302,7 @@ def _model(
 
 
 def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
-    """The value at a share of the pages; a dash beyond the end of the crawl."""
+    """Return the value at a share of the pages; a dash beyond the end of the crawl."""
     import numpy as np
 
     if len(x) == 0 or mark > x[-1] + 1e-9:
@@ -311,7 +311,7 @@ def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
 
 
 def _whole(option: str, text: str) -> int:
-    """A whole number of 1 or more."""
+    """Return the value of an option, a whole number of 1 or more."""
     text = text.strip()
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 12 and int(text) > 0):
         raise ConfigError(f"{option} is {text!r}; give a whole number of 1 or more.")
@@ -319,7 +319,7 @@ def _whole(option: str, text: str) -> int:
 
 
 def _threshold(text: str) -> float:
-    """A finite number."""
+    """Return the value of --threshold, a finite number."""
     try:
         number = float(text)
     except ValueError:

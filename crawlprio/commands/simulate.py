@@ -18,7 +18,7 @@ from crawlprio.commands.arguments import (
     check_outputs,
     json_object,
     lines_of,
-    most_unpacked,
+    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -46,22 +46,19 @@ DEFAULT_ORDERINGS = (
     "breadth-first",
     "random",
 )
-"""What is simulated when no ordering is named: ours, the papers' cheap ones, best and worst."""
+"""The orderings to simulate if none is named: ours, the papers' cheap ones, the best, the worst."""
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
-"""Options that may be `recorded`: what a crawl store says of its pages and sites."""
+"""Options that may be `recorded`: a crawl store has their values for its pages and sites."""
 
 SIMULATED_RULES = {
     rule: setting
     for rule, setting in DELAY_RULES.items()
-    if rule not in ("max_crawl_delay", "max_back_off")  # no site asks for anything
+    if rule not in ("max_crawl_delay", "max_back_off")  # simulated sites ask for no delay
 }
-"""The settings of the delay rules that have an option here, by the field that they set."""
+"""The settings of the delay rules that have an option here, by field of `Politeness`."""
 
 _METAVARS = {"seconds": "S", "pages": "N"}
-
-PATIENCE_SECONDS = 1.0
-"""How long a terminal stays silent while numba compiles."""
 
 
 class Command(OneLineCommand):
@@ -76,10 +73,10 @@ class Command(OneLineCommand):
     def long_desc(self) -> str:
         return (
             "Crawl GRAPH in memory, once for each ordering, and report how much of the PageRank "
-            f"each had gathered when. GRAPH is {GRAPH_FORMS}. The same orderings run in live "
-            "crawls and fetch pages in the same order there. -s TOPIC=WORDS puts a hot queue in "
-            "front of each. With robots, delays, latency or bandwidth the crawl runs on a clock, "
-            "and what was gathered by which hour is reported too."
+            f"each had gathered at each point. GRAPH is {GRAPH_FORMS}. Live crawls run the same "
+            "orderings, and fetch pages in the same order. -s TOPIC=WORDS puts a hot queue in "
+            "front of each. With robots, delays, latency or bandwidth, the crawl runs on a clock, "
+            "and the report also shows how much was gathered by which hour."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -101,30 +98,31 @@ class Command(OneLineCommand):
         group.add_argument(
             "--seeds",
             metavar="ID|URL[,...]|@FILE",
-            help="where crawls start, in this order; @FILE: one a line. Default: the seeds of a "
-            "crawl store, or those in NAME.seeds.txt beside its export; else, of page 0 and the "
-            "four pages with the most links, the one from "
-            "which the most pages can be reached",
+            help="where crawls start, in this order; @FILE: one per line. Default: the seeds of a "
+            "crawl store, or those in NAME.seeds.txt beside its export; otherwise page 0 or one of "
+            "the four pages with the most links, whichever reaches the most pages",
         )
-        group.add_argument("--budget", metavar="N", help="fetches at most; default: no limit")
+        group.add_argument(
+            "--budget", metavar="N", help="maximum number of fetches; default: no limit"
+        )
         for name, metavar, meaning in (
-            ("--robots", "R", "fetches in flight at most, one to a site; default 1"),
+            ("--robots", "R", "maximum concurrent fetches, one per site; default 1"),
             *_delay_options(),
-            ("--pages-per-visit", "K", "pages fetched on one connection, without delay; default 1"),
-            ("--bandwidth", "BYTES/S", "what all transfers share; default: unlimited"),
-            ("--site-speed", "BYTES/S", "what a site sends at most; default: unlimited"),
+            ("--pages-per-visit", "K", "pages fetched per connection, without delay; default 1"),
+            ("--bandwidth", "BYTES/S", "bandwidth that all transfers share; default: unlimited"),
+            ("--site-speed", "BYTES/S", "maximum bandwidth of a site; default: unlimited"),
             ("--latency", "S", "seconds to open a connection to a site; default 0"),
             ("--page-bytes", "N", "size of each page; default 0"),
         ):
-            recorded = "; 'recorded': as the crawl store has it" if name in RECORDED else ""
+            recorded = "; 'recorded': from the crawl store" if name in RECORDED else ""
             group.add_argument(name, metavar=metavar, help=meaning + recorded)
         group.add_argument(
             "--order",
             metavar="FILE",
-            help="write the ids of the pages in the order fetched, one a line; with several "
-            "orderings, %%s in FILE stands for the name",
+            help="write the page ids in the order fetched, one per line; with several orderings, "
+            "%%s in FILE stands for the name",
         )
-        group.add_argument("--plot", metavar="FILE", help="draw the curves: .png, .svg or .pdf")
+        group.add_argument("--plot", metavar="FILE", help="plot the curves: .png, .svg or .pdf")
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -154,7 +152,7 @@ class Command(OneLineCommand):
             in_time=network.takes_time or bool(_recorded_options(opts)),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
-        source = Source.open(graph_path, most_unpacked(self.settings))
+        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
         seeds, remark = _start(source, opts.seeds)
         network = _as_recorded(network, source, opts)
         simulation = Simulation(
@@ -181,13 +179,13 @@ class Command(OneLineCommand):
         print_runs(simulation, runs, graph_path)
 
     def _hot_queue(self) -> HotQueue | None:
-        """A new hot queue as TOPIC and TOPIC_OPTIONS say, or None without a topic."""
+        """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
         assert self.settings is not None
         return topic_config(self.settings).hot_queue()
 
 
 def _network(opts: argparse.Namespace) -> Network:
-    """What fetches take, as far as options say it in numbers."""
+    """Return the network, as far as the options give numbers for it."""
     from crawlprio.simulator import Network
 
     given = {
@@ -201,7 +199,8 @@ def _network(opts: argparse.Namespace) -> Network:
         for option in ("--bandwidth", "--site-speed"):
             if _value(opts, option) is not None:
                 raise ConfigError(
-                    f"{option} is {_value(opts, option)} and pages have no size; give --page-bytes."
+                    f"{option} is {_value(opts, option)}, but pages have no size; give "
+                    "--page-bytes."
                 )
     return Network(
         robots=_whole_number("--robots", opts.robots) or 1,
@@ -215,13 +214,13 @@ def _network(opts: argparse.Namespace) -> Network:
 
 
 def _option_of(setting: Setting) -> str:
-    """The option that says what a setting says in a live crawl."""
+    """Return the option that corresponds to a setting of live crawls."""
     name = setting.name.removeprefix(OWN_PREFIX).removeprefix("DOWNLOAD_")
     return "--" + name.lower().replace("_", "-")
 
 
 def _delay_options() -> list[tuple[str, str, str]]:
-    """Option, metavar and help for each delay rule of the settings table."""
+    """Return option, metavar and help for each delay rule of the settings table."""
     return [
         (
             _option_of(setting),
@@ -233,7 +232,7 @@ def _delay_options() -> list[tuple[str, str, str]]:
 
 
 def _meaning_of(setting: Setting) -> str:
-    """What a delay rule does, with options for the settings that its sentence names."""
+    """Return the help text of a delay rule, naming options instead of settings."""
     meaning = setting.meaning.rstrip(".")
     for other in SIMULATED_RULES.values():
         meaning = meaning.replace(other.name, _option_of(other))
@@ -244,7 +243,7 @@ def _meaning_of(setting: Setting) -> str:
 
 
 def _politeness(opts: argparse.Namespace) -> Politeness:
-    """The delay rules that the options ask for."""
+    """Return the delay rules that the options set."""
     from crawlprio.frontier import Politeness
 
     given = {
@@ -254,31 +253,31 @@ def _politeness(opts: argparse.Namespace) -> Politeness:
     }
     if "max_adaptive" in given and not given.get("adaptive"):
         raise ConfigError(
-            f"--max-adaptive-delay is {opts.max_adaptive_delay} and there is no --adaptive-delay "
-            "to bound; give one, or leave it out."
+            f"--max-adaptive-delay is {opts.max_adaptive_delay}, but there is no --adaptive-delay "
+            "to limit; give one, or leave it out."
         )
     return Politeness(**given)
 
 
 def _value(opts: argparse.Namespace, option: str) -> str | None:
-    """What an option was given."""
+    """Return the value given for an option."""
     value: str | None = getattr(opts, option[2:].replace("-", "_"))
     return value
 
 
 def _recorded_options(opts: argparse.Namespace) -> list[str]:
-    """The options that ask for what a crawl store recorded."""
+    """Return the options whose value is `recorded`."""
     return [option for option in RECORDED if _value(opts, option) == "recorded"]
 
 
 def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> Network:
-    """The network with what options leave to the crawl store."""
+    """Return the network, with recorded values from the crawl store filled in."""
     options = _recorded_options(opts)
     if not options:
         return network
     if not source.is_store:
         raise ConfigError(
-            f"{options[0]} is recorded and {source.path} is no crawl store; give a number."
+            f"{options[0]} is recorded, but {source.path} is not a crawl store; give a number."
         )
     from crawlprio.simulator import Network
 
@@ -288,7 +287,7 @@ def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> 
 
 
 def _number(option: str, text: str | None, *, above_zero: bool = False) -> float | None:
-    """The value of an option in seconds or bytes, finite and 0 or more."""
+    """Return the value of an option in seconds or bytes, finite and 0 or more."""
     if text is None:
         return None
     try:
@@ -303,7 +302,7 @@ def _number(option: str, text: str | None, *, above_zero: bool = False) -> float
 
 
 def _whole_number(option: str, text: str | None) -> int | None:
-    """The value of an option that counts, at least 1."""
+    """Return the value of an option that is a count, at least 1."""
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 18 and int(text) > 0):
@@ -312,7 +311,7 @@ def _whole_number(option: str, text: str | None) -> int | None:
 
 
 def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
-    """The options of each ordering: its own, or those of all that it has."""
+    """Return the options of each ordering: its own, or the shared ones that it knows."""
     from crawlprio.orderings import ORDERINGS, option_names
 
     if text is None:
@@ -328,7 +327,7 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
             if name not in known:
                 raise ConfigError(
                     f"--ordering-options has options of {name}, which is not simulated; simulated "
-                    f"are {', '.join(names)}."
+                    f"orderings: {', '.join(names)}."
                 )
         return {name: given.get(name, {}) for name in names}
     for option in given:
@@ -337,7 +336,7 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
                 sorted({option for options in known.values() for option in options})
             )
             raise ConfigError(
-                f"--ordering-options names {option!r}, which no ordering simulated has; known "
+                f"--ordering-options names {option!r}, which no simulated ordering has; known "
                 f"options: {allowed or 'none'}."
             )
     return {
@@ -347,14 +346,14 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
 
 
 def _make(names: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Ordering]:
-    """The orderings by name."""
+    """Return the orderings by name."""
     from crawlprio.orderings import make_ordering
 
     return {name: make_ordering(name, options[name]) for name in names}
 
 
 def _seeds_beside(path: Path) -> Path | None:
-    """The seeds that an export of a crawl has beside its links."""
+    """Return the file of seeds beside the exported links of a crawl; None if there is none."""
     from crawlprio.linkgraph import SEEDS
 
     name = path.name.removesuffix(".gz")
@@ -363,24 +362,24 @@ def _seeds_beside(path: Path) -> Path | None:
 
 
 def _start(source: Source, text: str | None) -> tuple[list[int], str]:
-    """The pages that --seeds names, or the source's own, and what there is to say of these."""
+    """Return the pages that --seeds names, or else the source's own, and a remark on those."""
     if text is not None:
         return _seeds(source, text), ""
     beside = None if source.is_store else _seeds_beside(source.path)
     if beside is not None:
-        return _seeds(source, f"@{beside}"), f"Started where the crawl did, as {beside} says."
+        return _seeds(source, f"@{beside}"), f"Started where the crawl did, according to {beside}."
     found = source.default_seeds()
     if source.is_store or source.graph.urls is None:
         return found, ""
     names = ", ".join(source.graph.urls[page] for page in found)
     return found, (
-        f"{source.path} does not say where a crawl started; started at {names}; --seeds names "
-        "others."
+        f"{source.path} does not say where a crawl started; started at {names}; give others with "
+        "--seeds."
     )
 
 
 def _seeds(source: Source, text: str) -> list[int]:
-    """The pages that --seeds names."""
+    """Return the pages that --seeds names."""
     if text.startswith("@"):
         lines = lines_of(f"--seeds {text}", text[1:])
         given = [line for line in lines if line and not line.startswith("#")]
@@ -407,7 +406,7 @@ def _run(simulation: Simulation, name: str, ordering: Ordering, console: Console
 def _with_options(
     figures: dict[str, Any], options: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The figures, each run with the options that its ordering was given."""
+    """Return the figures, each run with the options of its ordering."""
     for run in figures["runs"]:
         run["options"] = dict(options[run["ordering"]])
     return figures

@@ -1,4 +1,4 @@
-"""What the commands share that crawl with the spider `site` and the bundled settings, anywhere."""
+"""The base of the commands that crawl with the spider `site` and the bundled settings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import HelpFormatter, end_in_one_line, unknown_option
+from crawlprio.commands import HelpFormatter, exit_in_one_line, refuse_unknown_options
 from crawlprio.errors import CrawlprioError
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
 
 def bundled_settings() -> dict[str, Any]:
-    """Return the settings of the bundled project, for a crawl outside of it."""
+    """Return the settings of the bundled project, for a crawl outside it."""
     module = import_module("crawlprio.settings")
     return {
         name: getattr(module, name)
@@ -26,9 +26,9 @@ def bundled_settings() -> dict[str, Any]:
 
 
 class SiteCrawlCommand(BaseRunSpiderCommand):
-    """A command that crawls; bad input ends it with status 2, a crawl in which nothing came with 1.
+    """A command that crawls; exits with 2 for invalid input, and with 1 if nothing was fetched.
 
-    A subclass has `prepare` in place of `process_options` and `run`.
+    A subclass implements `prepare` instead of `process_options` and `run`.
     """
 
     requires_project = False
@@ -37,30 +37,30 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.formatter_class = HelpFormatter
-        setattr(parser, "error", end_in_one_line)  # noqa: B010
+        setattr(parser, "error", exit_in_one_line)  # noqa: B010
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Turn arguments and options into settings, and into `opts.spargs` of the spider.
+        """Convert arguments and options to settings, and to spider arguments in `opts.spargs`.
 
         Raises
         ------
         CrawlprioError
-            for bad input.
+            for invalid input.
         """
         raise NotImplementedError
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Refuse bad input before Scrapy makes an event loop that nothing closes."""
+        """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
         super().process_options(args, opts)
         try:
-            unknown_option(args)
+            refuse_unknown_options(args)
             self.prepare(args, opts)
         except CrawlprioError as error:
             print(error, file=sys.stderr)
             sys.exit(2)
 
     def set(self, name: str, value: object) -> None:
-        """Give a setting a value as the command line would."""
+        """Set a setting as the command line would."""
         assert self.settings is not None
         self.settings.set(name, value, "cmdline")
 

@@ -1,4 +1,4 @@
-"""The frontier: pages that wait, by site, then by page, and when each site's time has come."""
+"""The frontier: waiting pages, ordered by site and then by page, and the clock of each site."""
 
 from crawlprio.frontier.frontier import CompiledFrontier
 from crawlprio.frontier.politeness import Politeness

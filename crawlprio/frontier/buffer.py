@@ -1,4 +1,4 @@
-"""A bound on the number of waiting pages: which to drop, and which to take back."""
+"""A bound on the number of waiting pages: which pages to drop and which to requeue."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ KEPT, DROPPED, VISITED = 1, 2, 4
 
 
 class LimitedBuffer:
-    """Keeps at most some 1.1 times `capacity` pages that are not visited; the least are dropped.
+    """Keeps at most about 1.1 times `capacity` unvisited pages and drops the lowest-ranked ones.
 
-    When more than a tenth too many are known and not visited, the least promising are dropped until
-    `capacity` are left: by lowest tier, then lowest key, then latest discovery. A dropped page
-    stays known, and its key goes on changing with the evidence. A later link to it brings it back
-    if there is room or if it ranks before all that were dropped last. Seeds, and pages for which a
-    request came, are never dropped, but count.
+    When the known, unvisited pages exceed `capacity` by more than a tenth, pages are dropped until
+    `capacity` are left: lowest tier first, then lowest key, then latest discovery. A dropped page
+    stays known, and its key keeps changing with the evidence. A later link to it brings it back if
+    there is room, or if it ranks above all pages of the last drop. Seeds and explicitly requested
+    pages are never dropped, but they count.
 
-    All of this depends on the visits alone: a page that is leased is dropped as if it waited, which
-    its visit makes good. So a crawl that is resumed has dropped the same pages.
+    All of this depends on the visits alone, so a resumed crawl has dropped the same pages. That is
+    why a leased page is dropped as if it were waiting; its visit then undoes the drop.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
-    3 (crawl with a limited buffer). Departures: pages are dropped a tenth at a time, and may come
-    back.
+    3 (crawl with a limited buffer). Departures: pages are dropped a tenth of the capacity at a
+    time, and may come back.
 
-    Cost: O(pages known) each time that a tenth of `capacity` is dropped. Memory: 1 byte a page.
+    Cost: O(known pages) each time a tenth of `capacity` is dropped. Memory: 1 byte per page.
 
     Parameters
     ----------
     capacity
-        pages, 1 or more.
+        Number of pages, 1 or more.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -46,7 +46,7 @@ class LimitedBuffer:
         self._last_dropped: tuple[int, float, int] = (0, 0.0, 0)
 
     def make_room(self, n_pages: int) -> None:
-        """Make room for so many pages."""
+        """Make room for `n_pages` pages."""
         if n_pages > len(self._marks):
             marks = np.zeros(max(n_pages, 2 * len(self._marks)), dtype=np.uint8)
             marks[: len(self._marks)] = self._marks
@@ -57,7 +57,7 @@ class LimitedBuffer:
         return bool(self._marks[page] & DROPPED)
 
     def keep(self, page: int) -> None:
-        """Never drop a page from now on; it comes back if it was dropped."""
+        """Never drop this page from now on; undo its drop if it was dropped."""
         self.n_dropped -= self.is_dropped(page)
         self._marks[page] = int(self._marks[page]) & ~DROPPED | KEPT
 
@@ -74,14 +74,14 @@ class LimitedBuffer:
     def returning(
         self, targets: NDArray[np.int32], n_pages: int, tiers: Records, keys: NDArray[np.float64]
     ) -> list[int]:
-        """Return which of the pages that a visit links to come back, in its order.
+        """Return the dropped pages among `targets` that come back, in the order of `targets`.
 
         Parameters
         ----------
         n_pages
-            pages known.
+            Number of known pages.
         tiers, keys
-            by page id.
+            Indexed by page id.
         """
         back: list[int] = []
         if self.n_dropped:
@@ -96,7 +96,7 @@ class LimitedBuffer:
     def surplus(
         self, n_pages: int, tiers: Records, keys: NDArray[np.float64]
     ) -> NDArray[np.int32] | None:
-        """Drop the least promising pages if there are too many; return them, by id."""
+        """Drop the lowest-ranked pages if there are too many; return their ids, ascending."""
         n_open = self._n_open(n_pages)
         if n_open <= self._next_drop:
             return None
@@ -108,7 +108,7 @@ class LimitedBuffer:
         dropped = open_pages[_least(tiers[open_pages], keys[open_pages], n_least)]
         self._marks[dropped] = DROPPED
         self.n_dropped += n_least
-        # By id last: the one discovered first is the best of equals.
+        # Ties go to the smallest id: the page discovered first ranks highest.
         tier = tiers[dropped].max()
         best = dropped[tiers[dropped] == tier]
         key = keys[best].max()
@@ -121,7 +121,7 @@ class LimitedBuffer:
 
 
 def _least(tiers: NDArray[np.int32], keys: NDArray[np.float64], n_least: int) -> NDArray[np.int64]:
-    """Where the least stand, ascending: by tier, then key, then from the end. O(n)."""
+    """Ascending positions of the `n_least` lowest by tier, then key, then latest position. O(n)."""
     chosen = np.zeros(len(keys), dtype=bool)
     for tier in np.unique(tiers):
         of_tier = np.flatnonzero(tiers == tier)
@@ -148,7 +148,7 @@ def take_out(
     totals: Records,
     dropped: NDArray[np.int32],
 ) -> int:
-    """Take pages out of the queue, as if they were unknown; return how many were in it."""
+    """Remove dropped pages from the queue and mark them unknown; return how many were waiting."""
     n_waiting = 0
     for at in range(len(dropped)):
         page = wide(dropped[at])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from crawlprio.compiled import njit
 from crawlprio.frontier import pairing
 from crawlprio.frontier.heaps import place_site, push, rekey
-from crawlprio.frontier.pairing import add, stand_alone
+from crawlprio.frontier.pairing import add, isolate
 from crawlprio.frontier.records import NONE, UNKNOWN, WAITING, Entries, Records, wide
 
 
@@ -25,7 +25,7 @@ def push_new(
 ) -> None:
     """Push the pages first, first + 1, ...; sites and keys by page id, tiers from `first` on.
 
-    Those that were added one by one before their visit are brought up to date.
+    Pages that were already added one by one before this visit get their new tier and key.
     """
     for page in range(first, len(page_sites)):
         if pages[page].state == UNKNOWN:
@@ -50,7 +50,7 @@ def push_new(
 def resettle(
     pages: Records, sites: Records, heap: Entries, totals: Records, page: int, rises: bool
 ) -> None:
-    """Move a waiting page to where its key, written in place, puts it: `pairing.resettle`."""
+    """Restore the heaps after the key of a waiting page was overwritten: `pairing.resettle`."""
     site = wide(pages[page].site)
     before = wide(sites[site].head)
     head = pairing.resettle(pages, before, page, rises)
@@ -69,7 +69,7 @@ def resettle_changed(
     changed: NDArray[np.int32],
     old_keys: NDArray[np.float64],
 ) -> None:
-    """Resettle the pages below `first` that wait and whose keys are not as they were."""
+    """Resettle the waiting pages below `first` whose keys differ from `old_keys`."""
     for k in range(len(changed)):
         page = wide(changed[k])
         if page < first and pages[page].state == WAITING and pages[page].key != old_keys[k]:
@@ -85,7 +85,7 @@ def rekey_pages(
     changed: NDArray[np.int32],
     keys: NDArray[np.float64],
 ) -> None:
-    """Bring those of `changed` that wait up to date; keys by page id."""
+    """Update the keys of the waiting pages among `changed`; keys by page id."""
     for at in range(len(changed)):
         page = wide(changed[at])
         if pages[page].state == WAITING:
@@ -105,7 +105,7 @@ def update(
     keys: NDArray[np.float64],
     visited: int,
 ) -> None:
-    """Note the visit of a page, if any; push new pages and rekey changed ones."""
+    """Mark the visited page, if any; push new pages and rekey changed ones."""
     if visited >= 0:
         pages[visited].observed = 1
     push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)
@@ -122,9 +122,9 @@ def rekey_all(
     n_sites: int,
     keys: NDArray[np.float64],
 ) -> None:
-    """Rebuild every heap with the keys given, keys by page id. O(pages + sites log sites).
+    """Rebuild every heap with the given keys, indexed by page id. O(pages + sites log sites).
 
-    Waiting pages below `n_pages` that have no key there, being added since, keep theirs.
+    Waiting pages below `n_pages` that were added later, and so have no key there, keep theirs.
     """
     for site in range(n_sites):
         sites[site].head = NONE
@@ -132,7 +132,7 @@ def rekey_all(
         if pages[page].state == WAITING:
             if page < len(keys):
                 pages[page].key = keys[page]
-            stand_alone(pages, page)
+            isolate(pages, page)
             site = pages[page].site
             sites[site].head = add(pages, wide(sites[site].head), page)
     for site in range(n_sites):

@@ -1,4 +1,4 @@
-"""The two-level queue in compiled code, by the names that the frontier calls it by."""
+"""The compiled two-level queue, under the names by which the frontier calls it."""
 
 from crawlprio.frontier.buffer import take_out
 from crawlprio.frontier.bulk import rekey_all, rekey_pages, update

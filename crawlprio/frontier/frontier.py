@@ -1,4 +1,4 @@
-"""The two-level frontier: combines an ordering's keys with sites and their delays."""
+"""The two-level frontier: combines an ordering's keys with the sites and their delays."""
 
 from __future__ import annotations
 
@@ -31,40 +31,41 @@ _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
 class CompiledFrontier:
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
-    A page leaves by: larger request priority, then hot before not hot, then the earlier
-    round of its site (`Ordering.site_share`), then larger key, then order of discovery. A site that
-    has as many pages leased as it may, or whose time has not come, lets no page out.
+    Pages leave by larger request priority, then hot before not hot, then the earlier round of their
+    site (`Ordering.site_share`), then larger key, then order of discovery. A site at its limit of
+    leases, or inside its delay, hands out no page.
 
-    Memory: 32 bytes per page known and 104 per site in the heaps, 8 per page for the keys of the
-    ordering; all of it in arrays that double when they are full.
+    Memory: 32 bytes per known page and 104 per site in the heaps, plus 8 per page for the keys of
+    the ordering, all in arrays that double when they are full.
 
     Parameters
     ----------
     ordering
-        gives the keys; the frontier opens it.
+        Provides the keys; the frontier opens it.
     pages
-        the page table that the ids of visits belong to; pages are added to it by others.
+        The page table that the ids in visits refer to; the caller adds pages to it.
     limit
-        pages that a site may have leased at once; default 1, as in the papers.
+        Pages of a site that may be leased at once; default 1, as in the papers.
     delay
-        seconds from start to start on a site that may have several pages leased; with one lease the
+        Seconds from start to start on a site that may have several leases; with one lease, the
         caller of `end_fetch` says when the site is ready again.
     pages_per_visit
-        pages fetched from a site before its delay applies (k); default 1.
+        Pages fetched from a site before its delay applies (k); default 1.
     hot_queue
-        puts pages on a topic in front; default none.
+        Moves pages on a topic to the front; default none.
     truth
-        PageRank of a page in the whole graph, for orderings that need it.
+        Returns the PageRank of a page in the whole graph, for orderings that need it.
     max_waiting
-        pages that may wait, by the rule of `LimitedBuffer`; default None, no limit.
+        Bound on the number of waiting pages, applied by `LimitedBuffer`; default None, no bound.
     plain_until
-        pages known up to which the queue is in plain Python, so that numba need not be loaded;
-        beyond them it is compiled. Default 0, compiled from the start. The order is the same.
+        Number of known pages up to which the queue runs in plain Python, so that numba need not be
+        loaded; above it, the queue is compiled. Default 0: compiled from the start. The order is
+        the same.
 
     Attributes
     ----------
     n_taken_out
-        how often a waiting page was dropped for lack of room.
+        Times that a waiting page was dropped for lack of room.
     """
 
     def __init__(
@@ -110,16 +111,16 @@ class CompiledFrontier:
         if plain_until:
             self._queue = PlainQueue()
         if self._buffer is not None:
-            self._queue.take_out(*self._arrays, NO_PAGES)  # compiled before the crawl, not in it
+            self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
 
     def __len__(self) -> int:
-        """Pages that wait."""
+        """Return the number of waiting pages."""
         return int(self._totals["n_waiting"][0])
 
     @property
     def is_plain(self) -> bool:
-        """Whether the queue is in plain Python still."""
+        """Whether the queue still runs in plain Python."""
         return self._queue is not compiled_queue
 
     @property
@@ -133,7 +134,7 @@ class CompiledFrontier:
 
     @property
     def n_sites_waiting(self) -> int:
-        """Sites with a page that could be handed out now or once their delay is over."""
+        """Sites with a page that can be handed out now or when their delay ends."""
         return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
 
     def state(self, page: int) -> int:
@@ -141,16 +142,16 @@ class CompiledFrontier:
         return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
-        """Learn from a visit; its new targets wait from now on, and keys are brought up to date.
+        """Learn from a visit: queue its new targets and update the keys that changed.
 
-        A visit says nothing about leases, which `release` ends, nor whether its page waits. The
-        links of a page that is fetched again are no evidence twice; new ones among them wait.
+        Leases and the state of the visited page do not change; `release` ends a lease. The links of
+        a page that is fetched again are not counted as evidence twice, but new ones are queued.
         O(links log n) unless the ordering changes all keys.
 
         Parameters
         ----------
         n_pages
-            pages of the page table that are known by now, when earlier visits are replayed; by
+            Pages of the page table known at this visit, when earlier visits are replayed; by
             default all.
         """
         if n_pages is None:
@@ -183,8 +184,9 @@ class CompiledFrontier:
     def add(self, page: int, priority: int = 0) -> None:
         """Queue a page at a request priority, again if it is done.
 
-        A page that is new gets its first key from the next visit that is observed; until then it
-        has that of any new page. A page that waits already keeps the higher priority. O(log n).
+        A new page gets its first key from the next visit that is observed; until then it has the
+        ordering's initial key. A page that is already waiting keeps the higher of its priorities.
+        O(log n).
         """
         self._grow()
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
@@ -204,13 +206,13 @@ class CompiledFrontier:
     def put_back(self, page: int, *, is_released: bool = False) -> None:
         """Return a leased page to the queue; the lease does not count as a turn. O(log n).
 
-        It keeps its priority and has its present key. If it was dropped for lack of room in the
-        meantime it does not wait.
+        The page keeps its priority and takes its current key. It is not queued if it was dropped
+        for lack of room in the meantime.
 
         Parameters
         ----------
         is_released
-            whether `release` has ended the lease already.
+            Whether `release` has already ended the lease.
         """
         site = int(self.pages.sites[page])
         turn = int(self._sites["turn"][site])
@@ -222,7 +224,7 @@ class CompiledFrontier:
             self._queue.place_site(*self._arrays, site)
 
     def count_turn(self, page: int) -> None:
-        """Count a turn for the site of a page that an earlier run fetched again. O(log n)."""
+        """Count a turn for the site of a page that an earlier run refetched. O(log n)."""
         share = self.ordering.site_share
         if share:
             site, latest = int(self.pages.sites[page]), int(self._totals["turn"][0])
@@ -234,7 +236,7 @@ class CompiledFrontier:
             self._queue.place_site(*self._arrays, site)
 
     def _requeue(self, page: int) -> None:
-        """Queue a page that was leased, unless it waits."""
+        """Queue a page that was leased, unless it is waiting or was dropped."""
         if self._buffer is not None and self._buffer.is_dropped(page):
             if self.state(page) == DONE:
                 self._pages["state"][page] = UNKNOWN
@@ -242,18 +244,18 @@ class CompiledFrontier:
             self._push(page, int(self._pages["tier"][page]))
 
     def finish(self, page: int) -> None:
-        """Mark a page done that an earlier run of the crawl fetched. O(log n)."""
+        """Mark a page that an earlier run of the crawl fetched as done. O(log n)."""
         if self.state(page) == WAITING:
             self._queue.remove(*self._arrays, page, DONE)
             if self._by_call:
                 self._ask_site_keys(np.array([page], dtype=np.int32))
 
     def n_leases(self, page: int) -> int:
-        """Return how many leases of a page are under way."""
+        """Return the number of active leases of a page."""
         return int(self._pages["n_leases"][page])
 
     def _push(self, page: int, tier: int) -> None:
-        """Queue a page with its present key."""
+        """Queue a page with its current key."""
         known = page < self.ordering.n_pages
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
         self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
@@ -261,7 +263,7 @@ class CompiledFrontier:
             self._ask_site_keys(np.array([page], dtype=np.int32))
 
     def _keep_within(self, buffer: LimitedBuffer, visit: Visit, first: int, n_pages: int) -> None:
-        """Drop the surplus after a visit, and take back dropped pages that it links to."""
+        """Requeue dropped pages that a visit links to, then drop the surplus."""
         buffer.make_room(n_pages)
         page, keys = visit.page, self.ordering.keys
         if page < 0:
@@ -281,12 +283,12 @@ class CompiledFrontier:
                 self._ask_site_keys(dropped)
 
     def next_page(self, now: float) -> int:
-        """Lease the page to fetch next, or return `NO_PAGE` if no site is ready. O(log n).
+        """Lease the next page to fetch, or return `NO_PAGE` if no site is ready. O(log n).
 
         Parameters
         ----------
         now
-            seconds on the clock that all calls share; it never goes back.
+            Seconds on the clock that all calls share; monotonic.
         """
         page = self._queue.pop(*self._arrays, now)
         if self._by_call and page >= 0:
@@ -294,26 +296,26 @@ class CompiledFrontier:
         return int(page)
 
     def release(self, page: int) -> None:
-        """End a lease: the page is done and its site may lease another once its time has come."""
+        """End a lease: the page is done, and its site may lease another once its delay is over."""
         self._queue.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
-        """Note that a fetch on a site ended; the next may start at `ready_at`, not sooner.
+        """Note that a fetch on a site ended; the next may start no sooner than `ready_at`.
 
-        Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends it
-        early.
+        Within a visit of several pages (k > 1) the next may start at once; `ends_visit` ends the
+        visit early.
         """
         self._grow_for(site)
         self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
 
     def is_on_visit(self, site: int) -> bool:
-        """Return whether a fetch on a site, started now, continues a visit of several pages."""
+        """Return whether a fetch started now on a site continues a visit of several pages."""
         return bool(self._sites["n_visited"][site] > 0)
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
         """Count fetches that the frontier did not hand out (robots.txt, media) as leases of a site.
 
-        A negative number takes them back.
+        A negative number ends them.
         """
         self._grow_for(site)
         self._sites["n_leased"][site] += n_fetches
@@ -325,7 +327,7 @@ class CompiledFrontier:
         return int(self._limits[site])
 
     def site_ready_at(self, site: int) -> float:
-        """Return the time before which no fetch may start on a site; -inf if nothing says."""
+        """Return the time before which no fetch may start on a site; -inf if none was set."""
         self._grow_for(site)
         return float(self._ready_times[site])
 
@@ -336,7 +338,7 @@ class CompiledFrontier:
         self._queue.place_site(*self._arrays, site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
-        """Give one site its own limit of leases or its own delay from start to start."""
+        """Set the limit of leases, or the delay from start to start, of one site."""
         self._grow_for(site)
         if limit is not None:
             self._sites["limit"][site] = limit
@@ -345,7 +347,7 @@ class CompiledFrontier:
         self._queue.place_site(*self._arrays, site)
 
     def ready_at(self) -> float:
-        """Return when the first waiting page can leave: 0 for now, inf if a lease must end."""
+        """Return when a page can leave: 0 if now, inf if none waits or all need a lease to end."""
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
@@ -353,7 +355,7 @@ class CompiledFrontier:
         return math.inf
 
     def accept(self, result: Keys) -> None:
-        """Adopt the result of a recomputation that was done elsewhere."""
+        """Adopt the result of a recomputation that ran elsewhere."""
         self._take(guard.accept(self.ordering, result))
         self._recompute_if_due()
 
@@ -366,7 +368,7 @@ class CompiledFrontier:
         self.accept(work())
 
     def _take(self, changed: Changed) -> None:
-        """Bring the keys of waiting pages up to date with the ordering's."""
+        """Update the keys of waiting pages from those of the ordering."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
             self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
@@ -403,12 +405,12 @@ class CompiledFrontier:
         self._limits, self._ready_times = sites["limit"], sites["ready_at"]
 
     def _grow_for(self, site: int) -> None:
-        """Make room for a site that the page table has."""
+        """Make room for a site of the page table."""
         if site >= self._n_sites:
             self._grow()
 
     def _grow(self) -> None:
-        """Make room for the pages and sites that the page table has got since."""
+        """Make room for the pages and sites added to the page table since the last call."""
         n_pages, n_sites = len(self.pages), self.pages.n_sites
         if n_pages == self._n_pages and n_sites == self._n_sites:
             return

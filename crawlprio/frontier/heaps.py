@@ -1,22 +1,22 @@
 """Compiled two-level queue: a heap of sites over a pairing heap of waiting pages for each site.
 
-Pages and sites are rows of two record arrays, so that an operation touches one record for each page
-and site it concerns, and a call from Python passes few arguments.
+Pages and sites are rows of two record arrays, so that an operation touches one record per page and
+site involved, and a call from Python passes few arguments.
 
 Invariants (checked by the tests after every action):
 
-* a page is in the heap of its site exactly while it is `WAITING`; the root is the page that comes
-  first: larger tier, then larger key, then smaller id (ids count in order of discovery);
-* a site is ready exactly if it has waiting pages, a free lease and its time has come; it is delayed
-  if only its time has not come; otherwise it is in neither heap;
-* ready sites are a heap by (visit under way, tier, round, site key, first page), delayed sites one
-  by (time, site), with entries that agree with the records.
+* a page is in the heap of its site if and only if it is `WAITING`; the root is the page that comes
+  first: larger tier, then larger key, then smaller id (ids follow the order of discovery);
+* a site is ready if it has a waiting page and a free lease and its delay is over; it is delayed if
+  only its delay is not over; otherwise it is in neither heap;
+* ready sites are ordered by (visit in progress, tier, round, site key, first page), delayed sites
+  by (time, site), and the entries agree with the records.
 """
 
 from __future__ import annotations
 
 from crawlprio.compiled import njit
-from crawlprio.frontier.pairing import add, cut, join_children, stand_alone, take_out
+from crawlprio.frontier.pairing import add, cut, isolate, join_children, take_out
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -33,12 +33,12 @@ from crawlprio.frontier.records import (
     Records,
     wide,
 )
-from crawlprio.frontier.site_heaps import leave, soonest, stand
+from crawlprio.frontier.site_heaps import enter, leave, soonest
 
 
 @njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Move a site to where its pages, leases and time put it; call it after any of them changed."""
+    """Move a site to the right place in the heaps after a change of its pages, leases or time."""
     head = wide(sites[site].head)
     if head == NONE or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
@@ -53,10 +53,10 @@ def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, s
 
 @njit(cache=True)
 def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Enter a site that may lease a page among the ready or the delayed ones."""
+    """Put a site that has a page and a free lease into the ready or the delayed heap."""
     head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        stand(
+        enter(
             sites, heap, totals, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site)
         )
         return
@@ -64,12 +64,12 @@ def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) ->
     share = totals[0].site_share
     at_round = 0.0 if share == 0 else float(sites[site].turn // share)
     key = sites[site].key
-    stand(sites, heap, totals, site, wide(READY), float(tier), at_round, key, float(head))
+    enter(sites, heap, totals, site, wide(READY), float(tier), at_round, key, float(head))
 
 
 @njit(cache=True)
 def _end_turn(sites: Records, totals: Records, site: int) -> None:
-    """Count a turn of a site, where sites take turns."""
+    """Count a turn of a site if sites take turns."""
     if totals[0].site_share > 0:
         totals[0].turn = max(totals[0].turn, sites[site].turn)
         sites[site].turn += 1
@@ -86,11 +86,11 @@ def push(
     tier: int,
     key: float,
 ) -> None:
-    """Queue a page, which must not wait already; its leases continue. Amortised O(log sites)."""
+    """Queue a page that is not waiting yet; its leases continue. Amortised O(log sites)."""
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site
-    stand_alone(pages, page)
+    isolate(pages, page)
     pages[page].state = WAITING
     sites[site].head = add(pages, wide(sites[site].head), page)
     share = totals[0].site_share
@@ -111,7 +111,7 @@ def rekey(
     tier: int,
     key: float,
 ) -> None:
-    """Give a waiting page another tier or key; nothing if both are as before. O(log n)."""
+    """Change the tier or key of a waiting page; do nothing if both are unchanged. O(log n)."""
     if pages[page].key == key and pages[page].tier == tier:
         return
     site = wide(pages[page].site)
@@ -127,7 +127,7 @@ def rekey(
         rest = take_out(pages, root, page)
         pages[page].key = key
         pages[page].tier = tier
-        stand_alone(pages, page)
+        isolate(pages, page)
         sites[site].head = add(pages, rest, page)
     if sites[site].head == page or root == page:
         place_site(pages, sites, heap, totals, site)
@@ -142,7 +142,7 @@ def remove(
     page: int,
     state: int,
 ) -> None:
-    """Take a waiting page out, leaving it in `state`. Amortised O(log n)."""
+    """Remove a waiting page from the queue, leaving it in `state`. Amortised O(log n)."""
     site = wide(pages[page].site)
     sites[site].head = take_out(pages, wide(sites[site].head), page)
     sites[site].n_waiting -= 1
@@ -163,7 +163,7 @@ def pop(
 ) -> int:
     """Lease the first page of the first ready site, or return -1. Amortised O(log n).
 
-    Where a site may have several leases its delay runs from this start to the next.
+    If a site may have several leases, its delay runs from this start to the next.
     """
     if now > totals[0].now:
         totals[0].now = now
@@ -195,9 +195,9 @@ def release(
     totals: Records,
     page: int,
 ) -> None:
-    """End one lease of a page, which is done unless it waits again; nothing if it is not leased.
+    """End one lease of a page, which is then done unless it waits again; no-op if it has no lease.
 
-    When its site is ready again is not decided here.
+    The ready time of its site does not change.
     """
     if pages[page].n_leases == 0:
         return
@@ -220,10 +220,10 @@ def end_fetch(
     ready_at: float,
     ends_visit: bool,
 ) -> None:
-    """Note that a fetch on a site ended: the next may start at `ready_at`, inside a visit at once.
+    """Note that a fetch on a site ended: the next may start at `ready_at`, or at once in a visit.
 
-    A visit is over after `pages_per_visit` pages, when no page of the site waits, or if
-    `ends_visit`.
+    A visit ends after `pages_per_visit` pages, when no page of the site is waiting, or if
+    `ends_visit` is set.
     """
     sites[site].n_visited += 1
     over = (

@@ -1,10 +1,10 @@
-"""A compiled pairing heap of pages for each site, inside the page records; its root comes first.
+"""A compiled pairing heap of pages per site, stored in the page records; the root leaves first.
 
 Pages are ordered by larger tier first, then larger key, then smaller id (the order of discovery).
 
 Source: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of self-adjusting heap,
-Algorithmica 1, 1986 (two-pass variant). Departure: pages that are added are melded with each other
-by rank, as in a binomial queue; ranks steer that alone, and need not be true of what is below.
+Algorithmica 1, 1986 (two-pass variant). Departure: added pages are melded with each other by rank,
+as in a binomial queue. Ranks serve no other purpose and need not match the size of the subtree.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ def meld(pages: Records, a: int, b: int) -> int:
 
 @njit(cache=True)
 def add(pages: Records, root: int, page: int) -> int:
-    """Meld a page, with what is below it, into a heap; return the root.
+    """Meld a page and its subtree into a heap; return the root.
 
-    Then the first two children of the root are melded while their ranks are equal, as a counter
-    carries. So pages added one after another leave the root O(log n) children, not n, and the first
-    pop after them costs what any other does. Each carry spares that pop a link.
+    The first two children of the root are then melded for as long as their ranks are equal, like
+    the carry of a binary counter. A run of additions therefore leaves the root with O(log n)
+    children instead of n, and the next pop costs no more than any other. Each carry saves that pop
+    one link.
     """
     if root == NONE:
         return page
@@ -104,7 +105,7 @@ def join_children(pages: Records, root: int) -> int:
 
 @njit(cache=True)
 def cut(pages: Records, page: int) -> None:
-    """Cut a page that is not the root from its siblings, with all below it."""
+    """Detach a page other than the root, with its subtree, from its parent and siblings."""
     before = wide(pages[page].prev)
     after = wide(pages[page].next)
     if pages[before].child == page:
@@ -119,7 +120,7 @@ def cut(pages: Records, page: int) -> None:
 
 @njit(cache=True)
 def take_out(pages: Records, root: int, page: int) -> int:
-    """Take one page out of a heap; return the root. Amortised O(log n)."""
+    """Remove one page from a heap; return the root. Amortised O(log n)."""
     if page == root:
         return join_children(pages, root)
     cut(pages, page)
@@ -128,19 +129,19 @@ def take_out(pages: Records, root: int, page: int) -> int:
 
 @njit(cache=True)
 def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
-    """Move a page to where its key, written in place, puts it; return the root. O(log n).
+    """Restore the heap after the key of a page was overwritten; return the root. O(log n).
 
-    Several keys may be written before each of their pages is put where it belongs, in any order:
-    what a page is joined with meanwhile compares the keys of now.
+    Several keys may be written first and their pages then resettled one by one, in any order,
+    because every comparison uses the current keys.
 
     Parameters
     ----------
     rises
-        the key is larger than it was; False is correct for any key, and slower.
+        Whether the key became larger; False is correct for any key, but slower.
     """
     if not rises:
         rest = take_out(pages, root, page)
-        stand_alone(pages, page)
+        isolate(pages, page)
         return add(pages, rest, page)
     if page == root:
         return root
@@ -149,8 +150,8 @@ def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
 
 
 @njit(cache=True)
-def stand_alone(pages: Records, page: int) -> None:
-    """Make a page a heap of its own, whatever it was part of before."""
+def isolate(pages: Records, page: int) -> None:
+    """Make a page a heap of its own, discarding its links to others."""
     pages[page].child = NONE
     pages[page].next = NONE
     pages[page].prev = NONE

@@ -1,11 +1,11 @@
 """The two-level queue in plain Python: what `heaps` and `bulk` do, without compiled code.
 
-It works on the same records as the compiled queue, and the same pages leave it in the same order;
+It works on the same records as the compiled queue and hands out the same pages in the same order,
 so a frontier can start with it and switch to compiled heaps once it has grown (`bulk.rekey_all`
 builds them from the records).
 
-A change leaves the old entry in its heap, to be skipped when it reaches the top; a heap in which
-more than half the entries are stale is rebuilt.
+Deletion is lazy: a change leaves the old entry in its heap, to be skipped when it reaches the top.
+A heap in which more than half the entries are stale is rebuilt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SiteEntry = tuple[float, ...]
 
 
 def _column(records: Records, name: str) -> Any:
-    """A column of records as a memoryview: twice as fast as an array for single numbers."""
+    """A column of records as a memoryview, twice as fast as an array for single numbers."""
     column: Any = records[name]
     return memoryview(column)
 
@@ -48,7 +48,7 @@ def _column(records: Records, name: str) -> Any:
 def _on_records(
     method: Callable[Concatenate[PlainQueue, P], R],
 ) -> Callable[Concatenate[PlainQueue, Records, Records, Entries, Records, P], R]:
-    """Give a method the parameters that compiled functions have before its own: the records."""
+    """Prepend the parameters of the compiled functions, the records, to those of a method."""
 
     def on_records(
         queue: PlainQueue,
@@ -67,10 +67,10 @@ def _on_records(
 
 
 class PlainQueue:
-    """Pages that wait, by site, then by page; methods and records as in `heaps` and `bulk`.
+    """Waiting pages by site, then by page; methods and records as in `heaps` and `bulk`.
 
-    Entries of pages are (-tier, -key, page). Those of sites are (-tier, round, -key, first page,
-    site) where the site is ready, (time, site) where it is in its delay.
+    Page entries are (-tier, -key, page). Site entries are (-tier, round, -key, first page, site)
+    for a ready site and (time, site) for a delayed one.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class PlainQueue:
     push = _on_records(_push)
 
     def _enter(self, page: int, site: int, tier: int, key: float, was_head: bool = False) -> None:
-        """Add an entry of a page; place its site if the first page of that may be another now."""
+        """Add an entry for a page; place its site if the site's first page may have changed."""
         entry = (-tier, -key, page)
         heap = self._heaps[site]
         if len(heap) > 2 * self._n_waiting[site] + _SLACK:
@@ -145,12 +145,12 @@ class PlainQueue:
             heappop(heap)
         if not heap:
             self._head[site] = NONE
-            self._stand(site, None)
+            self._set_entry(site, None)
             return
         tier, key, head = heap[0]
         self._head[site] = head
         if self._n_leased[site] >= self._limit[site]:
-            self._stand(site, None)
+            self._set_entry(site, None)
             return
         self._site_tier[site] = -tier
         rule = self._site_rule
@@ -165,18 +165,18 @@ class PlainQueue:
     def _place_by_time(self, site: int) -> None:
         ready_at = self._ready_at[site]
         if ready_at > self._now[0]:
-            self._stand(site, (ready_at, site))
+            self._set_entry(site, (ready_at, site))
             return
         tier = self._site_tier[site] + (ON_VISIT if self._n_visited[site] > 0 else 0)
         at_round = self._turn[site] // self._site_share if self._site_share else 0
-        self._stand(site, (-tier, at_round, -self._site_key[site], self._head[site], site))
+        self._set_entry(site, (-tier, at_round, -self._site_key[site], self._head[site], site))
 
     def _end_turn(self, site: int) -> None:
         if self._site_share:
             self._all_turn[0] = max(self._all_turn[0], self._turn[site])
             self._turn[site] += 1
 
-    def _stand(self, site: int, entry: _SiteEntry | None) -> None:
+    def _set_entry(self, site: int, entry: _SiteEntry | None) -> None:
         """Replace the entry of a site, or remove it."""
         before = self._entries[site]
         if entry == before:

@@ -1,4 +1,4 @@
-"""The delay rules of a crawl: how long a site rests after a fetch. Live and simulated alike."""
+"""The delay rules of a crawl, live or simulated: how long a site rests after a fetch."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 from crawlprio.compiled import njit
 
 BACK_OFF_STATUSES = frozenset({429, 503})
-"""HTTP statuses by which a site asks for fewer fetches."""
+"""HTTP statuses with which a site asks for fewer fetches."""
 
 NO_DELAY = float("nan")
-"""Stands for a delay that nobody has set."""
+"""Marks a delay that is not set."""
 
 
 ASKED_FOR = ("max_crawl_delay", "max_back_off")
-"""Fields of `Politeness` that bound what sites ask for; the others make the pause of any site."""
+"""Fields of `Politeness` that cap what sites ask for; the others determine every site's pause."""
 
 
 @njit(cache=True)
 def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) -> float:
-    """Return the seconds that a site rests after any fetch.
+    """Return the seconds that a site rests after every fetch.
 
     Parameters
     ----------
     rules
-        a `PauseRules`.
+        A `PauseRules`.
     own_delay
-        seconds set for this site alone; NaN if none are.
+        Delay set for this site alone, in seconds; NaN if not set.
     crawl_delay
-        seconds of its Crawl-delay that are obeyed; 0 for none.
+        Its Crawl-delay as applied, in seconds; 0 if none.
     n_pages
-        pages of the site known so far.
+        Pages of the site known so far.
     """
     pause = own_delay
     if own_delay != own_delay:
@@ -45,14 +45,14 @@ def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) 
 
 @njit(cache=True)
 def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
-    """Return the seconds that the last fetch of a site asks for, 0 for none.
+    """Return the pause that the last fetch of a site calls for, in seconds; 0 if none.
 
     Parameters
     ----------
     rules
-        a `PauseRules`.
+        A `PauseRules`.
     elapsed, n_bytes
-        seconds that the fetch took, and length of its body.
+        Duration of the fetch in seconds, and size of the response body.
     """
     pause = 0.0
     if rules.adaptive > 0.0:
@@ -64,36 +64,38 @@ def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
 
 @dataclass(frozen=True)
 class Politeness:
-    """The pause between the end of one fetch on a site and the start of the next, at least.
+    """The rules for the minimum pause between the end of a fetch on a site and the next start.
 
-    The longest of these holds: the site's own delay or else `delay` (`small_site_delay` for a small
-    site); the Crawl-delay of its robots.txt; `adaptive` times the duration of the last fetch; what
-    `site_bandwidth` leaves of the time for its bytes; what a site that answered 429 or 503 asked
-    for, or else a delay that doubles with each such answer.
-    What is known of single sites is in `SiteClock`.
+    The longest of these applies: the site's own delay, or else `delay` (`small_site_delay` for a
+    small site); the Crawl-delay in its robots.txt; `adaptive` times the duration of the last fetch;
+    the rest of the time that its bytes take at `site_bandwidth`; after a 429 or 503, the
+    Retry-After, or else a delay that doubles with each such response.
+    The state of individual sites is in `SiteClock`.
 
-    A rule is a field here, which a row of the settings table names, and a line in `usual_pause` or
-    `pause_for_fetch`, which live crawls and simulations share.
+    Each rule is a field here, which a row of the settings table names, and a line in `usual_pause`
+    or `pause_for_fetch`, which live crawls and simulations share.
 
     Parameters
     ----------
     delay
-        seconds between accesses to a site (w); default 0.
+        Seconds between accesses to a site (w); default 0.
     small_site_delay, small_site_pages
-        seconds for sites with fewer than so many known pages; default None: as for others, and 100.
-        Baeza-Yates et al. 2005, section 5.3, have 5 s, and 15 s for sites of under 100 pages.
+        Delay in seconds for sites with fewer than this many known pages; default None (same as for
+        other sites) and 100. Baeza-Yates et al. 2005, section 5.3, use 5 s, and 15 s for sites of
+        fewer than 100 pages.
     adaptive
         The pause is at least this many times the duration of the last fetch; default 0. Mercator
-        (Heydon & Najork 1999; Najork & Wiener 2001) waits 10 times.
+        (Heydon & Najork 1999; Najork & Wiener 2001) uses 10.
     max_adaptive
-        seconds that `adaptive` asks for at most; default 60.
+        Cap on the pause that `adaptive` calls for, in seconds; default 60.
     site_bandwidth
-        A fetch and its pause last at least as long as its body takes at so many bytes/s; default 0:
-        no such rule. Heritrix has it (`maxPerHostBandwidthUsageKbSec`), from the end of the fetch.
+        A fetch and its pause together last at least as long as its body takes at this many bytes/s;
+        default 0: no such rule. Heritrix has the same rule (`maxPerHostBandwidthUsageKbSec`), but
+        counts from the end of the fetch.
     max_crawl_delay
-        seconds that a robots.txt can ask for at most; default 300. 0: Crawl-delay is not obeyed.
+        Cap on a Crawl-delay, in seconds; default 300. 0: Crawl-delay is ignored.
     max_back_off
-        seconds that Retry-After or repeated refusals can ask for at most; default 3600.
+        Cap on the pause after Retry-After or repeated refusals, in seconds; default 3600.
     """
 
     delay: float = 0.0
@@ -111,7 +113,7 @@ class Politeness:
         return self.adaptive > 0 or self.site_bandwidth > 0
 
     def in_words(self) -> list[str]:
-        """Return what makes a pause, for people."""
+        """Return a readable description of the rules, one string per rule in force."""
         small = self.small_site_delay
         words = [
             f"delay {self.delay:g} s"
@@ -124,23 +126,23 @@ class Politeness:
         return words
 
     def values(self) -> dict[str, float | None]:
-        """Return the numbers that make a pause by the name of their field."""
+        """Return the values that determine a pause, keyed by field name."""
         return {name: getattr(self, name) for name in _OF_ALL_SITES}
 
     @cached_property
     def rules(self) -> tuple[float, ...]:
-        """The numbers that make a pause, as a `PauseRules`; NaN for None."""
+        """The values that determine a pause, as a `PauseRules`; NaN for None."""
         numbers = self.values().values()
         return PauseRules(*(NO_DELAY if item is None else float(item) for item in numbers))
 
     def usual_pause(
         self, *, own_delay: float = NO_DELAY, crawl_delay: float = 0.0, n_pages: int = 0
     ) -> float:
-        """Return the seconds that a site rests after any fetch; parameters as of `pause`."""
+        """Return the seconds that a site rests after every fetch; parameters as for `pause`."""
         return float(usual_pause.py_func(self.rules, own_delay, crawl_delay, n_pages))
 
     def pause_for_fetch(self, elapsed: float, n_bytes: float) -> float:
-        """Return the seconds that the last fetch asks for; parameters as of `pause`."""
+        """Return the pause that the last fetch calls for, in seconds; parameters as for `pause`."""
         return float(pause_for_fetch.py_func(self.rules, elapsed, n_bytes))
 
     def pause(
@@ -157,13 +159,13 @@ class Politeness:
         Parameters
         ----------
         own_delay
-            seconds that were set for this site alone; NaN (the default) if none were.
+            Delay set for this site alone, in seconds; NaN (the default) if not set.
         crawl_delay
-            seconds of Crawl-delay that are obeyed; 0 for none.
+            Its Crawl-delay as applied, in seconds; 0 if none.
         elapsed, n_bytes
-            seconds that the fetch took, and length of the body that it brought.
+            Duration of the fetch in seconds, and size of the response body.
         n_pages
-            pages of the site known so far.
+            Pages of the site known so far.
         """
         return max(
             self.usual_pause(own_delay=own_delay, crawl_delay=crawl_delay, n_pages=n_pages),
@@ -171,7 +173,7 @@ class Politeness:
         )
 
     def obeyed_crawl_delay(self, seconds: float) -> float:
-        """Return how much of a Crawl-delay is obeyed, in seconds."""
+        """Return a Crawl-delay limited to `max_crawl_delay`, in seconds."""
         return min(max(seconds, 0.0), self.max_crawl_delay)
 
     def back_off(self, pause: float, n_refusals: int, retry_after: float | None) -> float:
@@ -180,11 +182,11 @@ class Politeness:
         Parameters
         ----------
         pause
-            seconds that the site would rest without it.
+            Seconds that the site would rest without the refusal.
         n_refusals
-            refusals in a row, this one included.
+            Consecutive refusals, including this one.
         retry_after
-            seconds that the answer asked to wait; None if it did not say.
+            Seconds that the response asked to wait; None if it did not say.
         """
         asked = max(pause, 1.0) * 2.0 ** min(n_refusals, 30)
         if retry_after is not None:
@@ -192,28 +194,28 @@ class Politeness:
         return max(pause, min(asked, self.max_back_off))
 
     def rest_of_delay(self, delay: float, since_end: float | None) -> float:
-        """Return the seconds for which a resumed crawl starts no fetch on a site with this delay.
+        """Return how long a resumed crawl starts no fetch on a site with this delay, in seconds.
 
         Parameters
         ----------
         since_end
-            seconds since the last run ended, by the wall clock; None if that is not known, as it
-            was killed: a fetch may have ended this moment.
+            Seconds since the last run ended, by the wall clock; None if that is unknown because it
+            was killed, in which case a fetch may have ended just now.
         """
         return delay - max(since_end or 0.0, 0.0)
 
     def rest_of_pause(self, pause: float, paused_until: float, now: float) -> float:
         """Return the seconds left of a pause that an earlier run of the crawl recorded.
 
-        Never more than the pause had, or `max_back_off`, so that a wall clock that was set back
-        stops no site for longer.
+        Never more than the pause itself or `max_back_off`, so that setting the wall clock back
+        does not block a site for longer.
 
         Parameters
         ----------
         pause
-            seconds that it was to last.
+            Its full length in seconds.
         paused_until, now
-            Unix times: its end, and the present.
+            Its end and the current time, both as Unix times.
         """
         return max(min(paused_until - now, pause, self.max_back_off), 0.0)
 
@@ -221,4 +223,4 @@ class Politeness:
 _OF_ALL_SITES = [field.name for field in fields(Politeness) if field.name not in ASKED_FOR]
 
 PauseRules = namedtuple("PauseRules", _OF_ALL_SITES)  # type: ignore[misc]
-"""The fields of a `Politeness` that make the pause of any site, as floats, for compiled code."""
+"""The fields of a `Politeness` that determine every site's pause, as floats for compiled code."""

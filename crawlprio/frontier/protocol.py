@@ -1,10 +1,9 @@
-"""What stands between a crawler and the pages that wait, wherever they are kept.
+"""The interface between a crawler and its frontier, wherever the waiting pages are kept.
 
-A frontier may be in this process (`crawlprio.live.local_frontier`) or in another. Nothing here
-waits for an answer: what is told takes effect in the order told, and `next_page` answers with what
-is at hand. A frontier that has to ask elsewhere answers None and calls `on_ready` once it knows
-more. Pages are named by their URL going in and by their lease coming out; ids of pages and sites
-stay behind the interface.
+A frontier may be in this process (`crawlprio.live.local_frontier`) or in another. No call blocks:
+calls take effect in the order in which they are made, and `next_page` returns what is available
+locally. A frontier that has to ask a server returns None and calls `on_ready` once it knows more.
+Pages go in by URL and come out by lease; the ids of pages and sites stay behind the interface.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from crawlprio.items import LinkPairs
 
 
 class Entry(NamedTuple):
-    """A page that is to wait, and what its fetch takes beyond a plain GET of its URL.
+    """A page to queue, and how to fetch it if a plain GET of its URL is not enough.
 
     Parameters
     ----------
     identity
-        The text by which the page is known; entries with one identity are one page.
+        The string that identifies the page; entries with the same identity are the same page.
     url, site, depth
-        Its URL, the host whose delays it keeps, and the links followed from a seed.
+        Its URL, the host whose delay applies, and the number of links followed from a seed.
     priority
-        Larger is sooner, before all else.
+        Larger is sooner; compared before anything else.
     request
-        How to fetch it: JSON as bytes, which any frontier carries, or an object, which only one in
-        this process does. None: a plain link.
+        How to fetch it: JSON as bytes, which any frontier carries, or an object, which only a
+        frontier in this process carries. None: a plain link.
     repeats
-        Fetch the page even if it waits already or was fetched.
+        Fetch the page even if it is already waiting or was fetched before.
     is_seed
-        Whether the crawl starts from it; such a page counts in no budget.
+        Whether the crawl starts from it; seeds do not count towards any budget.
     """
 
     identity: str
@@ -47,19 +46,19 @@ class Entry(NamedTuple):
 
 
 class Handout(NamedTuple):
-    """A page that is leased, with what it takes to fetch it.
+    """A leased page, with all that is needed to fetch it.
 
     Parameters
     ----------
     lease
-        Names the lease in later calls.
+        Identifies the lease in later calls.
     url, depth
         As in `Entry`.
     request
         As in `Entry`; None: a plain GET of the URL.
     until
-        Monotonic time at which the frontier takes the page back unless the lease has ended; inf
-        where the frontier lives and dies with the process.
+        Monotonic time at which the lease expires and the page waits again; inf for a frontier that
+        lives and dies with the process.
     """
 
     lease: int
@@ -70,21 +69,21 @@ class Handout(NamedTuple):
 
 
 class PageVisit(NamedTuple):
-    """What became of a leased page: its links as one batch, or why there are none.
+    """The outcome of a leased page: its links as one batch, or why there are none.
 
     Parameters
     ----------
     pairs
-        What the page says. `targets` are URLs, or identities where `links_are_entries`.
+        The content of the page. `targets` are URLs, or identities if `links_are_entries`.
     links_are_entries
-        Whether the targets were added one by one before (a spider that yields requests), so that
-        unknown ones do not wait; else new targets wait from now on.
+        Whether the targets were already added one by one (by a spider that yields requests), so
+        that unknown ones are not queued. Otherwise new targets are queued.
     fetched_at, elapsed
-        Unix time at which the fetch ended, and its seconds.
+        Unix time at which the fetch ended, and its duration in seconds.
     error
         Why there was no page, in a word or two; empty on success.
     items
-        What its callback scraped, each as JSON, where items are kept with visits.
+        The items that its callback scraped, each as JSON, if items are stored with visits.
     """
 
     pairs: LinkPairs
@@ -96,19 +95,19 @@ class PageVisit(NamedTuple):
 
 
 class FetchClock(Protocol):
-    """When a site, named by its host, may be fetched from; it is told of every fetch."""
+    """Tracks every fetch and says when a site, identified by its host, may be fetched from."""
 
     def next_start(self, site: str) -> float:
         """Return the monotonic time before which no fetch may start on a site."""
 
     def has_room(self, site: str) -> bool:
-        """Return whether a site has fewer fetches under way than it may have."""
+        """Return whether a site has fewer fetches in flight than its limit."""
 
     def hold(self, site: str, n_fetches: int = 1) -> None:
-        """Count a fetch that was not handed out among those of its site; -1 takes it back."""
+        """Count a fetch that the frontier did not hand out against its site; -1 undoes it."""
 
     def not_fetched(self, site: str) -> None:
-        """Note that a page that was handed out is not fetched."""
+        """Note that a page that was handed out will not be fetched."""
 
     def started(self, site: str, *, was_handed_out: bool) -> float:
         """Note that a fetch starts; return the seconds since the last one ended."""
@@ -123,30 +122,30 @@ class FetchClock(Protocol):
         retry_after: float | None,
         n_bytes: int = 0,
     ) -> None:
-        """Note that a fetch ended; `status` is 0 without an answer, `n_bytes` is of its body."""
+        """Note that a fetch ended: `status` 0 if no response came, `n_bytes` the body's size."""
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
-        """Obey a Crawl-delay; return the seconds that are obeyed."""
+        """Obey a Crawl-delay; return the delay that is applied, in seconds."""
 
 
 class Frontier(Protocol):
-    """All pages that wait, handed out under leases: most important first, no site too soon.
+    """All waiting pages, handed out under leases: most important first, no site too soon.
 
-    Each lease ends once, by `observe` or `put_back`. `benchmarks/frontier.py` says what the calls
-    cost for the frontier in this process.
+    Each lease ends exactly once, by `observe` or `put_back`. `benchmarks/frontier.py` measures the
+    cost of each call for the frontier in this process.
 
     Attributes
     ----------
     clock
-        when sites may be fetched from.
+        Says when sites may be fetched from.
     carries_json_only
-        whether requests must be given as JSON, as they are kept elsewhere or on disk.
+        Whether requests must be given as JSON because they are stored on disk or on a server.
     keeps_objects
-        whether a request that JSON cannot hold is kept all the same, in memory; else it is dropped.
+        Whether a request that cannot be written as JSON is kept in memory instead of dropped.
     on_ready
-        is called when a page may have become ready that was not; set it before the first call.
+        Called when a page may have become ready; set it before the first call.
     n_links
-        pages that came to wait as plain links, as far as is known.
+        Pages that were queued as plain links, as far as is known.
     """
 
     carries_json_only: bool
@@ -158,37 +157,37 @@ class Frontier(Protocol):
     def clock(self) -> FetchClock: ...
 
     def is_duplicate(self, identity: str) -> bool:
-        """Return whether `add` would drop a request for a page; False where it is not known."""
+        """Return whether `add` would drop a request for a page; False if that is not known."""
 
     def add(self, entry: Entry) -> bool | None:
-        """Queue a page; return False for a duplicate, None where that is not known yet."""
+        """Queue a page; return False for a duplicate, None if that is not known yet."""
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        """Queue plain pages as seeds, all at once and in this order; duplicates count once."""
+        """Queue plain pages as seeds in one batch, in this order, each URL once."""
 
     def next_page(self, now: float) -> Handout | None:
-        """Lease the page to fetch next; None if no site is ready, or the answer is on its way."""
+        """Lease the next page to fetch; None if no site is ready or the answer is still pending."""
 
     def let_go(self, lease: int) -> None:
         """Free the site of a lease for its next page before this one is observed."""
 
     def observe(self, lease: int, visit: PageVisit) -> None:
-        """Learn from a visit and end its lease; new links wait from now on."""
+        """Learn from a visit, queue its new links and end its lease."""
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        """End a lease whose page waits again, with its request or the one that is given."""
+        """End a lease and queue its page again, with its own request or the one given."""
 
     def ready_at(self) -> float:
         """Return the monotonic time at which a page can leave; inf if that takes an event."""
 
     def __len__(self) -> int:
-        """Return how many requests wait."""
+        """Return how many requests are waiting."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether something was asked or told whose outcome is not known yet."""
+        """Whether the outcome of some call is still pending."""
 
     def close(self) -> Awaitable[None] | None:
-        """Flush what was told; nothing is told afterwards."""
+        """Flush all pending calls; no call may follow."""

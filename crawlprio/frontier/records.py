@@ -1,4 +1,4 @@
-"""The records of the frontier's queue, and the states of a page."""
+"""The records of the frontier's queue and the states of a page."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ PAGE = np.dtype(
     ],
     align=True,
 )
-"""One page, 32 bytes. `prev` in the pairing heap: left sibling, or parent of a first child; `rank`
-tells how many equals were melded into it when the page was a child of the root. A page that waits
-may be leased too, up to `MAX_LEASES` times, where it is to be fetched more than once."""
+"""One page, 32 bytes. In the pairing heap, `prev` is the left sibling, or the parent of a first
+child; `rank` counts the children of equal rank that were melded into the page while it was a child
+of the root. A waiting page may also be leased, up to `MAX_LEASES` times, if it is to be fetched
+more than once."""
 
 SITE = np.dtype(
     [
@@ -52,16 +53,18 @@ SITE = np.dtype(
     ],
     align=True,
 )
-"""One site, 64 bytes. `delay` is w in seconds; `turn`: pages it has given, and missed while none
-of it waited; `limit`: leases it may have; `n_visited`: in this visit; `position`: row of its
-entry, or `NOWHERE`. `tier` and `key` are kept while it has one."""
+"""One site, 64 bytes. `delay`: w, in seconds. `turn`: turns it has taken, or missed while no page
+of it was waiting. `limit`: leases it may have at once. `n_visited`: pages fetched in the current
+visit. `position`: row of its heap entry, or `NOWHERE`; `tier` and `key` are valid while it has
+one."""
 
 TIER, ROUND, KEY, TIE, SITE_ID = 0, 1, 2, 3, 4
-"""Columns of the heaps of sites, a row of five float64 for each: larger tier first, then smaller
+"""Columns of the site heaps, one row of five float64 per site: larger tier first, then smaller
 round, then larger key, then smaller tie.
 
-The tier of a ready site has `ON_VISIT` added during a visit, and its tie is its first page. Of a
-delayed one the tier is 0, the key minus the time at which it is ready, the tie its number."""
+For a ready site, the tier has `ON_VISIT` added during a visit and the tie is its first page. For a
+delayed site, the tier is 0, the key is minus the time at which it becomes ready, and the tie is its
+id."""
 
 TOTALS = np.dtype(
     [
@@ -77,8 +80,8 @@ TOTALS = np.dtype(
     ],
     align=True,
 )
-"""The whole queue. `site_share`: pages of a site in a round, 0 where sites take no turns; `turn`:
-the latest of any site."""
+"""Totals over the queue. `site_share`: pages of a site per round, or 0 if sites take no turns.
+`turn`: the latest turn of any site."""
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]
@@ -86,8 +89,8 @@ Entries = NDArray[np.float64]
 
 @njit(cache=True, inline="always")
 def wide(number: int) -> int:
-    """Return a field of a record, or a constant, as the one type of integer that kernels pass on.
+    """Return a record field or constant as int64, the one integer type that kernels pass around.
 
-    For each combination of types a kernel would be compiled once more.
+    Without it, numba would compile a kernel again for each combination of integer types.
     """
     return np.int64(number)  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""When each site may be fetched from, and how many fetches it has: the one owner of both.
+"""The clock of each site: when it may be fetched from and how many fetches it has in flight.
 
-A site is in one of two regimes. With one fetch at a time its delay runs from the end of a fetch to
-the next start, as in the papers; with several it runs from start to start, as in Scrapy. This
-module and `heaps.pop` are the only places that tell them apart.
+A site is in one of two regimes. With one fetch at a time, its delay runs from the end of a fetch to
+the next start, as in the papers; with several, it runs from start to start, as in Scrapy. Only this
+module and `heaps.pop` distinguish the two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politenes
 
 
 class SiteQueue(Protocol):
-    """What a `SiteClock` needs of the queue of sites that it keeps the time for."""
+    """The methods of a queue of sites that its `SiteClock` calls."""
 
     def site_limit(self, site: int) -> int: ...
 
@@ -34,16 +34,16 @@ class SiteQueue(Protocol):
 
 
 class Learned(NamedTuple):
-    """What a crawl has learned of a site and a later run should know.
+    """What a crawl has learned about a site, kept for a later run.
 
     Parameters
     ----------
     crawl_delay
-        seconds of its Crawl-delay that are obeyed; None if it has none.
+        Its Crawl-delay as applied, in seconds; None if it has none.
     n_refusals
-        answers in a row that were refusals (429, 503).
+        Consecutive refusals (429, 503).
     pause
-        seconds for which it rests after the last of them.
+        Seconds that the site rests after the last refusal.
     """
 
     crawl_delay: float | None
@@ -53,7 +53,7 @@ class Learned(NamedTuple):
 
 @dataclass(slots=True)
 class _Site:
-    """One site that was fetched from or has settings of its own. Times are monotonic."""
+    """A site that was fetched from or has its own settings. Times are monotonic."""
 
     own_delay: float = NO_DELAY
     crawl_delay: float | None = None
@@ -73,15 +73,15 @@ class SiteClock:
     Parameters
     ----------
     politeness
-        the delay rules.
+        The delay rules.
     queue
-        hands out no page of a site before its time, or beyond its number of fetches.
+        The queue of sites, which hands out no page of a site before its time or beyond its limit.
     n_pages_of
-        returns how many pages of a site are known.
+        Returns the number of known pages of a site.
 
     Notes
     -----
-    Sites are ids; `now` is a clock that never goes back, the same for all calls. Every call costs
+    Sites are ids; `now` is a monotonic clock, the same for all calls. Every call costs
     O(log sites). Memory: 150 bytes for each site that was fetched from.
     """
 
@@ -94,13 +94,13 @@ class SiteClock:
         self._sites: dict[int, _Site] = {}
 
     def set_site(self, site: int, *, delay: float | None = None, limit: int | None = None) -> None:
-        """Give one site its own delay in seconds, or its own number of fetches at once."""
+        """Set the delay, in seconds, or the limit of concurrent fetches of one site."""
         if delay is not None:
             self._of(site).own_delay = delay
         self._queue.set_site(site, delay=self.delay(site), limit=limit)
 
     def delay(self, site: int) -> float:
-        """Return the seconds that a site rests after any fetch."""
+        """Return the seconds that a site rests after every fetch."""
         known = self._of(site)
         return self.politeness.usual_pause(
             own_delay=known.own_delay,
@@ -109,11 +109,11 @@ class SiteClock:
         )
 
     def crawl_delay(self, site: int) -> float | None:
-        """Return the Crawl-delay of a site that is obeyed, in seconds; None if it has none."""
+        """Return the Crawl-delay of a site as applied, in seconds; None if it has none."""
         return self._of(site).crawl_delay
 
     def obey_crawl_delay(self, site: int, seconds: float, now: float) -> float:
-        """Obey the Crawl-delay of a site from now on; return the seconds that are obeyed."""
+        """Obey the Crawl-delay of a site from now on; return the delay applied, in seconds."""
         known = self._of(site)
         known.crawl_delay = self.politeness.obeyed_crawl_delay(seconds)
         delay = self.delay(site)
@@ -123,10 +123,10 @@ class SiteClock:
         return known.crawl_delay
 
     def next_start(self, site: int) -> float:
-        """Return the time before which no fetch may start on a site; -inf if nothing says.
+        """Return the time before which no fetch may start on a site; -inf if there is none.
 
-        With several fetches at once the queue's own time moved on when it handed out a page, so
-        the last start counts here.
+        With several fetches at once, the queue's own time advances when it hands out a page, so
+        the time here is computed from the last start instead.
         """
         if self._queue.site_limit(site) == 1:
             return self._queue.site_ready_at(site)
@@ -134,7 +134,7 @@ class SiteClock:
         return max(known.started_at + self.delay(site), known.paused_until)
 
     def has_room(self, site: int) -> bool:
-        """Return whether a site has fewer fetches under way than it may have."""
+        """Return whether a site has fewer fetches in flight than its limit."""
         return self._of(site).n_fetching < self._queue.site_limit(site)
 
     def may_start(self, site: int, now: float) -> bool:
@@ -142,17 +142,17 @@ class SiteClock:
         return self.has_room(site) and self.next_start(site) <= now
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
-        """Count a fetch that the queue did not hand out among those of its site; -1 ends it."""
+        """Count a fetch that the queue did not hand out against its site; -1 ends it."""
         self._queue.hold(site, n_fetches)
 
     def handed_out(self, site: int) -> None:
-        """Note that the queue handed out a page, whose fetch is still to start."""
+        """Note that the queue handed out a page whose fetch has not started yet."""
         self._of(site).n_unstarted += 1
 
     def not_fetched(self, site: int, now: float) -> None:
-        """Note that a page that was handed out is not fetched: its site need not rest for it.
+        """Note that a page that was handed out will not be fetched, so its site need not rest.
 
-        Another component answered (a cache), or dropped the request.
+        For example, a cache answered the request, or a middleware dropped it.
         """
         known = self._of(site)
         known.n_unstarted -= 1
@@ -162,7 +162,7 @@ class SiteClock:
     def started(self, site: int, now: float, *, was_handed_out: bool) -> float:
         """Note that a fetch starts; return the seconds since the last one on the site ended.
 
-        The gap is inf at the first fetch, and where a site may have several at once.
+        The gap is inf for the first fetch, and if the site may have several at once.
         """
         known = self._of(site)
         known.n_fetching += 1
@@ -184,21 +184,21 @@ class SiteClock:
         status: int = 200,
         retry_after: float | None = None,
     ) -> bool:
-        """Note that a fetch ended, from where the delay runs; return whether to record the site.
+        """Note that a fetch ended and start the delay; return whether `learned` changed.
 
         Parameters
         ----------
         elapsed, n_bytes
-            seconds that the fetch took, and length of the body that it brought.
+            Duration of the fetch in seconds, and size of the response body.
         status
-            HTTP status; 0 when no answer came.
+            HTTP status; 0 if no response came.
         retry_after
-            seconds that the answer asked to wait; None if it did not.
+            Seconds that the response asked to wait; None if it did not ask.
 
         Returns
         -------
         bool
-            Whether `learned` says something new.
+            Whether `learned` has something new to record.
         """
         known = self._of(site)
         known.ended_at = now
@@ -208,7 +208,7 @@ class SiteClock:
         is_refusal = status in BACK_OFF_STATUSES
         is_new = is_refusal or (bool(status) and known.n_refusals > 0)
         if is_refusal:
-            # Fetches that had started before the site refused the first of them are one refusal.
+            # Fetches already in flight when the site first refused count as the same refusal.
             if now - elapsed >= known.refused_at:
                 known.n_refusals += 1
                 known.refused_at = now
@@ -226,12 +226,12 @@ class SiteClock:
         return is_new
 
     def learned(self, site: int) -> Learned:
-        """Return what a later run of the crawl should know of a site."""
+        """Return what a later run of the crawl should know about a site."""
         known = self._of(site)
         return Learned(known.crawl_delay, known.n_refusals, known.pause)
 
     def restore(self, site: int, learned: Learned) -> None:
-        """Restore what an earlier run learned of a site, within today's bounds."""
+        """Restore what an earlier run learned about a site, within the current limits."""
         known = self._of(site)
         if learned.crawl_delay is not None and self.politeness.max_crawl_delay:
             known.crawl_delay = self.politeness.obeyed_crawl_delay(learned.crawl_delay)

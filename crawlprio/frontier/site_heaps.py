@@ -1,17 +1,17 @@
-"""Compiled heaps of the sites that are ready and of those in their delay, in one array.
+"""Compiled heaps of the ready sites and of the delayed sites, in one array.
 
-Since a site stands in one heap at most, as many rows as there are sites will do for both: that of
-ready sites grows from the first row upward, that of delayed sites from the last row downward. Place
-p of a heap is row p of the one and row ~p, that is -1 - p, of the other; both are `p ^ side`, the
-side being `READY` or `DELAYED`. A site's `position` is its row, signed like this.
+A site is in at most one of the heaps, so one row per site is enough for both: the ready heap grows
+from the first row upward, the delayed heap from the last row downward. Position p of a heap is row
+p in the ready heap and row ~p, that is -1 - p, in the delayed heap; both are `p ^ side`, where side
+is `READY` or `DELAYED`. A site's `position` field is its row, with this sign.
 
-A place has four children, which lie together, and entries hold all that they are sorted by. So a
-sift reads 160 bytes for each two doublings of the number of sites, and no record of a page or of a
-site. Entries are rows of numbers, since arrays of records make calls from Python dearer.
+The heaps are 4-ary: the children of a node are adjacent, and entries hold their whole sort key. A
+sift therefore reads 160 bytes per factor of four in the number of sites, and no page or site
+record. Entries are rows of plain numbers, because record arrays make calls from Python slower.
 
 Source: LaMarca & Ladner, The influence of caches on the performance of heaps, ACM Journal of
-Experimental Algorithmics 1, 1996. Departure: sets of children are not aligned with cache lines,
-which gained nothing measurable.
+Experimental Algorithmics 1, 1996. Departure: groups of children are not aligned with cache lines,
+which brought no measurable gain.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Entry = tuple[float, float, float, float, float]
 
 
 def no_entries(n_sites: int) -> Entries:
-    """Return room for so many sites."""
+    """Return an empty array with room for `n_sites` sites."""
     return np.zeros((n_sites, 5))
 
 
 def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
-    """Return the two heaps with room for so many sites, no fewer than before."""
+    """Return a copy of the two heaps with room for `n_sites` sites, at least as many as before."""
     room = no_entries(n_sites)
     n_upward = len(heap) - n_delayed
     room[:n_upward] = heap[:n_upward]
@@ -52,7 +52,7 @@ def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
 
 @njit(cache=True)
 def _comes_before(heap: Entries, row: int, entry: Entry) -> bool:
-    """Whether the entry in a row is served before this one."""
+    """Whether the entry in a row comes before the given one."""
     if heap[row, TIER] != entry[TIER]:
         return bool(heap[row, TIER] > entry[TIER])
     if heap[row, ROUND] != entry[ROUND]:
@@ -79,7 +79,7 @@ def _write(sites: Records, heap: Entries, row: int, entry: Entry) -> None:
 
 @njit(cache=True)
 def _sift_up(sites: Records, heap: Entries, side: int, at: int, entry: Entry) -> int:
-    """Write an entry at a free place or above it; return where."""
+    """Write an entry at the hole `at` or above it; return its position."""
     while at > 0:
         parent = (at - 1) >> 2
         if _comes_before(heap, parent ^ side, entry):
@@ -92,7 +92,7 @@ def _sift_up(sites: Records, heap: Entries, side: int, at: int, entry: Entry) ->
 
 @njit(cache=True)
 def _sift_down(sites: Records, heap: Entries, side: int, n: int, at: int, entry: Entry) -> None:
-    """Write an entry at a free place of a heap of n or below it."""
+    """Write an entry at the hole `at` of a heap of n entries, or below it."""
     while True:
         child = 4 * at + 1
         if child >= n:
@@ -132,7 +132,7 @@ def leave(sites: Records, heap: Entries, totals: Records, site: int) -> None:
 
 
 @njit(cache=True)
-def stand(
+def enter(
     sites: Records,
     heap: Entries,
     totals: Records,
@@ -143,7 +143,7 @@ def stand(
     key: float,
     tie: float,
 ) -> None:
-    """Enter a site on a side, wherever it was before. O(log sites)."""
+    """Put a site into the heap of a side, moving it there if it was elsewhere. O(log sites)."""
     entry = (tier, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
@@ -171,5 +171,5 @@ def stand(
 
 @njit(cache=True)
 def soonest(heap: Entries) -> float:
-    """Return when the first delayed site is ready; there must be one."""
+    """Return the time at which the first delayed site becomes ready; there must be one."""
     return float(-heap[-1, KEY])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import math
+import tokenize
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,7 +96,10 @@ def check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | Non
             read = _HEADERS.get(version)
             if read is None:
                 continue  # NumPy says what is wrong
-            shape, _, kind = read(file)
+            try:
+                shape, _, kind = read(file)
+            except (tokenize.TokenError, SyntaxError) as error:
+                raise ValueError(f"the header of {name} is not one of an array") from error
         if math.prod(shape) * kind.itemsize > members[member]:
             raise GraphError(
                 f"{path}: {name} says that it has the shape {shape}, and the file holds "

@@ -1,1 +1,1 @@
-"""One live crawl and its parts, between Scrapy and the core."""
+"""A live crawl and its parts: the layer between Scrapy and the core."""

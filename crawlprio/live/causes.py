@@ -1,4 +1,4 @@
-"""Why a page could not be fetched, in a word or two, for the store and the figures."""
+"""Short causes of failed fetches, for the store and the figures."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CAUSES = {
     "ResponseNeverReceived": "connection failed",
     "ResponseFailed": "connection failed",
 }
-"""By the class of the exception, or of one of its bases: those of Scrapy and of Twisted."""
+"""Causes by class name of the exception or of one of its bases, from Scrapy and Twisted."""
 
 ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
 
 
 def cause_of(error: BaseException) -> str:
-    """Return why a fetch failed: a standing phrase, or the name of the exception's class."""
+    """Return why a fetch failed: a fixed phrase, or the name of the exception's class."""
     for cause in _chain(error):
         text = str(cause)
         if text.startswith(UNREACHABLE):
@@ -46,7 +46,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The exception, and those that it was raised from or wraps."""
+    """Return the exception and all that it was raised from or wraps."""
     chain: list[BaseException] = []
     todo: list[BaseException | None] = [error]
     while todo and len(chain) < 20:

@@ -1,4 +1,4 @@
-"""Compiles, on tiny inputs, what a crawl runs, or everything."""
+"""Ahead-of-time compilation of what a crawl runs, or of everything, on tiny inputs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from crawlprio.web.pieces import SMALL, pieces
 
 
 def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
-    """Compile, or load from numba's cache, all that a live crawl runs between two fetches.
+    """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
 
-    Otherwise the first pages would hold the event loop for as long: half a second from the cache,
-    some ten seconds at the first crawl ever.
+    Otherwise the first pages would block the event loop for that time: half a second with a warm
+    cache, some ten seconds on the very first crawl.
 
     Parameters
     ----------
     with_ranks
-        PageRank too, for orderings that compute it.
+        compile PageRank too, for orderings that compute it.
     ordering
-        the name of the one to be crawled under; rules that are slow to compile are compiled then.
+        the crawl's ordering; rules that are slow to compile are compiled only if it uses them.
     """
     compiled.load()
     pieces(b"<p>" * SMALL)
@@ -56,7 +56,7 @@ def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
 
 
 def compile_all() -> None:
-    """Compile, or load from numba's cache, all that crawls and commands run. Some 40 s."""
+    """Compile, or load from numba's cache, all that crawls and commands run. About 40 s."""
     compile_frontier(with_ranks=True)
     pages = PageTable()
     for page in "ab":
@@ -70,7 +70,7 @@ def compile_all() -> None:
 
 
 def _compile_graphs(folder: Path) -> None:
-    """Compile what reads, makes and judges link graphs."""
+    """Compile what reads, generates and evaluates link graphs."""
     from crawlprio.evaluation import BacklinksSeen, depth_from_seeds, limited_buffer, pagerank_seen
     from crawlprio.importance import importance_of
     from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
@@ -100,7 +100,7 @@ def _compile_graphs(folder: Path) -> None:
 
 
 def _compile_simulations() -> None:
-    """Compile what simulates crawls, with and without a clock."""
+    """Compile the crawl simulator, with and without a clock."""
     from crawlprio.simulator import compile_kernels
 
     compile_kernels(ORDERINGS.values())

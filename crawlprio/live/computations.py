@@ -1,4 +1,4 @@
-"""Long computations of an ordering, done off the event loop."""
+"""Long computations of an ordering, run off the event loop."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ logger = logging.getLogger(__name__)
 
 
 class Computations:
-    """Recomputes an ordering's keys in a thread, on a snapshot, while the crawl goes on.
+    """Recomputes an ordering's keys in a thread, on a snapshot, while the crawl continues.
 
-    An ordering has at most one computation under way.
+    At most one computation of an ordering runs at a time.
 
     Parameters
     ----------
     queue
-        takes the keys when they are there.
+        receives the keys once they are computed.
     done
-        is called after that.
+        called after that.
     failed
-        is called with the sentence when the ordering fails.
+        called with the error when the ordering fails.
 
     Attributes
     ----------
     under_way
-        whether a result is still to come.
+        whether a computation is running.
     """
 
     def __init__(

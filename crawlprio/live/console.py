@@ -1,4 +1,4 @@
-"""The terminal on which a crawl reports."""
+"""The console that a crawl reports to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from rich.console import Console
 
 
-class PatientConsole(Console):
-    """A console that survives its reader (`| head`), where rich would end the engine."""
+class PipeSafeConsole(Console):
+    """A console that goes quiet when its reader exits (`| head`); rich would stop the engine."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -1,4 +1,4 @@
-"""One crawl and its life: who makes its parts, hands them out, and closes them."""
+"""The life cycle of a crawl: creating its parts, handing them out and closing them."""
 
 from __future__ import annotations
 
@@ -40,36 +40,36 @@ logger = logging.getLogger("crawlprio")
 _KEY = "_crawlprio_crawl"
 
 OWN_REQUEST = "crawlprio_own"
-"""The key in `meta` of a request to a private address that no page led to."""
+"""The `meta` key of a request to a private address that did not come from a page."""
 
 
 class Crawl:
-    """The crawl of one crawler; every component gets the same one from `Crawl.of(crawler)`.
+    """The crawl of one `Crawler`; all components get the same object from `Crawl.of(crawler)`.
 
-    It exists from the first component on and opens nothing before the crawl starts. What it has
-    opened it closes when the spider is closed or the engine stops, under every scheduler, after a
-    refusal and after a failure too.
+    The first component that asks for it creates it. It opens nothing before the crawl starts, and
+    closes everything it opened when the spider closes or the engine stops: under any scheduler,
+    and also after a refusal or a failure.
 
     Attributes
     ----------
     web
-        the web that is served on loopback for this crawl; None if it crawls the real one.
+        the web served on loopback for this crawl; None if it crawls the real web.
     failure
-        why the crawl cannot start or go on; None while all is well.
+        why the crawl cannot start or continue; None if it can.
     frontier, dispatcher
-        where pages wait, and what hands them out; None under a scheduler that is not crawlprio's.
+        the waiting pages, and what hands them out; None under a scheduler other than crawlprio's.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.yielded: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
-        """By request, the requests that its callback yielded before a middleware dropped any."""
+        """By request, the requests that its callback yielded, before any middleware drops some."""
         self._ordering: str | None = None
         self._recorder: Recorder | None = None
         self._before_close: list[Callable[[str], object]] = []
         self._needs_links = False
         self._is_recorded_elsewhere = False
-        self._is_told = False
+        self._is_failure_logged = False
         self._is_closed = False
         self._is_covered = False
         self.web: VirtualWeb | None = None
@@ -84,7 +84,7 @@ class Crawl:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Crawl:
-        """Return the crawl of a crawler, which is made at the first call."""
+        """Return the crawl of a crawler, creating it on the first call."""
         found = vars(crawler).get(_KEY)
         if not isinstance(found, Crawl):
             found = vars(crawler)[_KEY] = cls(crawler)
@@ -94,17 +94,17 @@ class Crawl:
 
     @cached_property
     def config(self) -> CrawlConfig:
-        """The settings, checked; ConfigError for the first bad one."""
+        """The validated settings; raises ConfigError for the first invalid one."""
         return CrawlConfig.from_settings(
             self._crawler.settings, self._ordering, records=not engine.is_inspection()
         )
 
     @cached_property
     def addresses(self) -> PrivateAddresses:
-        """Which private addresses may be fetched from; ConfigError for a bad setting.
+        """Which private addresses may be fetched from; raises ConfigError for an invalid setting.
 
-        All may in a virtual crawl, which opens no connection but to loopback, and where a person
-        asks for each page (`scrapy shell`, `fetch` and the like).
+        All are allowed in a virtual crawl, which connects to loopback only, and where a person
+        requests each page (`scrapy shell`, `fetch` and the like).
         """
         is_free = self.web is not None or engine.is_inspection()
         # Not from `config`: a spider asks before all settings are final.
@@ -115,18 +115,18 @@ class Crawl:
 
     @cached_property
     def identities(self) -> Identities:
-        """When two requests are the same page."""
+        """Decides when two requests are for the same page."""
         return Identities(self._crawler)
 
     @property
     def recorder(self) -> Recorder:
-        """The pages of the crawl and its store; available once it has started."""
+        """The recorder of the crawl; available once the crawl has started."""
         assert self._recorder is not None, "the crawl has not started"
         return self._recorder
 
     @cached_property
     def clock(self) -> FetchClock:
-        """When sites may be fetched from."""
+        """Knows when each site may be fetched from."""
         if self.frontier is not None:
             return self.frontier.clock
         pages, politeness = self.recorder.pages, self.config.politeness
@@ -162,17 +162,20 @@ class Crawl:
             or self.config.ordering.needs_anchors
         )
 
-    # Life
+    # Life cycle
 
     def record_elsewhere(self) -> None:
-        """Make no crawl store in this process, as the frontier records; before `open_frontier`."""
+        """Create no store in this process because the frontier records the crawl.
+
+        Call it before `open_frontier`.
+        """
         self._is_recorded_elsewhere = self.config.store_path is not None
         self.config = replace(self.config, store_path=None, resumes=False)
 
     def serve(self, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and send all requests of the crawl there.
 
-        To be called while the crawler's settings can still be changed.
+        Call it while the crawler's settings can still be changed.
         """
         from crawlprio.live.virtual import VirtualWeb
 
@@ -180,17 +183,17 @@ class Crawl:
         return self.web
 
     def on_close(self, callback: Callable[[str], object]) -> None:
-        """Call back, with Scrapy's reason, when the crawl ends and its parts are still open."""
+        """Call `callback` with Scrapy's reason when the crawl ends, before its parts close."""
         self._before_close.append(callback)
 
     def refuse(self, error: CrawlprioError) -> None:
-        """Refuse to start, unless there is a reason not to already."""
+        """Refuse to start; the first error given is the one that is reported."""
         self.failure = self.failure or error
 
     def fail(self, error: CrawlprioError) -> None:
-        """End the crawl: log why, close the spider, and let the command exit with an error."""
+        """End the crawl: log why, close the spider, and make the command exit with an error."""
         self.refuse(error)
-        if self._tell():
+        if self._log_failure():
             engine.close_spider(self._crawler)
 
     def open_frontier(
@@ -202,17 +205,17 @@ class Crawl:
     ) -> None:
         """Open the store, the frontier and the dispatcher; called by the scheduler.
 
-        An error is kept as `failure`, which ends the crawl once the spider is opened: Scrapy fails
-        to close what it has not opened.
+        An error is kept as `failure` and ends the crawl only once the spider is open, because
+        Scrapy fails to close a spider before that.
 
         Parameters
         ----------
         ordering
-            stands in for ORDERING.
+            overrides ORDERING.
         needs_links
             refuse to start without `LinksMiddleware`.
         make
-            makes the frontier; None for the one in this process.
+            creates the frontier; None for the one in this process.
         """
         self._ordering = ordering
         self._needs_links = needs_links
@@ -234,10 +237,10 @@ class Crawl:
             return
         if self.config.keeps_items:
             self._items = ItemKeeper(self._crawler, self.dispatcher, recorder, self.fail)
-        self._tell_of_store(recorder)
+        self._report_store(recorder)
 
-    def _tell_of_store(self, recorder: Recorder) -> None:
-        """Say in one line that a job is resumed, or that a file was renamed or left alone."""
+    def _report_store(self, recorder: Recorder) -> None:
+        """Report in one line that a job is resumed, or that a file was renamed or left alone."""
         remark = recorder.remark
         if recorder.resumes and recorder.store is not None:
             figures, n_waiting = recorder.figures, len(self.frontier or ())
@@ -265,7 +268,7 @@ class Crawl:
         return from_json(saved, self._crawler.spider).priority
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        """Queue plain pages as seeds, all at once and in this order; duplicates count once."""
+        """Queue URLs as seeds in one batch, in this order; duplicates count once."""
         if self.frontier is not None:
             try:
                 self.frontier.add_seeds(urls)
@@ -280,7 +283,7 @@ class Crawl:
         self._recorder = Recorder(
             self.config,
             self.identities,
-            # A web that is wholly known has no traps, and is judged as a whole.
+            # A web that is known completely has no traps, and is evaluated as a whole.
             bounds_patterns=self.web is None,
             refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
             covered=self._stop_covered,
@@ -288,7 +291,7 @@ class Crawl:
         return self._recorder
 
     def _stop_covered(self) -> None:
-        """End the crawl, as enough of all importance is fetched."""
+        """End the crawl because enough of the total importance has been fetched."""
         if not self._is_covered:
             self._is_covered = True
             engine.close_spider(self._crawler, "coverage_reached")
@@ -302,33 +305,35 @@ class Crawl:
         if self.failure is None and self._needs_links and not self.reads_visits:
             self.refuse(
                 ConfigError(
-                    "SCHEDULER is crawlprio's, which learns of links from its LinksMiddleware; set "
-                    "ADDONS = {'crawlprio.Addon': 500}, or list it in SPIDER_MIDDLEWARES."
+                    "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware; set "
+                    "ADDONS = {'crawlprio.Addon': 500}, or add LinksMiddleware to "
+                    "SPIDER_MIDDLEWARES."
                 )
             )
         if self.failure is None and self.config.keeps_items and self.dispatcher is None:
             self.refuse(
                 ConfigError(
-                    "CRAWLPRIO_ITEMS is on, and SCHEDULER is not crawlprio's, which alone knows "
-                    "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+                    "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other "
+                    "scheduler knows when a page is done; set SCHEDULER = "
+                    "'crawlprio.schedulers.Scheduler'."
                 )
             )
         if self.failure is not None:
-            self._tell()
+            self._log_failure()
             raise engine.refusal()
         if self.recorder.is_covered:
             self._stop_covered()
 
     @property
     def reads_visits(self) -> bool:
-        """Whether `LinksMiddleware` is in use, which records what callbacks yield."""
+        """Whether `LinksMiddleware`, which records what callbacks yield, is in use."""
         return engine.uses_spider_middleware(self._crawler, "crawlprio.middlewares.LinksMiddleware")
 
-    def _tell(self) -> bool:
-        """Log why the crawl fails, the first time; return whether it is that."""
-        is_first = not self._is_told
+    def _log_failure(self) -> bool:
+        """Log why the crawl failed, once; return whether this was the first call."""
+        is_first = not self._is_failure_logged
         if is_first:
-            self._is_told = True
+            self._is_failure_logged = True
             logger.error("%s", self.failure)
             engine.exit_with_error(self._crawler)
         return is_first
@@ -340,12 +345,12 @@ class Crawl:
         self._close("stopped")
 
     def _close(self, reason: str) -> None:
-        """Close all parts, each whether or not another fails to."""
+        """Close all parts, even if closing one of them fails."""
         if self._is_closed:
             return
         steps: list[Callable[[], object]] = []
         if self._recorder is not None:
-            steps += [partial(told, reason) for told in self._before_close]
+            steps += [partial(callback, reason) for callback in self._before_close]
         if self.frontier is not None:
             steps.append(self.frontier.close)
         if self._recorder is not None:

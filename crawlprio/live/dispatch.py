@@ -1,4 +1,4 @@
-"""Requests in, requests out: what stands between Scrapy's requests and the frontier's pages."""
+"""The dispatcher, which maps Scrapy's requests to the frontier's pages and back."""
 
 from __future__ import annotations
 
@@ -30,50 +30,49 @@ from crawlprio.web.urls import without_credentials
 logger = logging.getLogger("crawlprio")
 
 TICK = 0.01
-"""Seconds between two looks at callbacks that are waited for."""
+"""Seconds between two checks of the callbacks that sites wait for."""
 
 PATIENCE = 10
-"""Ticks for which a site waits for a callback that yields nothing more. A tick passes only when the
-event loop is free, so that a callback that computes for a second is waited for, one that awaits
-something is not."""
+"""Ticks that a site waits for a callback that yields nothing more. Ticks pass only while the event
+loop is free, so a callback that computes for a second is waited for, one that awaits is not."""
 
 MAX_PATIENCE = 10 * PATIENCE
-"""Ticks for which a site waits for a callback that keeps yielding."""
+"""Ticks that a site waits for a callback that keeps yielding."""
 
 MAX_WAITING_STARTS = 10_000
-"""Start requests that wait at once; a longer `start()` continues as they are handed out."""
+"""Start requests that may wait at once; a longer `start()` continues as they are handed out."""
 
 
 class Dispatcher(FetchObserver):
-    """Hands out the requests of waiting pages by importance, and notes what becomes of them.
+    """Hands out the requests of waiting pages by importance, and tracks their outcome.
 
-    `crawlprio.live.leases` has the table of what that may be. A page stays leased until Scrapy is
-    done with it: its callback has ended, its requests are scheduled and its items processed. No
-    more is handed out meanwhile than may be in flight (CONCURRENT_REQUESTS), so that one at a time
-    the next choice knows the links of the last page; but no callback that awaits something is
-    waited for longer than `PATIENCE`, and none at all while callbacks are slower than that.
+    `crawlprio.live.leases` has the table of outcomes. A page stays leased until Scrapy is done
+    with it: its callback has ended, its requests are scheduled and its items processed. Until then
+    it counts towards CONCURRENT_REQUESTS, so that with one request at a time the next choice knows
+    the links of the last page. But no callback that awaits something is waited for longer than
+    `PATIENCE`, and none is waited for at all while callbacks are slower than that.
 
     Parameters
     ----------
     crawler
-        whose requests these are.
+        the crawler whose requests are dispatched.
     frontier
-        where pages wait.
+        holds the waiting pages.
     identities
-        when two requests are the same page.
+        decides when two requests are for the same page.
     concurrency
-        fetches in flight; 0: no limit.
+        maximum number of fetches in flight; 0: no limit.
     failed
-        is called with the sentence when the frontier fails.
+        called with the error when the frontier fails.
     keeps_items
         whether a visit is recorded with the items of its callback.
     kept_headers
-        names of the headers with which a request is stored; None: all.
+        names of the headers to store with a request; None: all.
 
     Attributes
     ----------
     takes_seeds
-        whether a request that no page has led to is a seed, as those of the spider's `start` are.
+        whether any request that did not come from a page is a seed, like those of `start`.
     """
 
     takes_seeds = False
@@ -117,12 +116,12 @@ class Dispatcher(FetchObserver):
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
 
     def __len__(self) -> int:
-        """Requests that wait or are leased."""
+        """The number of requests that wait or are leased."""
         return len(self._frontier) + len(self._leases) + self._frontier.is_busy
 
     @property
     def n_waiting(self) -> int:
-        """Requests that wait."""
+        """The number of requests that wait."""
         return len(self._frontier)
 
     def close(self) -> None:
@@ -139,7 +138,7 @@ class Dispatcher(FetchObserver):
         Parameters
         ----------
         repeats
-            fetch its page even if it waits already or was fetched.
+            fetch its page even if it is already waiting or was fetched before.
         """
         try:
             return self._enqueue(request, repeats)
@@ -167,14 +166,14 @@ class Dispatcher(FetchObserver):
         return is_kept
 
     def drop(self, request: Request) -> None:
-        """Note that a request was dropped as a duplicate before it came here."""
+        """Note that a request was dropped as a duplicate before it reached the dispatcher."""
         lease = self._leases.replaced_by(request)
         if lease is not None and lease.request in self._leases:
             self._end(lease)
             self._observe(lease, self._redirect(lease, request), True)
 
     def _redirect(self, lease: Lease, request: Request) -> LinkPairs:
-        """What a page says that redirects to a request: its one link."""
+        """Return the link pairs of a redirect, whose target is its only link."""
         identity = self._identities.of_request(request)
         return LinkPairs(lease.request.url, [identity] if identity != lease.identity else [])
 
@@ -204,7 +203,7 @@ class Dispatcher(FetchObserver):
         return is_kept is not False
 
     def _carried(self, request: Request) -> object:
-        """A request in the form that the frontier keeps."""
+        """Return a request in the form that the frontier keeps."""
         if not self._frontier.carries_json_only:
             return request
         try:
@@ -218,17 +217,17 @@ class Dispatcher(FetchObserver):
                     "counted in the stats.",
                     request,
                     error,
-                    "kept in memory, and lost if the crawl ends before it"
+                    "kept in memory, and lost if the crawl ends before it is fetched"
                     if self._frontier.keeps_objects
-                    else "dropped, as other workers could not fetch it",
+                    else "dropped because other workers could not fetch it",
                 )
             return request
 
     async def room_for_start(self, request: Request) -> None:
-        """Wait until one more request of the spider's `start` may wait.
+        """Wait until there is room for one more request of the spider's `start`.
 
-        Once the spider is closing it waits until Scrapy cancels it: the
-        engine would otherwise pull requests from an endless `start` without a pause.
+        Once the spider is closing, this waits until Scrapy cancels it: otherwise the engine would
+        pull requests from an endless `start` without a pause.
         """
         while self._is_closed or len(self._waiting_starts) >= MAX_WAITING_STARTS:
             self._room_for_starts = Deferred()
@@ -265,21 +264,21 @@ class Dispatcher(FetchObserver):
         identity = identity or self._identities.of_request(request)
         self._leases.begin(Lease(request, handout, identity, request.dont_filter))
         self._n_holding += 1
-        self._start_is_out(identity)
+        self._free_start_room(identity)
         return request
 
-    def _start_is_out(self, identity: str) -> None:
-        """Resume `start` once one of its requests is handed out."""
+    def _free_start_room(self, identity: str) -> None:
+        """Resume `start` if the request handed out makes room for another of its requests."""
         self._waiting_starts.discard(identity)
         if self._room_for_starts is not None and len(self._waiting_starts) < MAX_WAITING_STARTS:
             room, self._room_for_starts = self._room_for_starts, None
             room.callback(None)
 
     def _fills_downloader(self) -> bool:
-        """Whether as much waits for its site's time as Scrapy's downloader would hold.
+        """Return whether as many requests wait for their sites as Scrapy's downloader would hold.
 
-        A `start` that yields as the downloader has room (`engine.needs_backout`) is as lazy so as
-        it is without crawlprio.
+        This keeps a `start` that yields while the downloader has room (`engine.needs_backout`) as
+        lazy as it is without crawlprio.
         """
         n_open = len(self._frontier) + len(self._leases)
         if n_open < self._concurrency or self._frontier.is_busy:
@@ -290,26 +289,26 @@ class Dispatcher(FetchObserver):
         self._alarm.set(ready_at)
         return True
 
-    # What becomes of a request
+    # Outcomes
 
     def lease_of(self, request: Request) -> Lease | None:
         return self._leases.of(request)
 
     def fetch_may_start(self, lease: Lease) -> None:
-        """Note that the fetch of a leased page starts."""
+        """Mark the fetch of a leased page as started."""
         lease.started_at = monotonic()
         lease.state = State.FETCHING
 
     def give_back(self, lease: Lease) -> Request:
-        """Return the request of a lease for the engine to schedule once more: its site is busy."""
+        """Return the request of a lease for the engine to reschedule, as its site is busy."""
         lease.is_given_back = True
         self._crawler.stats.inc_value("crawlprio/given_back")
-        # Scrapy's own scheduler, under which a priority queue works, would drop a duplicate.
+        # Scrapy's own scheduler, with one of the priority queues, would drop it as a duplicate.
         lease.request.dont_filter = True
         return lease.request
 
     def progressed(self, lease: Lease) -> None:
-        """Note that the callback of a lease has yielded, or what it yielded was taken."""
+        """Note that the callback of a lease has yielded, or that its output was consumed."""
         lease.progressed_at = self._ticks
 
     def fetch_answered(self, request: Request, response: Response) -> None:
@@ -325,7 +324,7 @@ class Dispatcher(FetchObserver):
             lease.state = State.HANDED_OUT
 
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
-        """Note what the downloader and its middlewares made of a request."""
+        """Record what the downloader and its middlewares returned for a request."""
         lease = self._leases.of(request)
         if lease is None:
             return
@@ -334,8 +333,8 @@ class Dispatcher(FetchObserver):
             return
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
-        elif isinstance(outcome, Response):  # what else there may be, the engine refuses
-            lease.status = outcome.status  # of a cache, where nothing was fetched
+        elif isinstance(outcome, Response):  # the engine rejects anything else
+            lease.status = outcome.status  # for a cached response, which was not fetched
         lease.state = State.ANSWERED
         lease.answered_at = lease.progressed_at = self._ticks
         self._n_answered += 1
@@ -347,7 +346,7 @@ class Dispatcher(FetchObserver):
             self._let_go(lease)
 
     def _tick(self) -> None:
-        """Free the sites whose callbacks take too long to be waited for."""
+        """Free the sites that wait for callbacks once one of these takes too long."""
         self._ticker = call_later(TICK, self._tick) if self._n_answered else None
         self._ticks += 1
         self._in_callback = [lease for lease in self._in_callback if lease.holds_site]
@@ -358,7 +357,7 @@ class Dispatcher(FetchObserver):
             self._wake()
 
     def _is_slow(self, lease: Lease) -> bool:
-        """Whether a callback takes too long to be waited for."""
+        """Return whether a callback takes too long to wait for."""
         return (
             self._ticks - lease.progressed_at >= PATIENCE
             or self._ticks - lease.answered_at >= MAX_PATIENCE
@@ -372,9 +371,9 @@ class Dispatcher(FetchObserver):
                 self._frontier.let_go(lease.handout.lease)
 
     def observe(self, lease: Lease, pairs: LinkPairs) -> None:
-        """Learn what a leased page says before its callback has ended, in place of the end.
+        """Record the links of a leased page before its callback has ended, instead of at its end.
 
-        Where items are kept with visits it is learned at the end, with all items.
+        Where items are kept with visits, the links are recorded at the end, with all items.
         """
         if self._keeps_items:
             lease.brings_links = True
@@ -395,7 +394,7 @@ class Dispatcher(FetchObserver):
             self._observe(lease, pairs, not lease.brings_links)
 
     def _end(self, lease: Lease) -> None:
-        """Forget a lease, whose end the frontier is told of by the caller."""
+        """Remove a lease; the caller tells the frontier that it has ended."""
         self._leases.end(lease.request)
         self._n_answered -= lease.state is State.ANSWERED
         self._n_holding -= lease.holds_site
@@ -404,7 +403,7 @@ class Dispatcher(FetchObserver):
             self._frontier.clock.not_fetched(site_of(lease.request))
 
     def _observe(self, lease: Lease, pairs: LinkPairs, links_are_entries: bool) -> None:
-        """Tell the frontier what became of a leased page."""
+        """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
         if lease.pairs is None:
             pairs.status = lease.status
@@ -429,10 +428,10 @@ class Dispatcher(FetchObserver):
 
 
 def _is_from_outside(request: Request) -> bool:
-    """Whether a request was given to the engine by neither a callback nor a redirect."""
+    """Return whether a request came from neither a callback nor a redirect."""
     return "depth" not in request.meta and "redirect_urls" not in request.meta
 
 
 def site_of(request: Request) -> str:
-    """Return the host whose delays a request keeps: that of its download slot, or its own."""
+    """Return the host whose delays apply to a request: its download slot, or its own host."""
     return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")

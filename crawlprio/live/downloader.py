@@ -1,7 +1,7 @@
-"""Scrapy's downloader without the queues and delays of its own.
+"""Scrapy's downloader without its own queues and delays.
 
-`PolitenessMiddleware` lets a fetch through when its site may be fetched from, so that nothing is
-left to wait for here.
+`PolitenessMiddleware` lets a fetch through only when its site may be fetched from, so nothing has
+to wait here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.live.engine import DownloaderMiddlewares, is_listened_to
+from crawlprio.live.engine import DownloaderMiddlewares, has_receivers
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 
 class FetchObserver:
-    """Receives every fetch of a crawl, robots.txt and media included; ignores it by default."""
+    """Receives every fetch of a crawl, including robots.txt and media; ignores it by default."""
 
     def fetch_started(self, request: Request) -> None:
         """Called before anything is sent."""
 
     def fetch_answered(self, request: Request, response: Response) -> None:
-        """Called when the whole answer is there, before `fetch_ended`."""
+        """Called when the complete response has arrived, before `fetch_ended`."""
 
     def fetch_ended(self, request: Request) -> None:
-        """Called once for each fetch that started, whether it was answered or failed."""
+        """Called once for each fetch that started, whether it succeeded or failed."""
 
 
 class FetchGate(FetchObserver):
-    """A downloader middleware that lets no fetch through before its site's time has come."""
+    """A downloader middleware that lets no fetch through before its site may be fetched from."""
 
 
 class Downloader(StockDownloader):
-    """Fetches at once whatever the downloader middlewares let through.
+    """Fetches immediately whatever the downloader middlewares let through.
 
-    Set it as `DOWNLOADER`; the add-on does. Scrapy's own keeps a queue for each host and starts a
-    task for each turn of it, to keep delays and limits that crawlprio keeps already. Signals,
-    `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty. Where no
-    `FetchGate` is among the middlewares it does all that Scrapy's own does.
+    Set it as `DOWNLOADER`; the add-on does. Scrapy's own downloader keeps a queue per host and
+    starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
+    Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty.
+    Without a `FetchGate` among the middlewares it behaves exactly like Scrapy's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -57,15 +57,15 @@ class Downloader(StockDownloader):
         self.is_filled: Callable[[], bool] = lambda: False
 
     def needs_backout(self) -> bool:
-        """Whether as much is fetched, or waits for its site's time, as may be at once.
+        """Return whether fetches in flight, or requests waiting for sites, fill the downloader.
 
-        Scrapy's own downloader holds what waits for its site's time; here it waits in the frontier,
-        which `is_filled` asks.
+        Scrapy's own downloader holds requests that wait for their sites. Here they wait in the
+        frontier, which `is_filled` asks.
         """
         return super().needs_backout() or self.is_filled()
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:  # type: ignore[override]
-        """Fetch a page through the middlewares; what they make of it is the result."""
+        """Fetch a page through the middlewares and return their result."""
         if not self.at_once:
             return super().fetch(request)
         self.active.add(request)
@@ -78,7 +78,7 @@ class Downloader(StockDownloader):
         return fetched.addBoth(forget)
 
     async def _fetch(self, request: Request) -> Response:
-        """Have the handler fetch a page, and tell who wants to know."""
+        """Fetch a page with its download handler, and notify observers and signal receivers."""
         request.meta[self.DOWNLOAD_SLOT] = self.get_slot_key(request)
         self._send(signals.request_reached_downloader, request=request)
         for observer in self.observers:
@@ -95,15 +95,15 @@ class Downloader(StockDownloader):
             self._send(signals.request_left_downloader, request=request)
 
     def _send(self, signal: object, **arguments: object) -> None:
-        """Send a signal to those who listen."""
-        if is_listened_to(self.crawler, signal):
+        """Send a signal if anything is connected to it."""
+        if has_receivers(self.crawler, signal):
             self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **arguments)
 
 
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
-    """Tell an observer of fetches: directly, or by signals under another downloader.
+    """Notify an observer of fetches: directly, or through signals under another downloader.
 
-    A signal costs some 10 µs for each receiver.
+    A signal costs about 10 µs per receiver.
     """
     downloader = crawler.engine.downloader
     if isinstance(downloader, Downloader) and downloader.at_once:
@@ -116,9 +116,9 @@ def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
 
 
 def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool]) -> None:
-    """Tell the engine that the downloader is full whenever `is_filled` says so.
+    """Make the downloader report that it is full whenever `is_filled` returns True.
 
-    Nothing happens under a downloader that is not crawlprio's.
+    This does nothing under a downloader other than crawlprio's.
     """
     downloader = crawler.engine.downloader
     if isinstance(downloader, Downloader):

@@ -1,8 +1,8 @@
-"""All that crawlprio needs of Scrapy's engine beyond its public interface, in one place.
+"""Every use of Scrapy's private interfaces, in one place.
 
-Scrapy has no public way to wake the engine, to see which requests it is still busy with, who takes
-its items or listens to its signals, to switch off the delays of its downloader, or to make the
-process exit with an error. A test fails first if one of these private names changes.
+Scrapy has no public way to wake the engine, to see which requests are in progress or what consumes
+items and signals, to disable the downloader's delays, or to make the process exit with an error. A
+test fails first if one of these private names changes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
     from twisted.python.failure import Failure
 
-_NOBODY: dict[object, list[object]] = {}
+_NO_RECEIVERS: dict[object, list[object]] = {}
 
 
 class EngineAlarm:
-    """Wakes the engine at one future moment, so that a page is asked for when its site is ready.
+    """Wakes the engine at a given time, so that it asks for a page as soon as a site is ready.
 
     Parameters
     ----------
@@ -87,20 +87,20 @@ def watch_requests(
     outcome: Callable[[Request, Response | Request | Failure], None],
     done: Callable[[Request], None],
 ) -> None:
-    """Watch what becomes of each request that the engine takes from the scheduler.
+    """Watch the outcome of each request that the engine takes from the scheduler.
 
     Parameters
     ----------
     outcome
-        is called with what the downloader and its middlewares made of a request, before the engine
-        sees that: a response or failure for the spider, or another request to schedule.
+        called with the result of the downloader and its middlewares, before the engine sees it: a
+        response or failure for the spider, or another request to schedule.
     done
-        is called when the engine is done with a request: its callback has ended, the requests that
-        it yielded are scheduled, its items have gone through the pipelines.
+        called when the engine is done with a request: its callback has ended, the requests that it
+        yielded are scheduled, and its items have passed through the pipelines.
 
     Notes
     -----
-    To be called once the engine has its slot: from the scheduler's `open`, at the earliest.
+    Call it once the engine has its slot: from the scheduler's `open`, at the earliest.
     """
     engine = crawler.engine
     assert engine._slot is not None
@@ -112,7 +112,7 @@ def watch_requests(
             outcome(request, result)
             return result
 
-        # A downloader of the project's own need not return a Deferred.
+        # A project's own downloader need not return a Deferred.
         fetched: Any = fetch(request, *args)
         return fetched.addBoth(tell) if isinstance(fetched, Deferred) else tell(fetched)
 
@@ -120,7 +120,7 @@ def watch_requests(
 
 
 class _InProgress(set["Request"]):
-    """The engine's set of requests in progress, which tells when one is taken out."""
+    """The engine's set of requests in progress, which reports each removal."""
 
     def __init__(self, done: Callable[[Request], None]) -> None:
         super().__init__()
@@ -132,10 +132,10 @@ class _InProgress(set["Request"]):
 
 
 class DownloaderMiddlewares(DownloaderMiddlewareManager):
-    """Scrapy's chain of downloader middlewares, which awaits only what has to be awaited.
+    """Scrapy's chain of downloader middlewares, which awaits only what must be awaited.
 
-    Scrapy makes a coroutine of every answer, and the name of every method for a warning that is
-    hardly ever given: with a dozen plain methods, 4 % of a page's time.
+    Scrapy wraps every result in a coroutine, and builds the name of every method for a warning that
+    it hardly ever gives: with a dozen plain methods, that takes 4 % of the time per page.
     """
 
     async def _process_request(
@@ -177,28 +177,29 @@ class DownloaderMiddlewares(DownloaderMiddlewareManager):
         return response
 
 
-def items_are_taken(crawler: Crawler, but_by: type) -> bool:
-    """Return whether anything sees items but one class of pipelines and the count of items.
+def items_are_consumed(crawler: Crawler, other_than: type) -> bool:
+    """Return whether anything besides one pipeline class and the item count consumes items.
 
-    That is another pipeline, who listens to `item_scraped` (feeds do), or a log line for each.
+    That may be another pipeline, a receiver of `item_scraped` (feeds have one), or a log line for
+    each item.
     """
     processor = crawler.engine.scraper.itemproc
     listeners = dispatcher.liveReceivers(dispatcher.getAllReceivers(crawler, signals.item_scraped))
     return (
         type(processor) is not ItemPipelineManager
-        or any(not isinstance(pipeline, but_by) for pipeline in processor.middlewares)
+        or any(not isinstance(pipeline, other_than) for pipeline in processor.middlewares)
         or any(not isinstance(getattr(own, "__self__", None), CoreStats) for own in listeners)
         or not isinstance(crawler.logformatter, QuietLogFormatter)
     )
 
 
-def is_listened_to(crawler: Crawler, signal: object) -> bool:
+def has_receivers(crawler: Crawler, signal: object) -> bool:
     """Return whether anything is connected to a signal of a crawler.
 
-    Sending a signal that nobody listens to costs 5 µs, asking 1 µs.
+    Sending a signal without receivers costs 5 µs, this check 1 µs.
     """
-    of_crawler = dispatcher.connections.get(id(crawler), _NOBODY)
-    of_all = dispatcher.connections.get(id(dispatcher.Any), _NOBODY)
+    of_crawler = dispatcher.connections.get(id(crawler), _NO_RECEIVERS)
+    of_all = dispatcher.connections.get(id(dispatcher.Any), _NO_RECEIVERS)
     return bool(
         of_crawler.get(signal)
         or of_crawler.get(dispatcher.Any)
@@ -207,8 +208,8 @@ def is_listened_to(crawler: Crawler, signal: object) -> bool:
     )
 
 
-def silence_downloader_delays(crawler: Crawler) -> None:
-    """Switch off the delays and the jitter of the stock downloader."""
+def disable_downloader_delays(crawler: Crawler) -> None:
+    """Disable the delays and the jitter of Scrapy's own downloader."""
     downloader: Any = crawler.engine.downloader
     downloader._delay = 0.0
     downloader._jitter = 0.0
@@ -218,30 +219,30 @@ def silence_downloader_delays(crawler: Crawler) -> None:
     }
 
 
-def silence_slot_delay(crawler: Crawler, request: Request) -> None:
-    """Undo the delay that AutoThrottle gave the downloader slot of a request."""
+def clear_slot_delay(crawler: Crawler, request: Request) -> None:
+    """Clear the delay that AutoThrottle set on the downloader slot of a request."""
     slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
     if slot is not None:
         slot.delay = 0.0
 
 
 def refusal() -> CloseSpider:
-    """Return the exception that ends a crawl at its start, to be raised when the spider is opened.
+    """Return the exception that ends a crawl at its start; raise it when the spider is opened.
 
-    Scrapy then closes the spider in good order.
+    Scrapy then closes the spider cleanly.
     """
     return CloseSpider("crawlprio_refused")
 
 
 def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
-    """Close the spider once what is being fetched has been, for a reason that Scrapy reports."""
+    """Close the spider once the fetches in flight have ended; Scrapy reports the reason."""
     deferred_from_coro(crawler.engine.close_spider_async(reason=reason))
 
 
 def exit_with_error(crawler: Crawler) -> None:
     """Make the command that runs a crawler exit with an error once its spider is closed.
 
-    To Scrapy a crawler that ends without a spider has not started.
+    To Scrapy, a crawler that ends without a spider never started.
     """
 
     def forget_spider() -> None:
@@ -254,10 +255,10 @@ def exit_with_error(crawler: Crawler) -> None:
 
 
 def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
-    """Call `note` for each request that a media pipeline makes, before it is made.
+    """Call `note` for each request of a media pipeline, before it is sent.
 
-    Their URLs come from items, and so from pages; other requests that bypass the scheduler are made
-    by a project's own code.
+    The URLs of these requests come from items, and thus from pages. Other requests that bypass the
+    scheduler come from the project's own code.
     """
     for pipeline in getattr(crawler.engine.scraper.itemproc, "middlewares", ()):
         if isinstance(pipeline, MediaPipeline):
@@ -273,7 +274,7 @@ def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
 def uses_spider_middleware(crawler: Crawler, path: str) -> bool:
     """Return whether Scrapy calls the `process_spider_output` of a class, given by import path.
 
-    Scrapy leaves a middleware out without an error where it cannot mix its kind with another.
+    Scrapy silently leaves out a middleware of a kind that it cannot mix with the others.
     """
     middleware = crawler.get_spider_middleware(load_object(path))
     methods = crawler.engine.scraper.spidermw.methods["process_spider_output"]
@@ -285,8 +286,8 @@ _INSPECTIONS = frozenset({"bench", "check", "fetch", "parse", "shell", "view"})
 
 
 def is_inspection() -> bool:
-    """Return whether this process runs a command of Scrapy's that looks at pages, not a crawl."""
-    # Scrapy has taken the name of its command out of sys.argv by now.
+    """Return whether this process runs a Scrapy command that inspects pages, not a crawl."""
+    # Scrapy has removed the name of its command from sys.argv by now.
     words = [Path(word).name for word in sys.orig_argv]
     at = next((at for at, word in enumerate(words) if word in _PROGRAMS), len(words))
     command = next((word for word in words[at + 1 :] if not word.startswith("-")), "")

@@ -1,4 +1,4 @@
-"""What a crawl has fetched so far, in numbers, all runs of a resumed crawl together."""
+"""Counts of what a crawl has fetched so far, over all runs of a resumed crawl."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 
 _MAX_CAUSES = 100
-"""Causes that are told apart; all others count as one."""
+"""Causes that are counted separately; all others count as one."""
 
 
 class Figures:
     """Counts the visits of a crawl.
 
-    Fetched is a page if an answer came for it, be that an error.
+    A page counts as fetched if it got a response, even an error.
 
     Attributes
     ----------
     visited
-        pages fetched, by id, in order; a page fetched again stands there again.
+        ids of fetched pages, in order; a page fetched again is listed again.
     n_before
         pages fetched in earlier runs.
     failures
-        pages without an answer and pages with an error status, by cause.
+        number of pages without a response or with an error status, by cause.
     n_forbidden
-        pages that robots.txt forbids, which are not fetched.
+        pages that were not fetched because robots.txt forbids them.
     n_unique
-        pages with a body that no page before had.
+        pages whose body no earlier page had.
     n_links
         links recorded.
     n_sites
@@ -55,7 +55,7 @@ class Figures:
 
     @property
     def n_failed(self) -> int:
-        """Pages without an answer or with an error status; those that robots.txt forbids apart."""
+        """Pages without a response or with an error status, except those robots.txt forbids."""
         return self.failures.total()
 
     def count(self, visit: Visit) -> None:
@@ -65,7 +65,7 @@ class Figures:
             if visit.error == ROBOTS:
                 self.n_forbidden += 1
             else:
-                # What follows a colon may be different for each page.
+                # The text after a colon may differ for each page.
                 self._count_failure(visit.error.partition(":")[0] or "no answer")
             return
         self.visited.append(visit.page)

@@ -1,22 +1,22 @@
-"""Python's garbage collector while crawls run."""
+"""Tuning of Python's garbage collector while crawls run."""
 
 from __future__ import annotations
 
 import gc
 
 NEW_OBJECTS = 10_000
-"""Objects after whose creation Python looks for unreachable cycles, while a crawl runs."""
+"""Number of new objects that triggers a garbage collection while a crawl runs."""
 
 _threshold = gc.get_threshold()
 _n_crawls = 0
 
 
 def crawl_begins() -> None:
-    """Make the collector pass over what is loaded by now, and look less often at what is new.
+    """Freeze the objects that exist now, and collect new ones less often.
 
-    A full collection that goes through what is loaded would hold the event loop for a tenth of a
-    second, every few seconds. And each page leaves some cycles behind: at Python's own threshold of
-    700 objects a collection comes with every other page, and all of them take 4 % of a page's time.
+    A full collection over everything loaded would block the event loop for a tenth of a second,
+    every few seconds. Each page also leaves some cycles behind: at Python's default threshold of
+    700 objects every other page triggers a collection, which takes 4 % of the time per page.
     """
     global _n_crawls, _threshold
     gc.collect()
@@ -29,7 +29,7 @@ def crawl_begins() -> None:
 
 
 def crawl_ends() -> None:
-    """Restore the collector once the last crawl has ended."""
+    """Restore the collector's settings once the last crawl has ended."""
     global _n_crawls
     _n_crawls -= 1
     if _n_crawls == 0:

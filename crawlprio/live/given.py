@@ -1,7 +1,7 @@
-"""What a crawl of the spider `site` was given on its command line, kept in its store to resume it.
+"""The command-line arguments of a crawl of the spider `site`, kept in its store to resume it.
 
-A store is a file that people share: of what it says only values are taken over that run nobody's
-code and name no file, and they are checked like any others.
+People share store files, so only values that run no code and name no file are read back from one.
+They are validated like any others.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from crawlprio.store import Store
 
 ARGUMENTS = ("seeds", "follow", "allow", "deny")
-"""The arguments that are kept."""
+"""The spider arguments that are kept."""
 
 _KEY = "given"
 _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
 
 
 class Given(NamedTuple):
-    """Arguments of the spider, and settings, by name."""
+    """Spider arguments and settings, by name."""
 
     arguments: dict[str, Any]
     values: dict[str, Any]
 
 
 def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
-    """Record the arguments, and the settings that the command line had."""
+    """Record the spider arguments and the settings of the command line."""
     given = {
         "arguments": dict(arguments),
         "settings": {
@@ -47,18 +47,18 @@ def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSetting
 
 
 def read_given(store: Store) -> Given:
-    """Return what was recorded.
+    """Return what `keep_given` recorded.
 
     Raises
     ------
     StoreError
-        Nothing was, or not by crawlprio.
+        if there is no such record, or it is damaged.
     """
     text = store.get_meta(_KEY)
     if not text:
         raise StoreError(
-            f"{store.path} does not say where its crawl started: it is not one of the spider "
-            "'site'; resume it with the command that began it."
+            f"{store.path} does not say where its crawl started: the crawl is not one of the "
+            "spider 'site'; resume it with the command that started it."
         )
     try:
         found = json.loads(text)
@@ -74,14 +74,14 @@ def read_given(store: Store) -> Given:
         kept = {name: value for name, value in values.items() if _is_kept(name, value)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(
-            f"{store.path}: the file is damaged (what its crawl was given: {type(error).__name__});"
-            " restore a copy."
+            f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
+            "restore a backup."
         ) from None
     return Given(arguments, kept)
 
 
 def _is_kept(name: str, value: object) -> bool:
-    """Whether a setting is taken over: a plain value that names neither code nor a file."""
+    """Return whether a setting is kept: a plain value that names neither code nor a file."""
     setting = SETTINGS.get(name)
     if setting is None or not isinstance(value, str | int | float | bool | None):
         return False

@@ -1,4 +1,4 @@
-"""The clock of sites as the Scrapy layer asks it: by host name, now, and lasting over a restart."""
+"""The site clock as the Scrapy layer uses it: by host name, in real time, kept across restarts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from crawlprio.live.recorder import Recorder
 
 
 class HostClock:
-    """`crawlprio.frontier.protocol.FetchClock` over a `SiteClock` in this process.
+    """A `crawlprio.frontier.protocol.FetchClock` over a `SiteClock` in this process.
 
     Parameters
     ----------
     sites
         the clock, by site id.
     recorder
-        gives sites their ids, and records what is learned of them.
+        assigns site ids, and stores the state of sites.
     failed
-        is called with the sentence when that cannot be recorded.
+        called with the error when the state of a site cannot be stored.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class HostClock:
         return obeyed
 
     def restore(self) -> None:
-        """Keep the delays and pauses of the crawl that is resumed. O(sites)."""
+        """Restore the delays and pauses of the resumed crawl. O(sites)."""
         recorder, sites = self._recorder, self.sites
         assert recorder.store is not None
         now, since = monotonic(), time()

@@ -1,4 +1,4 @@
-"""When two requests are the same page, as the project's request fingerprinter has it."""
+"""Page identity: the project's request fingerprinter decides when two requests are the same."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _canonical = lru_cache(4096)(canonical)
-"""Each request is asked for twice, as it is queued and as a link, and pages repeat links."""
+"""Cached: each request is looked up twice, when queued and as a link, and pages repeat links."""
 
 
 class Identities:
-    """Gives requests and links the text under which the page table knows their page.
+    """Maps requests and links to the string that identifies their page in the page table.
 
-    With Scrapy's own fingerprinter a plain GET is known by its canonical URL, which needs no hash;
-    any other request, and one with a user name in its URL, by its fingerprint. A link is known
-    without user name and password. With another fingerprinter all are known by fingerprint.
+    With Scrapy's own fingerprinter a plain GET is identified by its canonical URL, which needs no
+    hash. Any other request, and one with a user name in its URL, is identified by its fingerprint.
+    Links are identified without user name and password. With another fingerprinter, everything is
+    identified by fingerprint.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -31,7 +32,7 @@ class Identities:
         self._by_url = type(self._fingerprinter) is RequestFingerprinter
 
     def of_url(self, url: str) -> str:
-        """Return the identity of the page that a plain link to `url` means."""
+        """Return the identity of the page that a plain link to `url` leads to."""
         if not self._by_url:
             return self.of_request(Request(url))
         return _canonical(url)
@@ -46,10 +47,10 @@ class Identities:
 
 
 def forget_inherited_slot(request: Request) -> None:
-    """Take from a redirect the download slot that it has from the page that redirects.
+    """Remove the download slot that a redirect inherited from the page that redirects.
 
-    Scrapy's downloader writes the slot into `meta`, and a redirect copies it, so that the fetch
-    would count for a host that it does not go to.
+    Scrapy's downloader writes the slot into `meta` and a redirect copies it, so the fetch would
+    count towards the wrong host.
     """
     slot = request.meta.get("download_slot")
     urls = request.meta.get("redirect_urls")

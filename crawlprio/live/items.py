@@ -1,4 +1,4 @@
-"""Items kept in the crawl store, each with the visit of the page that it was scraped from."""
+"""Storage of items in the crawl store, each with the visit of the page it was scraped from."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ logger = logging.getLogger("crawlprio")
 
 
 class ItemKeeper:
-    """Takes every item as it leaves the pipelines, and keeps it until its page is recorded.
+    """Takes each item as it leaves the pipelines, and keeps it until its page is recorded.
 
-    An item is the JSON that Scrapy's feeds write. `LinkPairs` are no items here: the store has them
-    as visits.
+    Items are stored as the JSON that Scrapy's feeds write. `LinkPairs` are skipped: the store has
+    them as visits.
 
     Parameters
     ----------
     crawler
-        whose items are kept.
+        the crawler whose items are kept.
     dispatcher
-        has the lease of the page of an item.
+        knows the lease of the page that an item comes from.
     recorder
-        takes items that belong to no page: those that `start` yields.
+        stores items that belong to no page: those that `start` yields.
     failed
-        is called with the sentence when the store fails.
+        called with the error when the store fails.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ItemKeeper:
         self._recorder = recorder
         self._failed = failed
         self._encode = ScrapyJSONEncoder(ensure_ascii=False).encode
-        self._is_told = False
+        self._has_logged = False
         crawler.signals.connect(self._keep, signal=signals.item_scraped)
 
     def _keep(self, item: Any, response: Response | None) -> None:
@@ -77,11 +77,11 @@ class ItemKeeper:
 
     def _refuse(self, item: Any, error: Exception) -> None:
         self._crawler.stats.inc_value("crawlprio/items_not_kept")
-        if not self._is_told:
-            self._is_told = True
+        if not self._has_logged:
+            self._has_logged = True
             logger.error(
-                "An item of type %s cannot be kept as JSON (%s); others like it are counted in the "
-                "stats.",
+                "An item of type %s cannot be stored as JSON (%s); others like it are counted in "
+                "the stats.",
                 type(item).__name__,
                 error,
             )

@@ -1,4 +1,4 @@
-"""The crawl store that a crawl records in: that of the job it resumes, or a new one."""
+"""Opens the store that a crawl records in: the store of a resumed job, or a new one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def existing_store(config: CrawlConfig) -> Store | None:
 
 
 def new_store(config: CrawlConfig) -> tuple[Store | None, str]:
-    """Create a store, and keep an existing one of its name; None if nothing is recorded.
+    """Create a store, and rename an existing one; None if nothing is recorded.
 
-    The text is what there is to tell of that, in one sentence; empty if nothing.
+    The second value is a one-sentence remark for the user, or empty.
     """
     path = config.store_path
     if path is None:
@@ -36,5 +36,5 @@ def new_store(config: CrawlConfig) -> tuple[Store | None, str]:
     except StoreInUse:
         store = Store.create_numbered(path)
         return store, f"{path} is in use; this crawl is recorded in {store.path}."
-    remark = "" if kept is None else f"{path} was there; it is kept as {kept}."
+    remark = "" if kept is None else f"{path} already existed; it was renamed to {kept}."
     return Store.create(path), remark

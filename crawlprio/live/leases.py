@@ -1,26 +1,26 @@
-"""What may become of a request that is handed out: one table of states and events.
+"""The states of a request that is handed out, and the events that change them.
 
 ====================  ================================  ========================================
 state                 event                             what happens
 ====================  ================================  ========================================
 `HANDED_OUT`          its fetch starts                  `FETCHING`
-`FETCHING`            its fetch ends                    `HANDED_OUT`; others may still replace it
-`HANDED_OUT`          an answer or failure is for the   `ANSWERED`; the site waits for the
-                      spider                            callback, but not longer than `PATIENCE`
-any before            the site was busy after all       given back: its page waits where it was
-any before            a middleware returns a request    retry: its page waits again, with the new
-                      for the same page, to be fetched  request, with the key it had; no visit
-                      again
-any before            a middleware returns any other    redirect: the new request waits on its
-                      request                           own; a visit with its page as the one link
+`FETCHING`            its fetch ends                    `HANDED_OUT`; it may still be replaced
+`HANDED_OUT`          a response or failure is passed   `ANSWERED`; the site waits for the
+                      to the spider                     callback, but not longer than `PATIENCE`
+any earlier           its site turns out to be busy     given back: its page waits where it was
+any earlier           a middleware returns a request    retry: its page waits again, with the new
+                      to fetch the same page again      request and its previous key; no visit
+any earlier           a middleware returns any other    redirect: the new request waits on its
+                      request                           own; a visit with its page as only link
 `ANSWERED`            the callback takes too long       its site may continue; the lease stays
-`ANSWERED`            the callback says all it has to   the visit is observed, and not again
+`ANSWERED`            the callback yields all its       the visit is observed, and not again
+                      links in one `LinkPairs`
 any                   Scrapy is done with the request   the visit is observed, the lease ends
 ====================  ================================  ========================================
 
-Whatever else a request does (a callback that yields it again, a second request for its page) is a
-request of its own, which waits beside it. So each lease ends exactly once, and what waits for a
-page never depends on what becomes of its leases.
+Anything else (a callback that yields the request again, a second request for its page) is a
+separate request that waits on its own. So each lease ends exactly once, and the requests that wait
+for a page never depend on the outcome of its leases.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from crawlprio.items import LinkPairs
 
 
 class State(Enum):
-    """How far a request that is handed out has come."""
+    """How far a leased request has got."""
 
     HANDED_OUT = auto()
     FETCHING = auto()
@@ -52,33 +52,33 @@ class Lease:
     request, handout
         the request, and what the frontier handed out.
     identity
-        the text by which its page is known.
+        the string that identifies its page.
     dont_filter
-        what the request said when it was handed out.
+        the value that the request had when it was handed out.
     state
-        how far it has come.
+        how far it has got.
     started_at, ended_at
-        monotonic times of its fetch; None until then.
+        monotonic times at which its fetch started and ended; None before.
     fetched_at
         Unix time at which its fetch ended.
     status
-        HTTP status of the answer; 0 until there is one.
+        HTTP status of the response; 0 until there is one.
     is_given_back
-        whether it comes back because its site was busy after all.
+        whether it is rescheduled because its site turned out to be busy.
     holds_site
         whether its site still waits for it.
     answered_at, progressed_at
-        ticks of the event loop at which it was answered, and at which its callback last yielded.
+        ticks of the dispatcher at which it was answered and at which its callback last yielded.
     pairs
-        makes what its page says, for its visit; None until its callback has begun.
+        returns the links of its page for the visit; None until its callback has started.
     is_observed
         whether its visit was observed before its callback ended.
     error
-        why there is no page, in a word or two.
+        short cause if there is no page.
     items
-        what its callback scraped so far, each as JSON, where items are kept.
+        items that its callback has scraped so far, each as JSON, where items are kept.
     brings_links
-        whether its links come with the visit, and not as requests before it.
+        whether its links come with the visit instead of as requests before it.
     """
 
     request: Request
@@ -102,14 +102,14 @@ class Lease:
 
     @property
     def elapsed(self) -> float:
-        """Seconds that its fetch took; 0 if there was none."""
+        """Duration of its fetch in seconds; 0 if there was none."""
         if self.started_at is None or self.ended_at is None:
             return 0.0
         return self.ended_at - self.started_at
 
 
 class Leases:
-    """The leases of a crawl by request: as many as fetches in flight and busy callbacks."""
+    """The leases of a crawl by request, one for each fetch in flight or running callback."""
 
     def __init__(self) -> None:
         self._leases: dict[Request, Lease] = {}
@@ -125,14 +125,14 @@ class Leases:
         return request in self._leases
 
     def of(self, request: Request) -> Lease | None:
-        """Return the lease of a request that is handed out."""
+        """Return the lease of a request; None if it has none."""
         return self._leases.get(request)
 
     def begin(self, lease: Lease) -> None:
         self._leases[lease.request] = lease
 
     def end(self, request: Request) -> Lease | None:
-        """Forget the lease of a request and return it; None if it has ended."""
+        """Remove and return the lease of a request; None if it has already ended."""
         return self._leases.pop(request, None)
 
     def replace(self, lease: Lease, by: Request) -> None:
@@ -140,5 +140,5 @@ class Leases:
         self._replacements[by] = lease
 
     def replaced_by(self, request: Request) -> Lease | None:
-        """Return the lease of the request that this one replaces, the first time it is asked."""
+        """Return the lease of the request that this one replaces, on the first call only."""
         return self._replacements.pop(request, None) if self._replacements else None

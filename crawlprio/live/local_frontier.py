@@ -1,4 +1,4 @@
-"""The frontier of a crawl in one process: compiled queue, ordering and crawl store together."""
+"""The frontier of a crawl in one process: compiled queue, ordering and crawl store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST = 2**29
 
 @dataclass(slots=True)
 class _Lease:
-    """A page that is handed out; `number` is that of its request if it is saved."""
+    """A leased page; `number` identifies its saved request, if it has one."""
 
     page: int
     site: int
@@ -36,35 +36,35 @@ class _Lease:
 
 
 class LocalFrontier:
-    """`crawlprio.frontier.protocol.Frontier` in this process, recorded in the crawl store.
+    """A `crawlprio.frontier.protocol.Frontier` in this process, recorded in the crawl store.
 
-    A visit, the pages it shows and the requests its callback yielded are in one transaction. The
-    visits of one turn of the event loop are committed together, before the next page leaves.
+    A visit, the pages it discovers and the requests its callback yielded are in one transaction.
+    The visits of one turn of the event loop are committed together, before the next page is handed
+    out.
 
     Parameters
     ----------
     config
-        ordering, topic, delays and bounds.
+        ordering, topic, delays and limits.
     recorder
-        pages, budgets and store; a resumed crawl's visits are replayed from it here. O(visits).
+        pages, budgets and store; the visits of a resumed crawl are replayed from it. O(visits).
     truth
-        PageRank of a page by its URL, where the whole web is known.
+        returns the true PageRank of a page by its URL; None unless the whole web is known.
     failed
-        is called with the sentence when the ordering or the store fails at a moment when nobody has
-        called.
+        called with the error when the ordering or the store fails outside a call to the frontier.
     priority_of
-        returns the priority of a saved request; it raises a `StoreError` for one that cannot be
-        made again, and so refuses to resume.
+        returns the priority of a saved request; raises `StoreError`, which prevents the resume, for
+        one that cannot be rebuilt.
     call_soon
-        calls a function at the end of this turn of the event loop; None commits each visit by
-        itself.
+        calls a function at the end of this turn of the event loop; None commits each visit
+        separately.
 
     Attributes
     ----------
     queue
         the compiled queue of pages and sites.
     n_links
-        pages that came to wait as plain links, without a request.
+        pages queued as plain links, without a request.
     """
 
     keeps_objects = True
@@ -85,7 +85,7 @@ class LocalFrontier:
         self._recorder = recorder
         self._failed = failed
         self._is_exact = config.concurrency == 1
-        # One at a time, the page that was handed out is the first to be handed out again.
+        # With one fetch at a time, the leased page would be handed out first again anyway.
         self._marks_leases = recorder.saves_requests and not self._is_exact
         pages = recorder.pages
         self.queue = CompiledFrontier(
@@ -106,7 +106,7 @@ class LocalFrontier:
             self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
         self._priority_of = priority_of
         self._requests = WaitingRequests(recorder, priority_of)
-        # As in Scrapy, a request with dont_filter leaves its page new to those without.
+        # As in Scrapy, a request with dont_filter does not make later ones without it duplicates.
         self._unfiltered: set[int] = set()
         self._leases: dict[int, _Lease] = {}
         self._n_leases = 0
@@ -126,7 +126,7 @@ class LocalFrontier:
     def close(self) -> None:
         self._computations.close()
 
-    # Pages that come to wait
+    # Adding pages
 
     def is_duplicate(self, identity: str) -> bool:
         page = self._recorder.pages.find(identity)
@@ -157,7 +157,7 @@ class LocalFrontier:
             self._note_unfiltered(page, False)
             repeats = True
         state = queue.state(page)
-        # It waits as a plain link, of which this request says more.
+        # The page waits as a plain link, which this request supersedes.
         is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
@@ -189,7 +189,7 @@ class LocalFrontier:
             self._requests.add(page, entry.priority, request, None)
 
     def _wait_for_request(self, page: int, priority: int) -> None:
-        """Queue a page for one more request, unless it has as many leases as can be counted."""
+        """Queue a page for one more request, unless it has the maximum number of leases."""
         if self.queue.n_leases(page) < MAX_LEASES:
             self.queue.add(page, priority)
 
@@ -200,7 +200,7 @@ class LocalFrontier:
             self._wait_for_request(page, priority)
 
     def _note_unfiltered(self, page: int, unfiltered: bool) -> None:
-        """Note whether a page is new to requests without dont_filter though it is known."""
+        """Record whether a known page is still new to requests without dont_filter."""
         if unfiltered:
             self._unfiltered.add(page)
         else:
@@ -219,7 +219,7 @@ class LocalFrontier:
             return None
         request, number = self._requests.pop(page)
         if number is not None and self._recorder.is_unsaved(number):
-            # The visit of the page, which ends the request, would else be recorded first.
+            # Otherwise the visit, which ends the request, would be recorded before the request.
             self._recorder.flush()
         self._wait_for_rest(page)
         pages = self._recorder.pages
@@ -261,7 +261,7 @@ class LocalFrontier:
         page = ended.page
         self.queue.put_back(page, is_released=not ended.holds_site)
         if self.queue.state(page) != WAITING:
-            return  # dropped for want of room
+            return  # dropped because the frontier is full
         number, waits_with = ended.number, priority
         if request is None:
             request = ended.request
@@ -276,7 +276,7 @@ class LocalFrontier:
             self.queue.add(page, priority)
 
     def _priority(self, request: object) -> int:
-        """The priority of a request that was handed out."""
+        """Return the priority of a request that was handed out."""
         if isinstance(request, bytes):
             return self._priority_of(request)
         return int(getattr(request, "priority", 0))
@@ -284,10 +284,10 @@ class LocalFrontier:
     def ready_at(self) -> float:
         return self.queue.ready_at()
 
-    # What happens by itself
+    # Commit and resume
 
     def _commit(self) -> None:
-        """Put the visits observed in this turn of the event loop on disk, all at once."""
+        """Commit the visits observed in this turn of the event loop, all at once."""
         self._commits_soon = False
         try:
             self._recorder.commit()
@@ -298,10 +298,10 @@ class LocalFrontier:
         self.on_ready()
 
     def _resume(self) -> None:
-        """Replay the visits of earlier runs, and queue what waited when they ended.
+        """Replay the visits of earlier runs, and queue what was waiting when they ended.
 
-        Pages are discovered and observed in the order in which they were, so that the queue is as
-        it was, or as another ordering would have it now. O(visits).
+        Pages are discovered and observed in their original order, so the queue is as it was, or as
+        another ordering would have built it. O(visits).
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
@@ -313,7 +313,7 @@ class LocalFrontier:
         ):
             targets = visit.targets.tolist()
             n_before, n_pages = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
-            if visit.page == NO_PAGE:  # of a crawl in Redis, which records how seeds were found
+            if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
                 self._replay_entries(range(n_before, n_pages))
             elif n_pages > n_known and n_known not in targets:
                 shown = set(targets)
@@ -327,7 +327,7 @@ class LocalFrontier:
                     queue.count_turn(visit.page)
                 queue.finish(visit.page)
                 queue.observe(visit, n_pages)
-                queue.finish(visit.page)  # if this visit is the first to show it
+                queue.finish(visit.page)  # if this visit is the first to discover it
         self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.figures.n_before = recorder.figures.n_fetched
         asked_for = []
@@ -342,13 +342,13 @@ class LocalFrontier:
         self.clock.restore()
 
     def _replay_entries(self, pages: range) -> None:
-        """Queue pages that no visit showed: seeds, and those of other requests."""
+        """Queue pages that no visit discovered: seeds, and pages of other requests."""
         if pages:
             seeds = [page for page in pages if page in self._recorder.seeds]
             self.queue.observe(Visit(NO_PAGE, np.array(seeds, dtype=np.int32)), pages.stop)
 
     def _restore_request(self, saved: SavedRequest) -> None:
-        """Queue a request that an earlier run saved and did not end."""
+        """Queue a request that an earlier run saved and did not finish."""
         priority = self._priority_of(saved.request)
         page, queue = saved.page, self.queue
         if self._requests.has(page):

@@ -15,11 +15,11 @@ logger = logging.getLogger("crawlprio")
 
 
 class QuietLogFormatter(LogFormatter):
-    """Says nothing for each page fetched and item scraped, and one line for each that failed.
+    """Logs nothing for a fetched page or a scraped item, and one line for a failed fetch.
 
-    The end table counts them all; making lines for all costs more than the log level saves.
-    `LOG_FORMATTER = "scrapy.logformatter.LogFormatter"` brings them back, and the tracebacks of
-    failed fetches.
+    The final table counts them all, and Scrapy would format a line for each even where the log
+    level discards it. `LOG_FORMATTER = "scrapy.logformatter.LogFormatter"` restores those lines and
+    the tracebacks of failed fetches.
     """
 
     def crawled(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
@@ -31,7 +31,7 @@ class QuietLogFormatter(LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        """Log a failed fetch in one line; Scrapy, which adds a traceback to it, logs nothing."""
+        """Log a failed fetch in one line, and keep Scrapy from logging it with a traceback."""
         assert failure.value is not None
         logger.warning("%s: %s", request.url, cause_of(failure.value))
         return {"level": logging.NOTSET, "msg": "", "args": {}}

@@ -1,8 +1,9 @@
-"""The pages that a crawl knows, and what is recorded of them, under any scheduler."""
+"""The page table of a crawl and the recording of its visits, under any scheduler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from time import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.live.job_store import existing_store, new_store
@@ -22,24 +24,28 @@ from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
+REFUSED_TEXT = 16_384
+"""Characters that the links refused by a budget take in the record of one page; the rest of them
+are counted, not recorded."""
+
 
 class Recorder:
-    """Gives pages their ids, within the budgets, and records visits in the crawl store.
+    """Assigns page ids, within the budgets, and records visits in the crawl store.
 
-    A store that is resumed is open from the start, a new one from `open` on.
+    A resumed store is open from the start, a new one from `open` on.
 
     Parameters
     ----------
     config
-        says where the store goes, and what the budgets are.
+        names the store and sets the budgets.
     identities
-        says when two URLs are the same page.
+        decides when two URLs are the same page.
     bounds_patterns
-        whether the budget by pattern of URLs holds; not in a web that is wholly known.
+        whether the budget per URL pattern applies; False in a web that is known completely.
     refused
-        is called with the reason when a budget has no room for a page.
+        called with the reason when a budget has no room for a page.
     covered
-        is called after each visit from which on CRAWLPRIO_STOP_AT_COVERAGE is reached.
+        called after each visit once CRAWLPRIO_STOP_AT_COVERAGE is reached.
 
     Attributes
     ----------
@@ -48,19 +54,17 @@ class Recorder:
     store
         the crawl store; None if nothing is recorded.
     resumes
-        whether this crawl continues one that the store held already.
+        whether this crawl resumes one that the store already held.
     figures
-        what was fetched so far.
+        counts of what was fetched so far.
     coverage
-        the share of all importance that is fetched, at least; None if it is not asked for.
+        a lower bound of the share of all importance that is fetched; None if it is not asked for.
     seeds
         the pages that the crawl started from, in order.
     remark
-        what there is to tell of the store, in one sentence: a job resumed, a file renamed; empty if
-        nothing.
+        one sentence on the store for the user (an existing file was renamed, say), or empty.
     previous_end
-        Unix time at which the last run ended in good order; None if there was none, or it was
-        killed.
+        Unix time at which the previous run ended cleanly; None if there was none, or it was killed.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class Recorder:
         self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
-        """Open a new store unless one is resumed; to be called once nothing else can be refused."""
+        """Open a new store unless one is resumed; call it once nothing else can be refused."""
         if self.store is None:
             self.store, self.remark = new_store(self._config)
         if self.store is not None:
@@ -108,7 +112,7 @@ class Recorder:
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
 
     def close(self) -> None:
-        """Record what waits beyond the last visit, and close the store."""
+        """Flush what was added after the last visit, and close the store."""
         if self.store is None:
             return
         with self.store:
@@ -119,13 +123,13 @@ class Recorder:
 
     @property
     def saves_requests(self) -> bool:
-        """Whether requests that wait are kept for a later run."""
+        """Whether waiting requests are saved for a later run."""
         return self._config.store_path is not None and self._config.resumes
 
     # Pages
 
     def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
-        """Give a page that is not known yet the next id, whether a budget has room or not."""
+        """Add a new page under the next id, whether or not the budgets have room for it."""
         self._budgets.add(site, self.pages.host(site), url)
         return self.pages.add(identity, url, site, depth)
 
@@ -137,9 +141,9 @@ class Recorder:
         return not refusal
 
     def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
-        """Return the pages that plain links of a page mean, new ones with the next ids.
+        """Return the pages that plain links of a page lead to, adding new ones with the next ids.
 
-        A link for which a budget has no room is `NO_PAGE`.
+        A link that a budget has no room for is `NO_PAGE`.
         """
         urls = list(urls)
         pages = self.pages
@@ -178,7 +182,7 @@ class Recorder:
         return found
 
     def _find_known(self, urls: list[str]) -> list[int]:
-        """Return the pages that links mean, `NO_PAGE` for those that are not known."""
+        """Return the pages that links lead to, `NO_PAGE` for those that are unknown."""
         pages, identity_of = self.pages, self._identities.of_url
         found = pages.find_all(urls)
         for at, url in enumerate(urls):
@@ -190,14 +194,14 @@ class Recorder:
 
     # Visits
 
-    def visit_of(self, page: int, told: PageVisit) -> Visit:
-        """Turn what a page says into ids: distinct targets, without itself.
+    def visit_of(self, page: int, reported: PageVisit) -> Visit:
+        """Return a visit with page ids for its links: distinct targets, without the page itself.
 
-        First come the links that are followed, in page order, then others to pages that are known.
+        The links that are followed come first, in page order, then other links to known pages.
         """
-        pairs = told.pairs
+        pairs = reported.pairs
         anchors, outside = pairs.anchors, pairs.outside
-        if told.links_are_entries:
+        if reported.links_are_entries:
             found = self.pages.find_all(pairs.targets)
         else:
             depth = 0 if page == NO_PAGE else int(self.pages.depths[page]) + 1
@@ -211,15 +215,11 @@ class Recorder:
             was_refused = first_at.pop(NO_PAGE, None) is not None
             targets = list(first_at)
             anchors = [pairs.anchors[at] for at in first_at.values()] if pairs.anchors else []
-            if was_refused and not told.links_are_entries:
-                outside = list(outside) + [
-                    (url, pairs.anchors[at] if pairs.anchors else "")
-                    for at, url in enumerate(pairs.targets)
-                    if found[at] == NO_PAGE
-                ]
+            if was_refused and not reported.links_are_entries:
+                outside = [*outside, *_recorded_of_refused(pairs, found)]
         known = self._find_known([url for url, _ in outside]) if outside else ()
         if known and max(known) != NO_PAGE:
-            # Scope says which links are followed, not which are links of the graph.
+            # Scope decides which links are followed, not which are edges of the graph.
             places = dict.fromkeys(targets)
             places[page] = None
             anchors = list(anchors or [""] * len(targets))
@@ -243,9 +243,9 @@ class Recorder:
             text=pairs.text,
             content_hash=pairs.content_hash,
             n_bytes=pairs.n_bytes,
-            fetched_at=told.fetched_at or time(),
-            elapsed=told.elapsed,
-            error=told.error,
+            fetched_at=reported.fetched_at or time(),
+            elapsed=reported.elapsed,
+            error=reported.error,
         )
 
     def record(
@@ -261,9 +261,9 @@ class Recorder:
         Parameters
         ----------
         ended
-            number of the saved request that the visit is the end of.
+            number of the saved request that the visit completes.
         items
-            what was scraped from the page, each as JSON.
+            the items scraped from the page, each as JSON.
         """
         if self.store is not None:
             requests = self._take_unsaved()
@@ -271,16 +271,15 @@ class Recorder:
             if commits:
                 self.commit()
         page = visit.page
-        if self._budgets.is_claim(page) and 200 <= visit.status < 300:
-            site = int(self.pages.sites[page])
-            self._budgets.fetched(page, site, self.pages.host(site))
+        if page != NO_PAGE and 200 <= visit.status < 300:
+            self._budgets.fetched(page, int(self.pages.sites[page]))
         self._count(visit)
         if self.is_covered:
             self._covered()
 
     @property
     def is_covered(self) -> bool:
-        """Whether as much of all importance is fetched as CRAWLPRIO_STOP_AT_COVERAGE asks for."""
+        """Whether the share of all importance fetched has reached CRAWLPRIO_STOP_AT_COVERAGE."""
         share = self._config.stop_at_coverage
         return share is not None and self.coverage is not None and self.coverage.bound >= share
 
@@ -290,12 +289,12 @@ class Recorder:
             self.coverage.observe(visit.page, visit.targets)
 
     def keep_item(self, item: str) -> None:
-        """Record an item that belongs to no page, at once."""
+        """Record an item that belongs to no page, immediately."""
         if self.store is not None:
             self.store.keep_items([(NO_PAGE, item)])
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
-        """Record pages as seeds; return those that were none before, in order."""
+        """Record pages as seeds; return the new ones, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
         if self.coverage is not None:
@@ -305,7 +304,7 @@ class Recorder:
         return new
 
     def commit(self) -> None:
-        """Commit all recorded visits; StoreError if that fails."""
+        """Commit all recorded visits; raises StoreError if that fails."""
         if self.store is None:
             return
         try:
@@ -315,19 +314,21 @@ class Recorder:
             raise
 
     def flush(self) -> None:
-        """Flush all pages, requests and marks that no visit has taken along yet."""
+        """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
             self.store.record_pages(self.pages, requests=self._take_unsaved())
 
-    # Requests that wait
+    # Waiting requests
 
     def save_request(self, page: int, request: bytes, number: int | None = None) -> int:
-        """Record a request with the next visit, the one whose callback yields it; number it.
+        """Queue a request to be recorded with the next visit, and return its number.
+
+        The next visit is the one whose callback yields the request.
 
         Parameters
         ----------
         number
-            of the saved request that it takes the place of.
+            of the saved request that it replaces.
         """
         if number is None:
             number = self._next_request
@@ -342,7 +343,8 @@ class Recorder:
     def saved_of(self, page: int) -> list[SavedRequest]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
-        # Those that an observed visit took along are not on disk yet, the one it ended still is.
+        # Before the commit, requests recorded with a visit are not on disk yet, and the request
+        # that the visit ended still is.
         self.commit()
         rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
@@ -360,10 +362,10 @@ class Recorder:
         unsaved, self._unsaved = self._unsaved, {}
         return list(unsaved.values())
 
-    # What else lasts over a restart
+    # Other state that survives a restart
 
     def save_site(self, site: int, state: tuple[float | None, int, float]) -> None:
-        """Record what was learned of a site: Crawl-delay, refusals, seconds of the pause begun."""
+        """Record the state of a site: Crawl-delay, refusals, and seconds of the pause starting."""
         if self.saves_requests and self.store is not None:
             crawl_delay, n_refusals, pause = state
             self.store.keep_site_state(
@@ -388,16 +390,16 @@ class Recorder:
             rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
             self._budgets.replay(source, host(source), rows)
         if 200 <= visit.status < 300:
-            self._budgets.replay_fetched(visit.page)
+            self._budgets.replay_fetched(visit.page, source)
         self._count(visit)
 
     def restore_counts(self, asked_for: Iterable[int]) -> None:
         """Count the pages of the resumed crawl in the budgets, once all its visits are replayed.
 
-        `asked_for` are pages that the project's own requests wait for: no page claims them.
+        `asked_for` are pages that the project's own requests wait for; they do not count as claims.
         """
         for page in asked_for:
-            self._budgets.replay_fetched(page)
+            self._budgets.replay_asked_for(page)
         assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
         self._budgets.add_all(
@@ -405,12 +407,23 @@ class Recorder:
         )
 
     def _page_table(self) -> PageTable:
-        """The pages known so far, their URLs in memory only where no store will have them."""
+        """Return the pages known so far, with URLs in memory only if no store will hold them."""
         if self._config.store_path is None:
             return PageTable()
         return StoredPages(self._stored_urls) if self.store is None else self.store.stored_pages()
 
     def _stored_urls(self, pages: Iterable[int]) -> list[UrlRow]:
-        """URLs and identities of pages of a crawl that began with an empty store."""
+        """Return URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
+
+
+def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
+    """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
+    room = REFUSED_TEXT
+    for url, anchor, page in zip(pairs.targets, pairs.anchors or repeat(""), found, strict=False):
+        if page == NO_PAGE:
+            room -= len(url) + len(anchor)
+            if room < 0:
+                return
+            yield url, anchor

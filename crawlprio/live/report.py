@@ -1,4 +1,4 @@
-"""What a crawl says of itself: a progress line while it runs, a table and a picture at its end."""
+"""The reports of a crawl: a progress line while it runs, a table and a plot at its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPARED = ("breadth-first", "random")
-"""The orderings that a crawl of a known web is held against."""
+"""The orderings that a crawl of a known web is compared with."""
 
 
 BUDGETS = {
@@ -39,18 +39,18 @@ BUDGETS = {
     "domain-budget": "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
     "pattern-budget": "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
 }
-"""The settings that cut a crawl, by the names under which `crawlprio/refused/` counts the links."""
+"""The settings that limit a crawl, by the name under which `crawlprio/refused/` counts links."""
 
 _CHOSEN = frozenset({"out-of-scope", "nofollow", "extension"})
-"""What a crawl leaves out by its own scope, and which the table does not name."""
+"""Reasons of the crawl's own scope, which the table does not list."""
 
 
 class CrawlReport:
     """Shows progress on a terminal, and at the end what was fetched and how well it was chosen.
 
-    Where the whole graph is known (demo web, replay) the share of all PageRank that was fetched
-    stands beside what breadth-first and random would have got with as many pages, and the curves
-    are drawn.
+    Where the whole graph is known (demo web, replay), it compares the share of all PageRank that
+    was fetched with what breadth-first and random would have reached with as many pages, and plots
+    the curves.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -65,7 +65,7 @@ class CrawlReport:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> CrawlReport:
-        # Scrapy has made the handlers of this crawler's log by now.
+        # Scrapy has created this crawler's log handlers by now.
         keep_log_plain()
         return cls(crawler)
 
@@ -126,9 +126,9 @@ class CrawlReport:
         from rich.table import Table
         from rich.text import Text
 
-        from crawlprio.live.console import PatientConsole
+        from crawlprio.live.console import PipeSafeConsole
 
-        console = PatientConsole(quiet=not is_printed)
+        console = PipeSafeConsole(quiet=not is_printed)
         table = Table(show_header=False)
         table.add_column()
         table.add_column(overflow="fold")
@@ -137,12 +137,12 @@ class CrawlReport:
         console.print(table)
         if self._crawl.web is not None:
             try:
-                self._judge(self._crawl.web, console)
+                self._evaluate(self._crawl.web, console)
             except (CrawlprioError, OSError) as error:
-                logger.error("The crawl cannot be judged: %s", error)
+                logger.error("The crawl cannot be evaluated: %s", error)
 
     def _figures(self, elapsed: float, reason: str) -> dict[str, str | float]:
-        """What the end table shows: counts, seconds and pages per second."""
+        """Return the rows of the final table: counts, seconds and pages per second."""
         crawl = self._crawl
         counts, pages, store = crawl.recorder.figures, crawl.recorder.pages, crawl.recorder.store
         figures: dict[str, str | float] = {
@@ -183,7 +183,7 @@ class CrawlReport:
         return figures
 
     def _why_ended(self, reason: str) -> str:
-        """Scrapy's reason, and which settings kept the crawl from going further."""
+        """Return Scrapy's reason, and which settings limited the crawl."""
         cuts = []
         for budget, setting in BUDGETS.items():
             n_links = self._crawler.stats.get_value(f"crawlprio/refused/{budget}", 0)
@@ -196,7 +196,7 @@ class CrawlReport:
         return "; ".join([reason, *cuts])
 
     def _refused(self) -> str:
-        """What was not fetched, or not read to its end, for its own sake: reasons and counts."""
+        """Return the reasons why links were not fetched or pages not read whole, with counts."""
         counts = {
             name.rpartition("/")[2]: int(count)
             for name, count in self._crawler.stats.get_stats().items()
@@ -205,8 +205,8 @@ class CrawlReport:
         shown = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{reason} {count:,}" for reason, count in shown if reason not in _CHOSEN)
 
-    def _judge(self, virtual: VirtualWeb, console: Console) -> None:
-        """Hold the crawl against other orderings with as many pages, in figures and a picture."""
+    def _evaluate(self, virtual: VirtualWeb, console: Console) -> None:
+        """Compare the crawl with other orderings of as many pages, in a table and a plot."""
         from rich.table import Table
         from rich.text import Text
 
@@ -218,7 +218,9 @@ class CrawlReport:
         urls_of = recorder.pages.urls
         seeds = [page for page in map(virtual.page, urls_of(recorder.seeds)) if page >= 0]
         if not seeds:
-            logger.error("No seed is a page of the %s: the crawl cannot be judged.", virtual.name)
+            logger.error(
+                "No seed is a page of the %s; the crawl cannot be evaluated.", virtual.name
+            )
             return
         within = reachable(graph, seeds)
         n_reachable = int(np.count_nonzero(within))
@@ -233,7 +235,8 @@ class CrawlReport:
         orders["upper-bound"] = best_order(ranks, within)[:budget]
         shares = {name: cumulative_pagerank(order, ranks, within) for name, order in orders.items()}
         console.print(
-            f"What {budget:,} of {n_reachable:,} pages of the {virtual.name} hold:", markup=False
+            f"PageRank held by {budget:,} of {n_reachable:,} pages of the {virtual.name}:",
+            markup=False,
         )
         table = Table()
         table.add_column("pages chosen by")
@@ -249,14 +252,14 @@ class CrawlReport:
                 plot,
                 title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
             )
-            console.print(f"The curves as a picture: {plot}", markup=False)
+            console.print(f"Plot of the curves: {plot}", markup=False)
 
 
 def _per_second(figures: Figures, elapsed: float) -> float:
-    """Pages fetched per second in this run."""
+    """Return the pages fetched per second in this run."""
     return (figures.n_fetched - figures.n_before) / max(elapsed, 1e-9)
 
 
 def _shown(value: str | float) -> str:
-    """A figure as people read it."""
+    """Return a figure formatted for people."""
     return value if isinstance(value, str) else f"{value:,}"

@@ -1,8 +1,8 @@
-"""Requests as JSON, so that resuming from somebody else's crawl store runs none of their code.
+"""Requests as JSON, so that resuming from someone else's crawl store runs none of their code.
 
-A request is an object of those of its attributes that are not Scrapy's defaults: callbacks are
-names of methods of the spider, the body is base64, headers are lists of a name and its values, in
-Latin-1; all else is as `tagged_json` writes it. `class` names the class of a `Request` subclass.
+A request is an object of those of its attributes that differ from Scrapy's defaults. Callbacks are
+names of spider methods, the body is base64, and headers are lists of a name and its values, in
+Latin-1. `tagged_json` writes everything else. `class` names the class of a `Request` subclass.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crawlprio.live.tagged_json import (
 )
 
 _MAX_SHOWN = 200
-"""Characters of a request or a path that a message shows."""
+"""Maximum length of a request or a path in a message, in characters."""
 
 _NO_CALLBACK = "$NO_CALLBACK"
 
@@ -41,7 +41,7 @@ _FALSY = (
     ("cookies", dict),
     ("flags", list),
 )
-"""Attributes whose default is the false value of their type."""
+"""Attributes whose default is the falsy value of their type."""
 
 _OWN_FORM = frozenset({"url", "callback", "errback", "headers", "body"})
 """Attributes that are not written as tagged JSON."""
@@ -49,19 +49,19 @@ _OWN_FORM = frozenset({"url", "callback", "errback", "headers", "body"})
 _ROUTINES = (FunctionType, MethodType, classmethod, staticmethod)
 
 _NO_CALLBACKS = frozenset(vars(Spider)) - {"parse", "_parse"}
-"""Methods of every spider that no stored request may have called."""
+"""Methods that every spider has; a stored request must not name one as its callback."""
 
 
 class RequestNotStorable(StoreError):
-    """A request holds something that cannot be stored; the sentence names both."""
+    """A request holds something that cannot be stored; the message names both."""
 
 
 class InvalidRequest(StoreError):
-    """What a store holds as a request is not one, or not one of this spider's."""
+    """A stored request is invalid, or does not belong to this spider."""
 
 
 class _Refused(Exception):
-    """Why a request cannot be written or made, without the request's name."""
+    """Why a request cannot be written or rebuilt, without naming the request."""
 
 
 def to_json(
@@ -70,21 +70,21 @@ def to_json(
     *,
     kept_headers: Collection[bytes] | None = None,
 ) -> bytes:
-    """Return a request as JSON in UTF-8, from which `from_json` makes its equal.
+    """Return a request as JSON in UTF-8, from which `from_json` builds an equal one.
 
     Parameters
     ----------
     spider
-        whose methods the callback and the errback must be, if there are any.
+        the spider; the callback and the errback, if any, must be methods of it.
     kept_headers
-        names of the headers to write, as Scrapy has them (`b"Accept-Language"`); None: all. The
-        request that comes back lacks the others, and `cookies` unless `b"Cookie"` is kept.
+        names of the headers to write, as Scrapy spells them (`b"Accept-Language"`); None: all. The
+        rebuilt request lacks the others, and `cookies` unless `b"Cookie"` is kept.
 
     Raises
     ------
     RequestNotStorable
         if a callback is not a method of the spider, or a value (of `meta`, `cb_kwargs`, ...) is not
-        plain data, as `tagged_json` has it.
+        plain data, as `tagged_json` defines it.
     """
     try:
         return dumps(_fields(request, spider, kept_headers)).encode()
@@ -98,33 +98,33 @@ def to_json(
 def from_json(data: bytes, spider: Spider) -> Request:
     """Return the request that `to_json` wrote.
 
-    Nothing that the data name is imported, but for Python's own codecs; nothing is called but the
-    constructor of a `Request` class that is loaded already. Callbacks are `parse` or methods that
-    the spider adds to those of all spiders.
+    Nothing named in the data is imported except Python's own codecs, and nothing is called except
+    the constructor of a `Request` class that is already loaded. Callbacks are `parse` or methods
+    that the spider adds to those of all spiders.
 
     Raises
     ------
     InvalidRequest
         if the data are not such a request, a callback is not a method of the spider, or the class
-        of the request is not loaded. Nothing else is raised, whatever the data are.
+        of the request is not loaded. No data makes it raise anything else.
     """
     try:
         fields = loads(data.decode())
     except READ_ERRORS as error:
         raise InvalidRequest(
-            f"a stored request cannot be read ({_printable(str(error))}); restore a copy of the "
+            f"a stored request cannot be read ({_printable(str(error))}); restore a backup of the "
             "store, or start a new crawl."
         ) from None
     if type(fields) is not dict or type(fields.get("url")) is not str:
         raise InvalidRequest(
-            "a stored request has no URL; restore a copy of the store, or start a new crawl."
+            "a stored request has no URL; restore a backup of the store, or start a new crawl."
         )
     try:
         return _made(fields, spider)
     except _Refused as refusal:
         reason = str(refusal)
     except Exception as error:  # A constructor may raise anything.
-        reason = f"{type(error).__name__} where it is made again: {error}"
+        reason = f"{type(error).__name__} while rebuilding it: {error}"
     raise InvalidRequest(
         f"{_shown(fields.get('method', 'GET'), fields['url'])}: {_printable(reason)}; resume with "
         "the spider that stored it, or start a new crawl."
@@ -134,10 +134,10 @@ def from_json(data: bytes, spider: Spider) -> Request:
 def _fields(
     request: Request, spider: Spider, kept_headers: Collection[bytes] | None
 ) -> dict[str, Any]:
-    """The attributes of a request, ready for JSON."""
+    """Return the attributes of a request, ready for JSON."""
     kind = type(request)
     if not _keeps_url(request, kind):
-        raise _Refused("Scrapy makes another URL of its URL; give it meta['verbatim_url']")
+        raise _Refused("Scrapy would change its URL; set meta['verbatim_url'] to True")
     fields = {"url": _jsonable("url", request.url)}
     if kind is Request:
         if request.method != "GET":
@@ -149,7 +149,7 @@ def _fields(
             if value or type(value) is not of_kind:
                 fields[name] = _jsonable(name, value)
     else:
-        # The constructors of subclasses have defaults of their own.
+        # Constructors of subclasses have their own defaults.
         fields["class"] = _name_of_class(kind)
         for name in kind.attributes:
             if name not in _OWN_FORM:
@@ -160,7 +160,7 @@ def _fields(
         fields["errback"] = _name_of_method(spider, request.errback, "errback")
     if request.body:
         fields["body"] = b64encode(request.body).decode()
-    # Headers.items looks each of them up once more.
+    # Headers.items would look up each header again.
     headers = [
         _header(name, values)
         for name, values in dict.items(request.headers)
@@ -174,7 +174,7 @@ def _fields(
 
 
 def _made(fields: dict[str, Any], spider: Spider) -> Request:
-    """The request of the values read; _Refused, or what a constructor raises, if they make none."""
+    """Build a request from decoded fields; raise _Refused, or what its constructor raises."""
     name = fields.pop("class", None)
     kind = Request if name is None else _class_of_name(name)
     headers = _headers_of(fields.pop("headers", []))
@@ -193,14 +193,14 @@ def _made(fields: dict[str, Any], spider: Spider) -> Request:
         raise _Refused(f"{kind.__name__} has no attribute {min(unknown)!r}")
     url, meta = fields["url"], fields.get("meta", {})
     if kind is Request and _is_printable_url(url):
-        # Scrapy would make the URL safe once more, which costs more than all else.
+        # Scrapy would escape the URL again, which costs more than everything else here.
         request = Request(**{**fields, "meta": {**meta, "verbatim_url": True}})
         request.meta.clear()
         request.meta.update(meta)
     else:
         request = kind(**fields)
         if request.url != url:
-            raise _Refused("Scrapy makes another URL of its URL")
+            raise _Refused("Scrapy would change its URL")
     if headers or kind is not Request:
         stored = Headers(encoding=request.encoding)
         dict.update(stored, headers)
@@ -216,7 +216,7 @@ _KINDS = (
 
 
 def _jsonable(attribute: str, value: object) -> Any:
-    """The value of an attribute, ready for JSON."""
+    """Return the value of an attribute, ready for JSON."""
     try:
         return to_jsonable(value)
     except NotPlain as refusal:
@@ -227,21 +227,21 @@ def _jsonable(attribute: str, value: object) -> Any:
 
 
 def _is_printable_url(url: str) -> bool:
-    """Whether a URL can be sent as it is."""
+    """Return whether a URL can be sent as it is."""
     return url.isascii() and url.isprintable() and " " not in url
 
 
 def _keeps_url(request: Request, kind: type[Request]) -> bool:
-    """Whether a request made of the URL of a request has the same URL."""
+    """Return whether a new request for the URL of a request would have the same URL."""
     url, encoding = request.url, request.encoding
-    # Making such a URL safe a second time changes nothing, but in UTF-16 and the like.
+    # Escaping such a URL again changes nothing, except in UTF-16 and the like.
     if _is_printable_url(url) and (kind is Request or encoding == "utf-8"):
         return True
     return bool(request.meta.get("verbatim_url")) or Request(url, encoding=encoding).url == url
 
 
 def _header(name: object, values: object) -> list[str]:
-    """The name of a header and its values."""
+    """Return the name of a header and its values, as text."""
     texts = [name, *values] if isinstance(values, list) else [values]
     if not all(type(text) is bytes for text in texts):
         raise _Refused(f"its header {name!r} is not bytes")
@@ -249,7 +249,7 @@ def _header(name: object, values: object) -> list[str]:
 
 
 def _headers_of(headers: object) -> dict[bytes, list[bytes]]:
-    """The headers, by name."""
+    """Return stored headers, by name."""
     if type(headers) is not list or not all(_is_header(header) for header in headers):
         raise _Refused("its stored headers are not a list of names and values")
     by_name = {}
@@ -271,7 +271,7 @@ def _body_of(body: object) -> bytes:
 
 
 def _name_of_method(spider: Spider, function: Callable[..., Any], role: str) -> str:
-    """The name under which the spider has a method."""
+    """Return the name under which the spider has a method."""
     if function is NO_CALLBACK:
         return _NO_CALLBACK
     name = str(getattr(function, "__name__", ""))
@@ -281,8 +281,8 @@ def _name_of_method(spider: Spider, function: Callable[..., Any], role: str) -> 
         if _is_method(spider, name, function):
             return name
     raise _Refused(
-        f"its {role} {_printable(repr(function))} is not a method of spider {spider.name!r}, by "
-        "whose name it could be found again; make it one"
+        f"its {role} {_printable(repr(function))} is not a method of spider {spider.name!r}, and "
+        "could not be found by name on resume; make it one"
     )
 
 
@@ -291,7 +291,7 @@ def _is_method(spider: Spider, name: str, function: object) -> bool:
 
 
 def _other_names(spider: Spider, function: object) -> Iterator[str]:
-    """Names that a function has as an attribute of the spider, which may not be its own."""
+    """Yield the names of the spider's attributes that hold a function, whatever its own name."""
     for names in (vars(spider), *map(vars, type(spider).__mro__)):
         for name, attribute in names.items():
             if getattr(attribute, "__func__", attribute) is function:
@@ -299,7 +299,7 @@ def _other_names(spider: Spider, function: object) -> Iterator[str]:
 
 
 def _method_of_name(spider: Spider, name: object, role: str) -> Callable[..., Any] | None:
-    """The method of the spider with this name."""
+    """Return the method of the spider with this name."""
     if name is None:
         return None
     if name == _NO_CALLBACK:
@@ -311,13 +311,13 @@ def _method_of_name(spider: Spider, name: object, role: str) -> Callable[..., An
 
 
 def _may_be_called(spider: Spider, name: str) -> bool:
-    """Whether a name is that of a method that may be a callback; nothing is called to find out."""
+    """Return whether a name is that of a method that may be a callback, calling nothing."""
     if name in _NO_CALLBACKS or (name[:2] == "__" == name[-2:]):
         return False
     own = vars(spider).get(name)
     for cls in type(spider).__mro__:
         if name in vars(cls):
-            # A property, or the like, would run code, and comes before what the object itself has.
+            # A property or the like would run code, and takes precedence over instance attributes.
             return isinstance(vars(cls)[name], _ROUTINES) and isinstance(
                 own, (*_ROUTINES, type(None))
             )
@@ -325,7 +325,7 @@ def _may_be_called(spider: Spider, name: str) -> bool:
 
 
 def _name_of_class(kind: type[Request]) -> str:
-    """The name of a class, under which it will be found again."""
+    """Return the name under which a class will be found again."""
     name = full_name(kind)
     if loaded_class(name, Request) is not kind:
         raise _Refused(f"its class {name} is not the only one of this name; rename it")
@@ -333,29 +333,29 @@ def _name_of_class(kind: type[Request]) -> str:
 
 
 def _class_of_name(name: object) -> type[Request]:
-    """The class with this name."""
+    """Return the class with this name."""
     kind = loaded_class(name, Request) if isinstance(name, str) else None
     if kind is None:
         raise _Refused(
-            f"its class {name!r} is not loaded, and nothing is imported because a store names it; "
-            "import it where the spider is"
+            f"its class {name!r} is not loaded, and a store must not cause imports; import it in "
+            "the module of the spider"
         )
     return kind
 
 
 def _shown(method: object, url: str) -> str:
-    """A request as Scrapy shows it, cut."""
+    """Return a request as Scrapy shows it, truncated."""
     return f"<{_printable(str(method))} {_printable(url)}>"
 
 
 def _printable(text: str) -> str:
-    """A text without control characters, cut."""
+    """Return a text without control characters, truncated."""
     cut = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
     return "".join(char if char.isprintable() else "?" for char in cut)
 
 
 def priority_of(data: bytes) -> int:
-    """Return the priority of a request as `to_json` wrote it; 0 where it is not whole."""
+    """Return the priority of a request that `to_json` wrote; 0 if it is damaged."""
     try:
         priority = loads(data.decode()).get("priority", 0)
     except (*READ_ERRORS, AttributeError):

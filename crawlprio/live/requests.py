@@ -1,4 +1,4 @@
-"""The requests that wait for their page to be handed out: in the job directory, else in memory."""
+"""The requests that wait for their page to be handed out, in the job directory or in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Waiting = tuple[int, int, int | None, object]
 
 
 class SavedRequest(NamedTuple):
-    """A request that waits, as the store has it: its number there, its page, and its JSON."""
+    """A waiting request as stored: its number in the store, its page, and its JSON."""
 
     number: int
     page: int
@@ -18,7 +18,7 @@ class SavedRequest(NamedTuple):
 
 
 class SavedRequests(Protocol):
-    """Where saved requests are read from."""
+    """Reads saved requests."""
 
     def saved(self, number: int) -> bytes: ...
 
@@ -26,9 +26,9 @@ class SavedRequests(Protocol):
 
 
 class WaitingRequests:
-    """Keeps requests by page: larger priority first, then older.
+    """Keeps requests by page: higher priority first, then older first.
 
-    A saved request that is the only one of its page takes a byte of memory for each page known.
+    Saved requests that are the only ones of their pages take one byte of memory per known page.
     """
 
     def __init__(self, saved: SavedRequests, priority_of: Callable[[bytes], int]) -> None:
@@ -38,14 +38,14 @@ class WaitingRequests:
         self._alone = bytearray()
         self._n_added = 0
         self.n_more = 0
-        """Requests that wait behind another of their page."""
+        """Number of requests that wait behind another one for the same page."""
 
     def has(self, page: int) -> bool:
         """Return whether a request waits for a page."""
         return page in self._heaps or self._is_alone(page)
 
     def add(self, page: int, priority: int, request: object | None, number: int | None) -> None:
-        """Keep another request of a page; None stands for the saved one of this number."""
+        """Add another request for a page; None stands for the saved one with this number."""
         heap = self._heaps.setdefault(page, [])
         if self._is_alone(page):
             self._alone[page] = 0
@@ -55,14 +55,14 @@ class WaitingRequests:
         self._push(heap, priority, request, number)
 
     def add_saved(self, page: int) -> None:
-        """Keep the saved request of a page that has no other, waiting or under way."""
+        """Add the saved request of a page that has no other, waiting or leased."""
         if page >= len(self._alone):
             room = max(page + 1, 2 * len(self._alone)) - len(self._alone)
             self._alone.extend(bytes(room))
         self._alone[page] = 1
 
     def pop(self, page: int) -> tuple[object | None, int | None]:
-        """Return the first request of a page and its number if it is saved; None for neither."""
+        """Remove a page's first request; return it and its number, each None if there is none."""
         if self._is_alone(page):
             self._alone[page] = 0
             saved = self._saved.saved_of(page)[0]

@@ -1,4 +1,4 @@
-"""The check of the addresses that names resolve to, where Twisted's connections take them from."""
+"""The check of the addresses that host names resolve to, in the resolver that Twisted uses."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from crawlprio.web.addresses import PrivateAddresses, normal_host
 
 
 class Asker:
-    """A fetch on whose behalf names are resolved, until it is over.
+    """A fetch in progress, on whose behalf names are resolved.
 
     Parameters
     ----------
     private
-        what its crawl may fetch from.
+        the private addresses that its crawl may fetch from.
     request
-        what is fetched; its proxy, which a handler may set late, is not judged.
+        the request; with a proxy, which a handler may set late, nothing is checked.
     host
-        that it is fetched from.
+        the host of the request.
     is_own
-        whether the project's own code asks for it, so that no address is left out.
+        whether the project's own code asks for it, so that no address is removed.
 
     Attributes
     ----------
     is_refused
-        whether the last name resolved on its behalf has private addresses alone; None where none
-        was resolved.
+        whether the last name resolved on its behalf has only private addresses; None if none was
+        resolved.
     """
 
     __slots__ = ("host", "is_over", "is_own", "is_refused", "private", "request")
@@ -58,12 +58,12 @@ _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
 
 @implementer(IHostnameResolver)
 class CheckingResolver:
-    """The reactor's resolver of names, which for pages that crawls fetch leaves out private ones.
+    """A name resolver for the reactor that removes private addresses for pages that crawls fetch.
 
-    One stands before the reactor's own while a crawl needs it. A download handler asks for a name
-    in the context of the fetch, so that whatever name it connects to is judged by the rules of that
-    fetch, however the URL was written. Where it asks in another context, the name is judged if a
-    crawl is fetching from it. Others (a database's, a mail server's) are resolved as ever.
+    It wraps the reactor's own resolver while a crawl needs it. A download handler resolves a name
+    in the context of the fetch, so whatever name it connects to is checked by the rules of that
+    fetch, however the URL was written. A name resolved in another context is checked if a crawl is
+    fetching from it. Other names (a database's, a mail server's) are resolved as usual.
     """
 
     def __init__(self, reactor: Any) -> None:
@@ -76,7 +76,7 @@ class CheckingResolver:
 
     @classmethod
     def installed(cls, known: CheckingResolver | None = None) -> CheckingResolver:
-        """Return the one that stands before the reactor's resolver, installing it if need be."""
+        """Return the one that wraps the reactor's own resolver, installing it if necessary."""
         from twisted.internet import reactor
 
         running: Any = reactor
@@ -90,18 +90,18 @@ class CheckingResolver:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it still stands before the reactor's own."""
+        """Whether it still wraps the reactor's own resolver."""
         return self._reactor.nameResolver is self
 
     def uninstall_if_unused(self) -> None:
-        """Give the reactor its own resolver back once no crawl needs this one."""
+        """Restore the reactor's own resolver once no crawl needs this one."""
         if self.n_users == 0 and self.is_installed:
             self._reactor.installNameResolver(self._inner)
 
     def begin(
         self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
     ) -> Asker:
-        """Note that a fetch begins, in the context in which its handler is called."""
+        """Note that a fetch begins; call it in the context in which its handler is called."""
         asker = Asker(private, request, normal_host(host), is_own=is_own)
         _asker.set(asker)
         if not is_own:
@@ -123,18 +123,18 @@ class CheckingResolver:
                     del self._checks[asker.host]
 
     def has_refused(self, private: PrivateAddresses, host: str) -> bool:
-        """Return whether a host has been resolved to private addresses alone, the last time."""
+        """Return whether a host last resolved to private addresses only."""
         return normal_host(host) in self._refused.get(private, ())
 
     def is_own(self, private: PrivateAddresses, host: str) -> bool:
         """Return whether a project's own fetch has connected a host to a private address.
 
-        A connection to it may be open still, on which a page's fetch would go unjudged.
+        A connection to it may still be open, and a page's fetch would use it unchecked.
         """
         return private in self._own and normal_host(host) in self._own[private]
 
     def forget(self, private: PrivateAddresses) -> None:
-        """Forget a crawl that has ended."""
+        """Discard the state of a crawl that has ended."""
         self._refused.pop(private, None)
         self._own.pop(private, None)
         for host in [host for host, checks in self._checks.items() if private in checks]:
@@ -148,7 +148,7 @@ class CheckingResolver:
         addressTypes: Sequence[type[IAddress]] | None = None,  # noqa: N803
         transportSemantics: str = "TCP",  # noqa: N803
     ) -> IHostResolution:
-        """Resolve a name, as Twisted asks for it."""
+        """Resolve a name on behalf of Twisted."""
         host = normal_host(hostName)
         receiver = resolutionReceiver
         asker = _asker.get()

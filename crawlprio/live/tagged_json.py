@@ -1,13 +1,13 @@
-"""Plain data as JSON and back, of the same types, however they are nested.
+"""Plain data as JSON and back, with the same types, however they are nested.
 
-What JSON has is written as it is. All else is an object of one key that begins with `$`: a tuple is
-`{"$tuple": [1, 2]}`, bytes are `{"$bytes": "AAE="}`, in base64. What neither can hold exactly is
-refused: nothing is turned into something similar.
+Types that JSON has are written as they are. Any other value is an object with one key that begins
+with `$`: a tuple is `{"$tuple": [1, 2]}`, bytes are `{"$bytes": "AAE="}`, in base64. A value that
+neither form can hold exactly is refused; nothing is converted to something similar.
 
 Plain data are None, bool, int, float, str, bytes, list, tuple, set, frozenset, dict, date, time,
-datetime (naive, or with a fixed offset), timedelta and Decimal; of these types, not of subclasses.
+datetime (naive, or with a fixed offset), timedelta and Decimal, but not subclasses of these types.
 A Scrapy item whose fields hold such data is written with the name of its class. Text that lxml has
-taken from a document, as in the `link_text` of a `CrawlSpider`, is written as the text alone.
+extracted from a document, such as the `link_text` of a `CrawlSpider`, is written as a plain string.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from weakref import WeakValueDictionary
 from scrapy import Item
 
 MAX_DEPTH = 100
-"""Levels to which values may be nested."""
+"""Maximum nesting depth of values."""
 
 MAX_HASHED = 1_000
-"""Members of a set, and items of a dict whose keys are not all text.
+"""Maximum number of members of a set, and of items of a dict whose keys are not all text.
 
-Whoever wrote the JSON can choose members of one hash, so that more would take quadratic time.
+The author of the JSON can choose members with equal hashes, which take quadratic time to insert.
 """
 
 READ_ERRORS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
-"""What `loads` raises for text that is not what `dumps` wrote."""
+"""The exceptions that `loads` raises for text that `dumps` did not write."""
 
 _MAX_INT_BITS = 10_000
 
 
 _loaded: WeakValueDictionary[str, type] = WeakValueDictionary()
-"""Classes by their full names, of those that were looked for."""
+"""Classes by full name: a cache for `loaded_class`."""
 
 
 class NotPlain(Exception):
-    """A value cannot be written; `path` says where it is: `['item'][0]`, say."""
+    """A value cannot be written; `path` says where it is, e.g. `['item'][0]`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.path = ""
 
     def inside(self, step: object) -> NotPlain:
-        """Prefix the path by a key or an index, and return self."""
+        """Prefix the path with a key or an index, and return self."""
         self.path = f"[{step!r}]{self.path}"
         return self
 
 
 def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
-    """Return what `json` writes for a value, so that `loads` gives its equal, types included.
+    """Return a form of a value that `json` can write and `loads` restores, types included.
 
     Raises
     ------
     NotPlain
-        if the value, or one in it, is not plain data, nested deeper than `depth`, or larger than
-        the bounds above.
+        if the value, or one in it, is not plain data, is nested deeper than `depth`, or exceeds the
+        bounds above.
     """
     kind = type(value)
     if kind is str:
@@ -88,17 +88,17 @@ def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
 
 
 def dumps(jsonable: object) -> str:
-    """Return JSON for a value made of what `to_jsonable` returns."""
+    """Return the JSON of a value built from what `to_jsonable` returns."""
     return _encode(jsonable)
 
 
 def loads(text: str) -> Any:
-    """Return the value whose `to_jsonable` was written.
+    """Return the value that `to_jsonable` and `dumps` wrote.
 
     Raises
     ------
     ValueError, TypeError, ArithmeticError, LookupError, RecursionError
-        if it is not JSON, or a tag holds what it cannot. Nothing else, whatever the text is.
+        if it is not JSON, or a tag holds an invalid value. No text makes it raise anything else.
     """
     return _decode(text)
 
@@ -109,7 +109,7 @@ def full_name(kind: type) -> str:
 
 
 def loaded_class(name: str, base: type) -> type | None:
-    """Return the subclass of a class that has a full name, if it is loaded; import nothing."""
+    """Return the subclass of `base` with a full name, or None if it is not loaded."""
     kind = _loaded.get(name)
     if kind is None or not issubclass(kind, base):
         kinds: list[type] = list(base.__subclasses__())
@@ -126,12 +126,12 @@ _encode = json.JSONEncoder(
 
 
 def _a(kind: type) -> str:
-    """The name of a type, after its article."""
+    """Return the name of a type with its article."""
     return f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether UTF-8 can hold a text: it has no lone surrogates."""
+    """Return whether UTF-8 can encode a text, that is, whether it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -172,7 +172,7 @@ def _write_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
 
 
 def _tagged_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
-    """A dict with keys that a JSON object cannot have, as a list of pairs."""
+    """Return a dict with keys that a JSON object cannot have, as a list of pairs."""
     _check_hashed(len(values))
     pairs = []
     for key, value in values.items():
@@ -193,7 +193,7 @@ def _write_set(tag: str) -> Callable[[Any, int], dict[str, object]]:
 
 
 def _within(part: str, value: object, depth: int) -> object:
-    """What is written for a value that no path leads to."""
+    """Return the form of a key or a member, which no path can name."""
     try:
         return to_jsonable(value, depth)
     except NotPlain as refusal:
@@ -201,13 +201,13 @@ def _within(part: str, value: object, depth: int) -> object:
 
 
 def _write_exact(tag: str, text_of: Callable[[Any], str]) -> Callable[[Any, int], dict[str, str]]:
-    """A writer for what a text means exactly, unless it comes back as something else."""
+    """Return a writer that refuses a value if its text comes back as something else."""
 
     def write(value: object, depth: int) -> dict[str, str]:
         text = text_of(value)
-        # Equal is not enough: the name of a time zone and the fold of a time do not count then.
+        # Equality is not enough: it ignores the name of a time zone and the fold of a time.
         if repr(_READERS[tag](text)) != repr(value):
-            raise NotPlain(f"is {value!r}, whose text {text!r} does not say all of it")
+            raise NotPlain(f"is {value!r}, which its text {text!r} does not fully represent")
         return {tag: text}
 
     return write
@@ -216,9 +216,9 @@ def _write_exact(tag: str, text_of: Callable[[Any], str]) -> Callable[[Any, int]
 def _write_item(item: Item, depth: int) -> dict[str, list[object]]:
     name = full_name(type(item))
     if loaded_class(name, Item) is not type(item):
-        raise NotPlain(f"is {_a(type(item))}, a name that another class has too")
+        raise NotPlain(f"is {_a(type(item))}, and another class has the same name")
     if vars(item).keys() != _ITEM_STATE:
-        raise NotPlain(f"is {_a(type(item))} that has more than its fields")
+        raise NotPlain(f"is {_a(type(item))} with attributes besides its fields")
     return {"$item": [name, _write_dict({**item}, depth)]}
 
 
@@ -247,13 +247,13 @@ _WRITERS: dict[type, Callable[[Any, int], object]] = {
 
 def _text(value: object) -> str:
     if type(value) is not str:
-        raise TypeError("a tag holds no text")
+        raise TypeError("the value of a tag is not text")
     return value
 
 
 def _members(values: object) -> list[Any]:
     if type(values) is not list:
-        raise TypeError("a tag holds no array")
+        raise TypeError("the value of a tag is not an array")
     return values
 
 
@@ -266,7 +266,7 @@ def _hashed(values: object) -> list[Any]:
 
 def _read_float(value: object) -> float:
     if value not in ("nan", "inf", "-inf"):
-        raise ValueError("a tag holds no such float")
+        raise ValueError("the value of a tag is not a special float")
     return float(_text(value))
 
 
@@ -279,7 +279,7 @@ def _read_item(value: object) -> Item:
     name, values = _members(value)
     kind = loaded_class(_text(name), Item)
     if kind is None or type(values) is not dict:
-        raise ValueError("an item of a class that is not loaded; import it where the spider is")
+        raise ValueError("an item's class is not loaded; import it in the module of the spider")
     item: Item = Item.__new__(kind)
     Item.__init__(item)
     for name in values:
@@ -305,7 +305,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
 
 
 def _untagged(value: dict[str, Any]) -> object:
-    """The value of an object whose values are read already: the innermost come first."""
+    """Return the value of a decoded object; inner objects are decoded first."""
     if len(value) == 1:
         (tag,) = value
         if tag[:1] == "$":

@@ -1,7 +1,7 @@
 """Virtual crawls: the real engine on the demo web or a recording, served on loopback.
 
-It starts the server, points Scrapy's download handlers at it, and knows the whole link graph, so
-that a crawl of it can be judged.
+A virtual web starts the server, points Scrapy's download handlers at it, and knows the whole link
+graph, so that a crawl of it can be evaluated.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 
 
 class VirtualWeb:
-    """The web of a crawl that is not of the real one: served on loopback, known as a whole.
+    """A web served on loopback in place of the real one, and known completely.
 
     Attributes
     ----------
     name
-        what reports call it.
+        its name in reports.
     seeds, hosts
-        where a crawl of it starts by default, and the hosts that exist.
+        the default seeds, and the hosts that exist.
     server
         the process that serves it.
     """
@@ -53,9 +53,9 @@ class VirtualWeb:
 
     @classmethod
     def start(cls, crawler: Crawler, recording: Path | None) -> VirtualWeb:
-        """Serve a recording, or the demo web, and let all requests of a crawler go there.
+        """Serve a recording, or the demo web, and send all requests of a crawler there.
 
-        To be called while the crawler's settings can still be changed.
+        Call it while the crawler's settings can still be changed.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class VirtualWeb:
             seed = read_setting(settings, "CRAWLPRIO_DEMO_SEED")
             if sites > pages:
                 raise ConfigError(
-                    f"CRAWLPRIO_DEMO_SITES is {sites}; give a whole number of no more than "
+                    f"CRAWLPRIO_DEMO_SITES is {sites}; give a whole number no larger than "
                     f"CRAWLPRIO_DEMO_PAGES, which is {pages}."
                 )
             server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port, log=log)
@@ -107,16 +107,16 @@ class VirtualWeb:
         return {page_key(url) or url: page for page, url in enumerate(urls)}
 
     def has(self, url: str) -> bool:
-        """Return whether a URL, by http or https, is a page of the recording."""
+        """Return whether a URL is a page of the recording, over http or https."""
         assert not isinstance(self._web, DemoWeb)
         return self._web.page(url) is not None
 
     def page(self, url: str) -> int:
-        """Return the page of the graph that a URL means, http or https; -1 if it is not in it."""
+        """Return the page of the graph at a URL, over http or https; -1 if there is none."""
         return self._pages.get(page_key(url) or url, -1)
 
     def rank(self, url: str) -> float:
-        """Return the PageRank of the page with a URL; 0 if the graph does not have it."""
+        """Return the PageRank of the page at a URL; 0 if the graph does not have it."""
         page = self.page(url)
         return float(self.ranks[page]) if page >= 0 else 0.0
 

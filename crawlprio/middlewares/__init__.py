@@ -1,4 +1,4 @@
-"""Middlewares for Scrapy: visits read off responses, delays, robots.txt, refusals."""
+"""Middlewares for Scrapy: visits, delays, robots.txt and refusals."""
 
 from crawlprio.middlewares.links import LinksMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware

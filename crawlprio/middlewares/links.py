@@ -41,25 +41,26 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 class LinksMiddleware:
-    """Reads one visit off what a callback yields, for the ordering and the crawl store.
+    """Builds one visit from what a callback yields, for the ordering and the crawl store.
 
-    A `LinkPairs` item says all; its links wait from then on, and the item goes on to the pipelines.
-    A spider that knows nothing of crawlprio yields requests: they are the links, in the order in
-    which they are yielded, with the anchor text of `meta["link_text"]` or else of the response. A
-    callback that fails still leaves the visit of its page, with the links that it had yielded.
+    A `LinkPairs` item is the whole visit: its links are queued at once, and the item goes on to the
+    pipelines. A spider that knows nothing about crawlprio yields requests. These are the links, in
+    the order in which they are yielded, with the anchor text from `meta["link_text"]` or else from
+    the response. A callback that fails still leaves a visit of its page, with the links that it
+    yielded before.
 
-    It must be the outermost spider middleware, so that it sees what the engine will see. Requests
-    that a spider middleware drops on the way (DEPTH_LIMIT) are links that are not followed.
+    It must be the outermost spider middleware, to see what the engine will see. Requests that
+    another spider middleware drops (DEPTH_LIMIT) are links that are not followed.
 
-    Where nothing takes items (no pipeline, feed, extension or log line; looked up at the first
-    page) a `LinkPairs` item is counted here and goes no further: its way through the engine costs a
-    tenth of a page's time.
+    Where nothing consumes items (no pipeline, feed, extension or log line; checked at the first
+    page), a `LinkPairs` item is counted here and not passed on: its way through the engine takes a
+    tenth of the time per page.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
-        self._items_are_taken: bool | None = None
+        self._items_are_consumed: bool | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinksMiddleware:
@@ -68,7 +69,7 @@ class LinksMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Pass everything on, and note what the page says for its visit."""
+        """Pass everything on, and collect the links of the page for its visit."""
         crawl = self._crawl
         request = response.request
         if not crawl.is_running or request is None:
@@ -111,12 +112,12 @@ class LinksMiddleware:
             if lease is not None:
                 lease.error = error
             elif crawl.dispatcher is None:
-                # Without a lease under crawlprio's scheduler this is what a middleware made of a
-                # failed callback, whose visit has been read.
+                # Under crawlprio's scheduler, output without a lease is what a middleware returned
+                # for a failed callback, whose visit is already recorded.
                 self._record(request, requests, pairs, response, error)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
-        """Note the failure of a callback that failed before it yielded anything."""
+        """Record the error of a callback that failed before it yielded anything."""
         dispatcher = self._crawl.dispatcher
         if dispatcher is None or response.request is None:
             return
@@ -136,10 +137,10 @@ class LinksMiddleware:
             yield output
 
     def _mark_own(self, request: Request, response: Response) -> None:
-        """Mark a request to a private address that is the project's own, not the page's.
+        """Mark a request to a private address that comes from the project, not from the page.
 
-        It is the page's if the page names the host, however it is written there, or if the host
-        can be read in several ways.
+        It comes from the page if the page names the host, in whatever spelling, or if parsers
+        disagree on the host.
         """
         if self._crawl.addresses.is_open:
             return
@@ -158,10 +159,10 @@ class LinksMiddleware:
         request.meta[OWN_REQUEST] = True
 
     def _passes_on(self) -> bool:
-        """Whether anything takes the items of the spider."""
-        if self._items_are_taken is None:
-            self._items_are_taken = engine.items_are_taken(self._crawler, LinkPairPipeline)
-        return self._items_are_taken
+        """Return whether anything consumes the items of the spider."""
+        if self._items_are_consumed is None:
+            self._items_are_consumed = engine.items_are_consumed(self._crawler, LinkPairPipeline)
+        return self._items_are_consumed
 
     def _record(
         self,
@@ -171,18 +172,18 @@ class LinksMiddleware:
         response: Response,
         error: str,
     ) -> None:
-        """Record a visit under a scheduler that is not crawlprio's."""
+        """Record a visit under a scheduler other than crawlprio's."""
         page = self._page_of(request)
-        told = PageVisit(pairs or LinkPairs("", []), fetched_at=time(), error=error)
+        visit = PageVisit(pairs or LinkPairs("", []), fetched_at=time(), error=error)
         if pairs is None:
             for target in requests:
                 self._page_of(target)
-            told = told._replace(pairs=self._pairs_of(response, requests), links_are_entries=True)
+            visit = visit._replace(pairs=self._pairs_of(response, requests), links_are_entries=True)
         recorder = self._crawl.recorder
-        recorder.record(recorder.visit_of(page, told))
+        recorder.record(recorder.visit_of(page, visit))
 
     def _page_of(self, request: Request) -> int:
-        """The page of a request, which gets the next id if it is new."""
+        """Return the page of a request, adding it under the next id if it is new."""
         recorder = self._crawl.recorder
         identity = self._crawl.identities.of_request(request)
         page = recorder.pages.find(identity)
@@ -197,7 +198,7 @@ class LinksMiddleware:
         )
 
     def _pairs_of(self, response: Response, requests: list[Request]) -> LinkPairs:
-        """What the page of a spider that yields requests says."""
+        """Return the link pairs of a page whose callback yields requests."""
         crawl = self._crawl
         identity_of = crawl.identities.of_request
         targets: dict[str, Request] = {}
@@ -231,7 +232,7 @@ class LinksMiddleware:
     def _read(
         self, response: HtmlResponse, requests: list[Request]
     ) -> tuple[str, str, dict[str, str]]:
-        """Title and text of a page, and the anchor texts that requests do not bring along."""
+        """Return the title and text of a page, and the anchor texts that requests lack."""
         if self._crawl.wants_text:
             from crawlprio.web.html import parse_page
 
@@ -240,7 +241,7 @@ class LinksMiddleware:
                 response.body, response.url, content_type=content_type, want_text=True
             )
             return page.title, page.text, dict(zip(page.urls, page.anchors, strict=True))
-        # The spider has had the page parsed, nearly always.
+        # The spider has nearly always parsed the page already.
         root = response.selector.root
         wanted = {
             request.url.partition("#")[0]
@@ -252,9 +253,9 @@ class LinksMiddleware:
 
 
 def _allowed_origin(response: Response) -> str:
-    """Return how URLs of the host of a page begin, which was allowed as the page was fetched.
+    """Return the origin of a page, which is allowed because the page was fetched from it.
 
-    Empty where it was fetched because the project itself asked for it.
+    It is empty if the page was fetched because the project itself asked for it.
     """
     if response.request is None or OWN_REQUEST in response.request.meta:
         return ""

@@ -1,4 +1,4 @@
-"""The downloader middleware that keeps the delay of each site."""
+"""The downloader middleware that enforces the delay of each site."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class _Fetch:
 
 
 class PolitenessMiddleware(FetchGate):
-    """Lets no fetch start on a site sooner than promised, whoever asks for it.
+    """Starts no fetch on a site before its delay has passed, wherever the request comes from.
 
-    Pages come from the scheduler when their site is ready; should it be busy after all (its
-    robots.txt was fetched in between) they go back to wait. What bypasses the scheduler
-    (robots.txt, media, `engine.download_async`) waits here. Every fetch counts, and the delays of
-    the stock downloader are switched off so that none is waited for twice.
+    The scheduler hands out pages when their site is ready. If the site has become busy since (its
+    robots.txt was fetched, say), they are given back to wait. Requests that bypass the scheduler
+    (robots.txt, media, `engine.download_async`) wait here. Every fetch counts, and the delays of
+    Scrapy's own downloader are disabled so that no request waits twice.
 
     It must be the innermost downloader middleware, so that nothing comes between it and the fetch.
     """
@@ -90,7 +90,7 @@ class PolitenessMiddleware(FetchGate):
         return None
 
     def _may_start(self, site: str) -> bool:
-        """Whether a fetch may start on a site now."""
+        """Return whether a fetch may start on a site now."""
         clock = self._crawl.clock
         return clock.has_room(site) and clock.next_start(site) <= monotonic()
 
@@ -102,20 +102,20 @@ class PolitenessMiddleware(FetchGate):
             self._crawler.stats.set_value("crawlprio/smallest_gap_seconds", gap)
 
     async def _wait(self, site: str) -> None:
-        """Wait until the site's time has come, or a fetch on it has ended."""
+        """Wait until the site may be fetched from, or a fetch on it has ended."""
         waiter: Deferred[None] = Deferred()
         self._waiters.setdefault(site, []).append(waiter)
         timer = None
         if self._crawl.clock.has_room(site):
             seconds = max(self._crawl.clock.next_start(site) - monotonic(), 0.0)
-            timer = call_later(seconds, self._let_waiter_go, site, waiter)
+            timer = call_later(seconds, self._wake_waiter, site, waiter)
         try:
             await maybe_deferred_to_future(waiter)
         finally:
             if timer is not None:
                 timer.cancel()
 
-    def _let_waiter_go(self, site: str, waiter: Deferred[None]) -> None:
+    def _wake_waiter(self, site: str, waiter: Deferred[None]) -> None:
         waiters = self._waiters.get(site, [])
         if waiter in waiters:
             waiters.remove(waiter)
@@ -127,10 +127,10 @@ class PolitenessMiddleware(FetchGate):
             fetch.status = response.status
             fetch.n_bytes = len(response.body)
             fetch.retry_after = _retry_after(response)
-            engine.silence_slot_delay(self._crawler, request)
+            engine.clear_slot_delay(self._crawler, request)
 
     def fetch_ended(self, request: Request) -> None:
-        """Note the end of a fetch; from here the delay runs."""
+        """Record the end of a fetch, from which the delay of the site runs."""
         fetch = self._fetches.pop(request, None)
         if fetch is None:
             return
@@ -167,7 +167,7 @@ class PolitenessMiddleware(FetchGate):
         obeyed = crawl.clock.obey_crawl_delay(site, seconds)
         if obeyed < seconds:
             logger.warning(
-                "%s asks for a crawl delay of %g s; %g s is the most that is obeyed "
+                "%s asks for a crawl delay of %g s; it is obeyed up to %g s "
                 "(CRAWLPRIO_MAX_CRAWL_DELAY).",
                 site,
                 seconds,
@@ -179,26 +179,26 @@ class PolitenessMiddleware(FetchGate):
             return
         observe_fetches(self._crawler, self)
         settings = self._crawler.settings
-        engine.silence_downloader_delays(self._crawler)
+        engine.disable_downloader_delays(self._crawler)
         if read_setting(settings, "AUTOTHROTTLE_ENABLED"):
             logger.warning(
-                "AUTOTHROTTLE_ENABLED has no effect: crawlprio keeps the delays; use "
-                "CRAWLPRIO_ADAPTIVE_DELAY for one that follows the site's response time."
+                "AUTOTHROTTLE_ENABLED has no effect: crawlprio enforces the delays; use "
+                "CRAWLPRIO_ADAPTIVE_DELAY for a delay that follows the site's response time."
             )
         if read_setting(settings, "CONCURRENT_REQUESTS_PER_IP"):
             logger.warning(
-                "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts by host; use "
+                "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts fetches by host; use "
                 "CONCURRENT_REQUESTS_PER_DOMAIN."
             )
 
 
 def _crawl_delay(robotparser: Any, agent: str | bytes | None) -> float | None:
-    """The seconds between fetches that a robots.txt asks for, NaN if no number; None without.
+    """Return the seconds between fetches that a robots.txt asks for: NaN if invalid, or None.
 
-    The longer of its Crawl-delay and what its Request-rate comes to, at any time of day.
+    This is the longer of its Crawl-delay and the interval of its Request-rate, at any time of day.
     """
     try:
-        # A parser of the project's own need not know of either.
+        # A project's own parser may support neither.
         seconds = getattr(robotparser, "crawl_delay", lambda _: None)(agent)
         parsed = getattr(robotparser, "rp", None)
         rate = getattr(parsed, "request_rate", lambda _: None)(to_unicode(agent or ""))
@@ -211,7 +211,7 @@ def _crawl_delay(robotparser: Any, agent: str | bytes | None) -> float | None:
 
 
 def _retry_after(response: Response) -> float | None:
-    """The seconds that an answer asks to wait, from Retry-After as seconds or as a date."""
+    """Return the seconds that a response asks to wait: Retry-After, as seconds or as a date."""
     value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
     if not value:
         return None

@@ -1,4 +1,4 @@
-"""Scrapy's Referer headers, kept for redirects alone."""
+"""Scrapy's Referer headers, for redirects only."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 
 
 class RedirectReferer(RefererMiddleware):
-    """Scrapy's own Referer headers, for redirects alone.
+    """Scrapy's own Referer headers, for redirects only.
 
-    A spider that yields no requests needs no more, and every page would go through two generators.
+    A spider that yields no requests needs no others, which would cost two generators per page.
     """
 
     process_spider_output = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The downloader middleware that fetches nothing private, and counts what else is refused."""
+"""The downloader middleware that refuses private addresses, and counts other refusals."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crawlprio")
 
 MAX_ROBOTS_REDIRECTS = 5
-"""Redirects that are followed from a robots.txt, as in RFC 9309, section 2.3.1.2."""
+"""Maximum number of redirects followed from a robots.txt: RFC 9309, section 2.3.1.2."""
 
 _PRIVATE = "private-address"
-# All who read such a URL read it alike.
+# All parsers agree on such a URL.
 _PLAIN_URL = re.compile(r"https?://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?/").match
 
 
 class RefusalMiddleware(FetchObserver):
-    """Refuses fetches from private addresses, before a name is resolved and after.
+    """Refuses fetches from private addresses, both before and after a name is resolved.
 
-    What is asked for is checked first: pages, redirects, robots.txt, media. Then the addresses that
-    a name resolves to are checked where the connection takes them from, so that a name that points
-    to another address a moment later gains nothing. Through an HTTP proxy names are resolved at the
-    proxy, and under a download handler that does not resolve with Twisted's reactor out of reach:
-    then only hosts that are addresses themselves, or local names, are refused.
+    The host of each request is checked first: pages, redirects, robots.txt, media. Then the
+    addresses that a name resolves to are checked in the resolver that the connection uses, so that
+    a name that points to another address a moment later gains nothing. An HTTP proxy resolves names
+    itself, and so does a download handler that does not use the resolver of Twisted's reactor. For
+    these, only hosts that are addresses themselves, or local names, are refused.
 
-    What a project's own code asks for, and no page led to, is the project's business: a rendering
-    service on this machine, an API that a pipeline asks.
+    Requests that come from the project's own code, and not from a page, are allowed: to a rendering
+    service on this machine, say, or to an API that a pipeline calls.
 
-    A URL whose host Scrapy, Twisted and the URL standard do not read alike is refused (`host`).
-    Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Counted too
+    A URL whose host Scrapy, Twisted and the URL standard parse differently is refused (`host`).
+    Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Also counted
     are bodies beyond DOWNLOAD_MAXSIZE (`too-large`), redirects beyond REDIRECT_MAX_TIMES
-    (`redirects`), and redirects that lead to no http(s) URL (`redirect-scheme`).
+    (`redirects`), and redirects to a URL that is not http(s) (`redirect-scheme`).
 
-    In `scrapy shell`, where a person asks for each page, no address is refused.
+    In `scrapy shell`, where a person requests each page, no address is refused.
 
-    Its place is between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
+    It belongs between Scrapy's own downloader middlewares and `PolitenessMiddleware`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -72,7 +72,7 @@ class RefusalMiddleware(FetchObserver):
         self._askers: dict[Request, Asker] = {}
         self._media: WeakSet[Request] = WeakSet()
         self._resolved: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
-        """Whether fetches that are over, and had a name resolved, found private addresses alone."""
+        """By finished fetch that resolved a name, whether it found only private addresses."""
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -88,12 +88,12 @@ class RefusalMiddleware(FetchObserver):
             self._latest = request.url, host
             if not (host and self._may_fetch(host)) and not self._is_own(request):
                 self._refuse(_PRIVATE if host else "host")
-                # One sentence for all hosts: it is a cause of failure, which are counted by text.
+                # One text for all hosts, because causes of failure are counted by their text.
                 raise IgnoreRequest(
-                    "a page led to a private address, of a network that is not in "
+                    "a page led to a private address in a network that is not in "
                     "CRAWLPRIO_PRIVATE_NETWORKS"
                     if host
-                    else "the host can be read in several ways"
+                    else "parsers disagree on the host"
                 )
         if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
             request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
@@ -110,7 +110,7 @@ class RefusalMiddleware(FetchObserver):
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Turn the end of a fetch whose host resolved to private addresses into a refusal."""
+        """Turn the failure of a fetch whose host resolved to private addresses into a refusal."""
         if isinstance(exception, DownloadCancelledError):
             self._refuse("too-large")
         if self._resolver is None:
@@ -122,7 +122,7 @@ class RefusalMiddleware(FetchObserver):
         if is_refused and not self._is_own(request):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
-                "the host has a private address, of a network that is not in "
+                "the host has a private address in a network that is not in "
                 "CRAWLPRIO_PRIVATE_NETWORKS"
             ) from exception
 
@@ -143,8 +143,8 @@ class RefusalMiddleware(FetchObserver):
             handler = download_handler(settings, scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
                 logger.info(
-                    "The download handler for %s resolves names itself: of private addresses only "
-                    "those that are written in URLs are refused.",
+                    "The download handler for %s resolves names itself: a private address is "
+                    "refused only where it is written in the URL.",
                     scheme,
                 )
 
@@ -174,16 +174,16 @@ class RefusalMiddleware(FetchObserver):
                 self._resolved[request] = asker.is_refused
 
     def _may_fetch(self, host: str) -> bool:
-        """Whether a page may lead to a host, as far as is known before its name is resolved."""
+        """Return whether a page may lead to a host, as far as is known before resolving it."""
         return self._private.allows_host(host) and not (
             self._resolver is not None and self._resolver.is_own(self._private, host)
         )
 
     def _is_own(self, request: Request) -> bool:
-        """Whether a project's own code asks for this, and no page led there.
+        """Return whether a request comes from the project's own code, and not from a page.
 
-        That is a request that bypasses the scheduler, unless it is for robots.txt or media, and one
-        of a callback whose page does not name the host; no redirect is, wherever it comes from.
+        This is true of a request that bypasses the scheduler, unless it is for robots.txt or media,
+        and of a request of a callback whose page does not name the host. It is false of redirects.
         """
         if "redirect_urls" in request.meta:
             return False
@@ -196,10 +196,11 @@ class RefusalMiddleware(FetchObserver):
 
 
 def connected_host(request: Request) -> str:
-    """Return the host that a fetch connects to; empty if its URL can be read in several ways.
+    """Return the host that a fetch connects to; empty if parsers disagree on it.
 
-    A page may write a host that the URL standard, Scrapy and Twisted read as three: what one of
-    them judges, another connects to. Only for http(s); of other schemes it is what Scrapy reads.
+    A page may write a host that the URL standard, Scrapy and Twisted parse as three different ones,
+    so that one host is checked and another is connected to. For schemes other than http(s), return
+    the host that Scrapy parses.
     """
     url = request.url
     plain = _PLAIN_URL(url)
@@ -214,7 +215,7 @@ def connected_host(request: Request) -> str:
     used: Any = URI
     try:
         sent = used.fromBytes(to_bytes(urldefrag(url)[0])).host
-    except ValueError:  # of a host in other letters than ASCII, which no name in IDNA is
+    except ValueError:  # a host that is not ASCII, and so is not encoded in IDNA
         return ""
     sent = sent.rpartition(b"@")[2].decode("latin-1")
     standard = normal_host(parsed.hostname)
@@ -222,7 +223,7 @@ def connected_host(request: Request) -> str:
 
 
 def _resolves_with_reactor(handler: Any) -> bool:
-    """Whether a download handler is one of Scrapy's on Twisted, or made from one."""
+    """Return whether a download handler is one of Scrapy's that use Twisted, or a subclass."""
     try:
         found = load_object(handler)
     except (ImportError, NameError, ValueError):
@@ -233,16 +234,16 @@ def _resolves_with_reactor(handler: Any) -> bool:
 
 
 class BoundedCompression(HttpCompressionMiddleware):
-    """Scrapy's decompression, which counts the bodies that grow beyond DOWNLOAD_MAXSIZE."""
+    """Scrapy's decompression, which also counts bodies that grow beyond DOWNLOAD_MAXSIZE."""
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Request | Response:
-        """Decompress a body, and no further than it may grow."""
+        """Decompress a body, up to DOWNLOAD_MAXSIZE."""
         try:
             return super().process_response(request, response)
         except IgnoreRequest:
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
-        # Not from that exception, whose frames have what was decompressed: a hundred were 1 GB.
+        # Not chained to that exception, whose frames hold the decompressed data: 100 took 1 GB.
         raise IgnoreRequest("its body grows beyond DOWNLOAD_MAXSIZE")

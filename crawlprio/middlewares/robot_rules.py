@@ -1,4 +1,4 @@
-"""A parser of robots.txt that costs no more than a file's size allows."""
+"""A robots.txt parser of bounded cost."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 MAX_ROBOTS_BYTES = 512 * 1024
-"""Bytes of a robots.txt that are read; RFC 9309, section 2.5, has 500 KiB as the least."""
+"""Maximum number of bytes read of a robots.txt; RFC 9309, section 2.5, requires 500 KiB or more."""
 
 MAX_RULES_KEPT = 250_000
-"""Rules of all sites together that are kept parsed, in some 100 MB at most."""
+"""Maximum number of rules kept parsed for all sites together, which takes up to 100 MB or so."""
 
 _SHORT = 1_000
 
 
 class BoundedRobotParser(RobotParser):
-    """Parses with Protego, as Scrapy does, what concerns the robot that asks.
+    """Parses the rules that concern one robot, with Protego, as Scrapy does.
 
-    Of a file the first `MAX_ROBOTS_BYTES` are read, and of these what `rules_for` says; each file
-    that has more is counted as `crawlprio/cut/robots-rules`. The file is kept packed, and parsed
-    again where the rules of other sites have taken its place in memory.
+    Only the first `MAX_ROBOTS_BYTES` of a file are read, and of these the part that `rules_for`
+    selects. Each file that has more is counted as `crawlprio/cut/robots-rules`. The file is kept
+    compressed, and parsed again after the rules of other sites have evicted its own.
 
-    It is used unless the project has a ROBOTSTXT_PARSER of its own.
+    It is used unless the project sets its own ROBOTSTXT_PARSER.
 
     Parameters
     ----------
     robotstxt_body
         the file.
     spider
-        named in the log where the file is not UTF-8.
+        named in the log if the file is not valid UTF-8.
     agent
-        whose rules `rp` has.
+        the robot whose rules `rp` has.
     """
 
     def __init__(self, robotstxt_body: bytes, spider: Spider | None, agent: str = "*") -> None:
@@ -61,7 +61,7 @@ class BoundedRobotParser(RobotParser):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        """Make the parser, as Scrapy asks for it."""
+        """Create the parser for Scrapy."""
         agent = read_setting(crawler.settings, "ROBOTSTXT_USER_AGENT") or read_setting(
             crawler.settings, "USER_AGENT"
         )
@@ -72,7 +72,7 @@ class BoundedRobotParser(RobotParser):
 
     @property
     def rp(self) -> Protego:
-        """What Protego has parsed for the robot of the settings, as Scrapy's own parser has it."""
+        """Protego's rules for the robot of the settings, as in Scrapy's own parser."""
         return self._rules(self._agent)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
@@ -91,7 +91,7 @@ class BoundedRobotParser(RobotParser):
 
 
 class _Parsed:
-    """The files parsed last, until they have too many rules; files that are alike share one."""
+    """A cache of the files parsed last, bounded by their rules; identical files share an entry."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -99,7 +99,7 @@ class _Parsed:
         self._kept: OrderedDict[tuple[bytes, str], tuple[int, Protego]] = OrderedDict()
 
     def get(self, key: tuple[bytes, str]) -> Protego | None:
-        """Return what is kept of a file for a robot."""
+        """Return the cached rules of a file for a robot; None if there are none."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -107,7 +107,7 @@ class _Parsed:
         return found[1]
 
     def keep(self, key: tuple[bytes, str], rules: RobotRules) -> Protego:
-        """Parse rules, and keep them."""
+        """Parse and cache rules, and return them."""
         known = self.get(key)
         if known is not None:
             return known
@@ -125,7 +125,7 @@ _parsed = _Parsed(MAX_RULES_KEPT)
 
 
 def _pack(text: str) -> bytes:
-    """Return a file in few bytes."""
+    """Return a file in compressed form, unless it is short."""
     whole = text.encode("utf-8", "surrogatepass")
     return b"=" + whole if len(whole) < _SHORT else zlib.compress(whole, 1)
 

@@ -1,4 +1,4 @@
-"""The downloader middleware that lets no page of a site pass before its robots.txt is read."""
+"""The downloader middleware that holds each page until the robots.txt of its site is read."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crawlprio")
 
 ASK_AGAIN = 600
-"""Seconds for which a site is closed whose robots.txt cannot be read."""
+"""Seconds for which a site stays closed after its robots.txt could not be read."""
 
 
 class RobotsMiddleware(RobotsTxtMiddleware):
-    """Scrapy's own obedience to robots.txt, which holds for every page that waits for the file.
+    """Scrapy's own robots.txt middleware, which here checks every page that waits for the file.
 
-    Scrapy has all pages that leave while the file is on its way wait for one Deferred. It hands the
-    rules to the first of them that waits and None to the others, so that with three or more fetches
-    at once pages pass unchecked. Here each page asks again once the file is there.
+    In Scrapy, all pages handed out while the file is being fetched wait for one Deferred. It passes
+    the rules to the first of them and None to the others, so that with three or more concurrent
+    fetches pages go unchecked. Here each page asks again once the file has arrived.
 
-    Where CRAWLPRIO_ROBOTS_UNREACHABLE is `allow`, as in Scrapy, a site is open whose robots.txt is
-    answered with a status of 5xx, or not at all. Where it is `forbid` nothing of that site is
-    fetched until the file can be read (RFC 9309, section 2.3.1.4): after the retries that the
-    project has, its pages are refused, counted as `crawlprio/refused/robots-unreachable`, and the
-    file is asked for again, for the next page after `ASK_AGAIN` seconds. Either is logged in one
-    line.
+    If CRAWLPRIO_ROBOTS_UNREACHABLE is `allow`, a site whose robots.txt gets a 5xx status or no
+    response is open, as in Scrapy. If it is `forbid`, nothing of that site is fetched until the
+    file can be read (RFC 9309, section 2.3.1.4): after the project's own retries, its pages are
+    refused and counted as `crawlprio/refused/robots-unreachable`, and the file is requested again
+    for the next page after `ASK_AGAIN` seconds. Either is logged in one line.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -50,7 +49,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._forbids = read_setting(crawler.settings, "CRAWLPRIO_ROBOTS_UNREACHABLE") == "forbid"
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
-        """Return the rules of the site of a request, once they are there; None: all is allowed."""
+        """Return the rules for the site of a request once it has them; None allows everything."""
         url = urlparse_cached(request)
         netloc = url.netloc
         known = self._parsers.get(netloc)
@@ -61,13 +60,13 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             await self._fetch(f"{url.scheme}://{netloc}/robots.txt", netloc, request)
         while isinstance(waited := self._parsers[netloc], Deferred):
             own: Deferred[None] = Deferred()
-            # What a callback of a Deferred returns is what the next one gets.
-            waited.addCallback(_tell, own)
+            # A Deferred passes the result of each callback to the next one.
+            waited.addCallback(_wake, own)
             await maybe_deferred_to_future(own)
         return waited
 
     async def _fetch(self, url: str, netloc: str, request: Request) -> None:
-        """Fetch and parse the robots.txt of a site, for the first page of it."""
+        """Fetch and parse the robots.txt of a site, for its first page."""
         robots = Request(
             url,
             priority=self.DOWNLOAD_PRIORITY,
@@ -104,7 +103,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
 
 class RobotsUnreachable(IgnoreRequest):
-    """A page is not fetched, as the robots.txt of its site cannot be read."""
+    """A page is not fetched because the robots.txt of its site cannot be read."""
 
 
 class _Unreachable(RobotParser):
@@ -124,7 +123,7 @@ class _Unreachable(RobotParser):
         raise RobotsUnreachable(f"{UNREACHABLE} ({self._cause})")
 
 
-def _tell(result: Any, waiting: Deferred[None]) -> Any:
-    """Wake one that waits, and pass the result on to the next."""
+def _wake(result: Any, waiting: Deferred[None]) -> Any:
+    """Wake a waiting page, and pass the result on to the next one."""
     waiting.callback(None)
     return result

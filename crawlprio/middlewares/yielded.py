@@ -1,4 +1,4 @@
-"""The spider middleware that sees what a callback yields before any other drops some of it."""
+"""The spider middleware that sees what a callback yields before any other can drop some of it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class YieldedLinksMiddleware:
-    """Notes the requests that a callback yields, for `LinksMiddleware` to find those dropped.
+    """Records the requests that a callback yields, so that `LinksMiddleware` finds dropped ones.
 
-    Scrapy's `DepthMiddleware`, or a spider middleware of the project, says which links are
-    followed; the others are links all the same, and evidence where their target is known. It must
-    be the innermost spider middleware. Where none drops requests (no DEPTH_LIMIT, and none of the
-    project's own) it is not used.
+    Scrapy's `DepthMiddleware`, or a spider middleware of the project, decides which links are
+    followed. The others are still links, and evidence if their target is known. This must be the
+    innermost spider middleware. It is disabled if no other can drop requests: without DEPTH_LIMIT
+    and without spider middlewares of the project.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -41,7 +41,7 @@ class YieldedLinksMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Pass everything on, and note the requests."""
+        """Pass everything on, and record the requests."""
         if response.request is None or not self._crawl.is_running:
             async for output in result:
                 yield output
@@ -54,15 +54,15 @@ class YieldedLinksMiddleware:
 
 
 def dropped_links(yielded: list[Request], kept: list[Request]) -> Iterator[tuple[str, Request]]:
-    """Return the URLs of the requests that were yielded and not kept, with the requests.
+    """Yield URL and request for each request that was yielded and not kept.
 
-    Only what is a plain link: no other method, no body. As many and as long as those of one page
-    may be (`MAX_LINKS`, `MAX_LINK_CHARACTERS`).
+    Only plain links count (GET, without a body), up to the limits for the links of one page
+    (`MAX_LINKS`, `MAX_LINK_CHARACTERS`).
     """
-    went_on = set(map(id, kept))
+    kept_ids = set(map(id, kept))
     n_links = n_characters = 0
     for request in yielded:
-        if id(request) in went_on or request.method != "GET" or request.body:
+        if id(request) in kept_ids or request.method != "GET" or request.body:
             continue
         url = without_credentials(request.url.partition("#")[0])
         n_links += 1

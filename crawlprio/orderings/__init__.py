@@ -1,4 +1,4 @@
-"""The orderings by name, and how one is made from a name or import path and its options."""
+"""The registry of orderings, and the factory that makes one from a name or import path."""
 
 from __future__ import annotations
 
@@ -56,29 +56,29 @@ ORDERINGS: dict[str, type[Ordering]] = {
 
 
 SITE_SHARE = "site_share"
-"""The option that every ordering has: pages of one site in each round over the sites that wait."""
+"""The option that every ordering has: pages per site in each round over the waiting sites."""
 
 
 def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None = None) -> Ordering:
-    """Return the ordering of this name, or of this import path, with its options.
+    """Return the ordering with this name or import path, constructed with its options.
 
     Raises
     ------
     ConfigError
-        if there is no such ordering, the path cannot be imported or is no `Ordering`, or an option
-        is unknown or out of bounds: one sentence that says what is allowed.
+        If there is no such ordering, the path cannot be imported or is not an `Ordering`, or an
+        option is unknown or out of bounds. The message says what is allowed.
     """
     cls = _find(name)
     known = option_names(cls)
     if not isinstance(options or {}, Mapping):
         raise ConfigError(
-            f"ORDERING_OPTIONS is {options!r}; give a dict of options by name, such as "
+            f"ORDERING_OPTIONS is {options!r}; give a dict of option names and values, such as "
             '{"seed": 1}.'
         )
     for option in options or {}:
         if option not in known:
             raise ConfigError(
-                f"ORDERING_OPTIONS names {option!r}, which {name} lacks; known options: "
+                f"ORDERING_OPTIONS has {option!r}, which {name} does not take; known options: "
                 f"{', '.join(known)}."
             )
     own = dict(options or {})
@@ -91,7 +91,7 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         raise
     except Exception as error:
         raise ConfigError(
-            f"Ordering {name} cannot be made, as it raises {type(error).__name__}: {error}; fix "
+            f"Ordering {name} cannot be created: it raised {type(error).__name__}: {error}; fix "
             "it, or choose another ORDERING."
         ) from error
     ordering.site_share = share or cls.site_share
@@ -99,12 +99,12 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
 
 
 def option_names(name: str | type[Ordering]) -> list[str]:
-    """Return the options that the ordering of this name, or of this import path, takes.
+    """Return the names of the options that the ordering with this name or import path takes.
 
     Raises
     ------
     ConfigError
-        if there is no such ordering, or the path cannot be imported or is no `Ordering`.
+        If there is no such ordering, or the path cannot be imported or is not an `Ordering`.
     """
     own = [
         parameter.name
@@ -115,7 +115,7 @@ def option_names(name: str | type[Ordering]) -> list[str]:
 
 
 def _find(name: str | type[Ordering]) -> type[Ordering]:
-    """The class that a name or import path means."""
+    """Return the class for a name or import path."""
     if isinstance(name, type) and issubclass(name, Ordering):
         return name
     if not isinstance(name, str) or not name:
@@ -138,6 +138,6 @@ def _find(name: str | type[Ordering]) -> type[Ordering]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, Ordering)):
         raise ConfigError(
-            f"ORDERING is {name!r}, which is no subclass of crawlprio.Ordering; make it one."
+            f"ORDERING is {name!r}, which is not a subclass of crawlprio.Ordering; make it one."
         )
     return found

@@ -1,4 +1,4 @@
-"""Backlink count: pages that the most fetched pages link to first."""
+"""Backlink count: the pages with the most links from fetched pages come first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count_links(
 
 
 class BacklinkCount(CompiledOrdering):
-    """Pages that the most fetched pages link to first.
+    """Pages with the most links from fetched pages first.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
     (2). O(1) per link and page, and a heap operation for each waiting target.

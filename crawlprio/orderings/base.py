@@ -1,7 +1,7 @@
-"""What an ordering is: the policy that gives each waiting page a key from the visits seen so far.
+"""The base classes of orderings: policies that give each waiting page a key from past visits.
 
-An ordering has no clock, no queue and no Scrapy object, so one object serves the live crawl and the
-simulator.
+An ordering has no clock, no queue and no Scrapy object, so the same object serves the live crawl
+and the simulator.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class _AllPages(Enum):
 
 
 ALL_PAGES: Final = _AllPages.ALL_PAGES
-"""The answer of `observe` when any key may have changed."""
+"""Returned by `observe` when any key may have changed."""
 
 Changed = PageIds | _AllPages
 
 NEVER: Final = 2**62
-"""A number of visits that no crawl comes to."""
+"""A number of visits that no crawl reaches."""
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], PageIds]
-"""Where the row of each page begins, its length (0: not fetched or no links), and all targets."""
+"""Start of each page's row, its length (0 if not fetched or without links), and all targets."""
 
 
 class Pages(Protocol):
-    """What an ordering may ask about a page."""
+    """The page table as an ordering sees it."""
 
     def __len__(self) -> int: ...
 
@@ -55,31 +55,32 @@ class Ordering:
     """A policy that decides which waiting page is fetched next; ORDERING can name a subclass.
 
     The page with the largest key is fetched first; pages with equal keys leave in order of
-    discovery. A subclass overrides `observe`, and `discover` where new pages differ; some ten lines
-    do. The options of `ORDERING_OPTIONS` are the keyword arguments of its `__init__`.
+    discovery. A subclass overrides `observe`, and `discover` if new pages need different keys;
+    about ten lines are enough. Its options in `ORDERING_OPTIONS` are the keyword arguments of its
+    `__init__`.
 
     Attributes
     ----------
     keys
-        float64, one per page id (with room to spare): larger is sooner. Any finite number.
+        float64, one per page id, with room to spare: larger is sooner. Any finite number.
     pages
         The page table: `pages.url(page)` is the URL of a page, `pages.sites[page]` its site.
     n_pages
-        Pages that have a key so far; ids from here on in a visit's targets are new.
+        Number of pages that have a key so far; ids from here on in a visit's targets are new.
     needs_anchors
-        Set it in a class that reads `visit.anchors`.
+        Set to True in a class that reads `visit.anchors`.
     site_share
-        Pages of one site in each round over the sites that wait; 0, the default: no rounds. The
-        option of the same name sets it. A site that has pages again joins the round under way.
+        Pages per site in each round over the waiting sites, set by the option of the same name; 0,
+        the default: no rounds. A site that has waiting pages again joins the current round.
     needs_truth
-        Set it in a class that calls `truth(page)`, the PageRank of a page in the whole graph, which
-        is known in the simulator, a replay and the demo web only.
+        Set to True in a class that calls `truth(page)`, the PageRank of a page in the whole graph,
+        which only the simulator, a replay and the demo web know.
 
     Notes
     -----
-    `observe` is called once per fetched page, failed ones included, and once for the seeds
-    (`visit.page` is then `NO_PAGE`). It must depend on the visits alone: no clock, no randomness
-    but `uniform` of a seed, or the live order cannot be simulated.
+    `observe` is called once per fetched page, including failed ones, and once for the seeds, with
+    `visit.page` set to `NO_PAGE`. It must depend on the visits alone, with no clock and no
+    randomness except `uniform` with a seed, or the live order cannot be simulated.
     """
 
     initial_key: float = 0.0
@@ -93,12 +94,12 @@ class Ordering:
     truth: Callable[[int], float]
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        """Start on an empty crawl, discarding all state. Called once before the first visit.
+        """Start an empty crawl, discarding all state. Called once before the first visit.
 
         Raises
         ------
         ConfigError
-            if the ordering needs the whole graph and nothing knows it.
+            If the ordering needs the whole graph and `truth` is None.
         """
         if self.needs_truth:
             if truth is None:
@@ -114,41 +115,42 @@ class Ordering:
     def observe(self, visit: Visit) -> Changed:
         """Learn from a visit; return the pages whose keys changed, or `ALL_PAGES`.
 
-        The fetched page itself need not be named. New targets have their first key already. The
+        The fetched page itself need not be included. New targets already have their first key. The
         default learns nothing.
         """
         return visit.targets[:0]
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
-        """Give the new pages first, ..., last - 1 their keys; `visit` is the one that shows them.
+        """Give the new pages first, ..., last - 1 their keys; `visit` is the one that found them.
 
-        Called before `observe` for the same visit. By default they have `initial_key`.
+        Called before `observe` for the same visit. By default they get `initial_key`.
         """
 
     def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
-        """Return the rank of a site among sites: by default the key of its first page.
+        """Return the key of a site among the sites: by default the key of its first page.
 
         Parameters
         ----------
         best_key
-            key of the waiting page of the site that comes first.
+            Key of the site's first waiting page.
         n_waiting
-            number of pages of the site that wait.
+            Number of waiting pages of the site.
         """
         return best_key
 
     def recomputation(self) -> Callable[[], Keys] | None:
-        """Return work that is due after the last visit, to be done on a snapshot in any thread."""
+        """Return the computation that is due after the last visit, to run in any thread."""
         return None
 
     def accept(self, result: Keys) -> Changed:
-        """Adopt what a recomputation returned; visits may have come in between."""
+        """Adopt the result of a recomputation; visits may have been observed in between."""
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
         """Give keys to all pages up to `n_pages`, then observe. The frontier calls this.
 
-        A page that is fetched `again` is not observed twice; its new targets get their first keys.
+        A page that is fetched `again` is not observed twice, but its new targets get their first
+        keys.
         """
         first = self._take_in(n_pages)
         if n_pages > first:
@@ -156,7 +158,7 @@ class Ordering:
         return visit.targets[:0] if again else self.observe(visit)
 
     def _take_in(self, n_pages: int) -> int:
-        """Make room for the keys of all pages up to `n_pages`; return the first that is new."""
+        """Make room for the keys of all pages up to `n_pages`; return the first new page."""
         first = self.n_pages
         if n_pages > first:
             if n_pages > len(self.keys):
@@ -168,22 +170,23 @@ class Ordering:
 
 
 class CompiledOrdering(Ordering):
-    """An ordering whose class names a compiled visit rule, which every driver runs.
+    """An ordering whose class defines a compiled visit rule, which every driver runs.
 
-    A class runs in the simulator's compiled loop if its own body names its `rule`. A subclass that
-    names none runs page by page, so that whatever it overrides is heeded; one that names a rule
-    (`rule = Opic.rule`) says that the rule, with `first_scores` and the computations, is all.
+    A class runs in the simulator's compiled loop if its own body defines `rule`. A subclass that
+    does not runs page by page, so that its overrides take effect. By setting a rule (`rule =
+    Opic.rule`), a class declares that the rule, with `first_scores` and the recomputations, is its
+    whole behaviour.
 
     Attributes
     ----------
     rule
-        the visit rule; `crawlprio.orderings.rules.VisitRule` says what it gets.
+        The visit rule; its arguments are listed at `crawlprio.orderings.rules.VisitRule`.
     changes_known
-        Whether a visit may change the keys of pages that were known before.
+        Whether a visit may change the keys of pages that were already known.
     numbers
-        float64: the rule's own numbers, which `open` sets; default none.
+        float64: the rule's own numbers, set by `open`; default none.
     by_waiting_pages
-        Whether sites rank by their number of waiting pages, not by their first page.
+        Whether sites rank by their number of waiting pages instead of their first page.
     due_when_ranked_are_fetched
         Whether keys are also recomputed once all pages below `n_ranked` are fetched.
     """
@@ -197,7 +200,7 @@ class CompiledOrdering(Ordering):
 
     @property
     def n_ranked(self) -> int:
-        """Pages known when keys were last recomputed; by default 0."""
+        """Number of pages known when keys were last recomputed; by default 0."""
         return 0
 
     @classmethod
@@ -207,25 +210,26 @@ class CompiledOrdering(Ordering):
 
     @classmethod
     def empty_state(cls) -> State:
-        """Return arrays of the types that the rule gets as `state`, all empty; by default none."""
+        """Return empty arrays of the types that the rule gets as `state`; by default none."""
         return ()
 
     @property
     def runs_compiled(self) -> bool:
-        """Whether the simulator may run this ordering, with its options, in a compiled loop."""
+        """Whether the simulator may run this ordering, with its options, in the compiled loop."""
         return "rule" in vars(type(self))
 
     def due_at(self, n_links: int) -> int:
-        """Return after how many visits all keys are due again, if so many links are seen by then.
+        """Return the number of visits at which all keys are next due, given `n_links` links seen.
 
-        The compiled loop asks; the answer never falls as `n_links` grows. By default never.
+        Called by the compiled loop; the result must not decrease as `n_links` grows. By default
+        never.
         """
         return NEVER
 
     def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
-        """Return new keys of all pages after so many visits; `due_at` counts from there.
+        """Return new keys for all pages after `n_visits` visits; `due_at` counts from there.
 
-        The compiled loop calls it when they are due, in place of `recomputation` and `accept`.
+        The compiled loop calls it when keys are due, in place of `recomputation` and `accept`.
         """
         raise TypeError(f"{type(self).__name__} has no recomputation")
 
@@ -234,16 +238,17 @@ class CompiledOrdering(Ordering):
     ) -> Keys | None:
         """Return the first key of each page of a link graph, NaN where the rule decides.
 
-        The compiled loop asks once, in place of `discover`. By default None: the rule decides.
+        The compiled loop calls it once, in place of `discover`. By default None: the rule decides
+        for all pages.
 
         Parameters
         ----------
         n_pages
-            pages of the graph.
+            Number of pages in the graph.
         urls
-            the URL of each, where known.
+            The URL of each page, if known.
         truth
-            float64, shape (n_pages,): PageRank of the whole graph, where it is needed.
+            float64, shape (n_pages,): PageRank of the whole graph, if needed.
         """
         return None
 
@@ -253,18 +258,18 @@ class CompiledOrdering(Ordering):
         own = type(self)
         self._is_rule_all = (own.discover, own.observe) == _RULE_ALONE
         self._rule: VisitRule = own.rule
-        # Compiled now rather than at the first visit.
+        # Compile now rather than at the first visit.
         self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
         self._rule = compiled.direct(own.rule)
 
     def first_numbers(self) -> NDArray[np.float64]:
-        """Return what `numbers` are when a crawl begins; by default none."""
+        """Return the initial value of `numbers`; by default empty."""
         return np.empty(0)
 
     def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
-        """Make room in the state for a crawl of so many pages, sites and links, at most.
+        """Make room in the state for a crawl of at most so many pages, sites and links.
 
-        `most_links` are those of any one page. By default there is no state.
+        `most_links` bounds the links of a single page. By default there is no state.
         """
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
@@ -277,7 +282,7 @@ class CompiledOrdering(Ordering):
         return self._named(visit, self._apply(visit.page, visit.targets, last, last, False))
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
-        """Do as `Ordering.learn` does, in one call of the rule where that is all there is."""
+        """Do the same as `Ordering.learn`, in one call of the rule if the class only has a rule."""
         if not self._is_rule_all:
             return super().learn(visit, n_pages, again=again)
         first = self._take_in(n_pages)
@@ -286,19 +291,19 @@ class CompiledOrdering(Ordering):
         return visit.targets[:0] if again else self._named(visit, n_more)
 
     def _named(self, visit: Visit, n_more: int) -> PageIds:
-        """The pages whose keys a visit changed: its targets, and so many that the rule named."""
+        """The pages whose keys a visit changed: its targets, and `n_more` written by the rule."""
         if n_more:
             changed = self.state(self.pages.sites)[-2]
             return np.concatenate([visit.targets, changed[:n_more]])
         return visit.targets
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        """Call the rule; return how many pages besides the targets changed."""
+        """Call the rule; return how many pages changed besides the targets."""
         state = self.state(self.pages.sites)
         return self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
 
     def state(self, sites: PageIds) -> State:
-        """Return what the rule gets besides, given the site of each page; by default nothing."""
+        """Return the extra arrays for the rule, given the site of each page; by default none."""
         return ()
 
 

@@ -41,7 +41,7 @@ def run_clocks(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A new page's key is that of the page that shows it, plus ln u with u from (0, 1].
+    """A new page's key is that of the page that links to it, plus ln u with u from (0, 1].
 
     `numbers`: the seed of u; the key of the last page visited, from which seeds continue.
     """
@@ -64,9 +64,9 @@ def number_visits(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A new page's key is the number of the visit that shows it, 0 for a seed.
+    """A new page's key is the number of the visit that found it, 0 for a seed.
 
-    `numbers`: visits so far.
+    `numbers`: the number of visits so far.
     """
     keys[first:last] = 0.0 if page < 0 else numbers[0] + 1.0
     if not again:
@@ -75,13 +75,14 @@ def number_visits(
 
 
 class Random(CompiledOrdering):
-    """Each next page drawn uniformly from all that wait: the baseline for any other ordering.
+    """Each next page drawn uniformly from all waiting pages: the baseline for other orderings.
 
-    A page's clock starts at the time at which that of the page that shows it ended (a seed's at 0,
-    or where the last visited page's ended), and runs for an exponentially distributed time of mean
-    1. The page whose clock ends first is fetched next. Since such times have no memory, what is
-    left of them is equally distributed for all waiting pages at any moment, however long each has
-    waited, so each is as likely to be next. The key is minus the time at which the clock ends.
+    Each page has a virtual clock. It starts at the time at which the clock of the page that links
+    to it ended (for a seed, at 0 or where the clock of the last visited page ended) and runs for an
+    exponentially distributed time of mean 1. The page whose clock ends first is fetched next.
+    Exponential times are memoryless, so at any moment the time left has the same distribution for
+    all waiting pages, however long they have waited, and each is equally likely to be next. The key
+    is minus the time at which the clock ends.
 
     Source: the random order that Najork & Wiener 2001 (section 1) and Baeza-Yates et al. 2005
     (section 4) compare with; exponential clocks: Feller, An Introduction to Probability Theory and
@@ -90,19 +91,19 @@ class Random(CompiledOrdering):
     Parameters
     ----------
     seed
-        whole number of 0 or more, below 2**53; default 0. Crawls with the same seed whose visits
-        come in the same order fetch the same pages.
+        Whole number of 0 or more, below 2**53; default 0. Crawls with the same seed and the same
+        order of visits fetch the same pages.
 
     Notes
     -----
-    The draw is uniform while keys alone decide: one fetch at a time, no delays, no hot queue. With
-    several fetches in flight, the clocks of a page's links run from the moment at which the page
-    was handed out, so links whose clock has ended meanwhile leave next. The clocks of a site inside
-    its delay run on, so it catches up once it is ready.
+    The draw is uniform as long as keys alone decide: one fetch at a time, no delays, no hot queue.
+    With several fetches in flight, the clocks of a page's links start at the virtual time at which
+    the page was handed out, so links whose clocks have ended in the meantime leave next. The clocks
+    of a site's pages keep running during its delay, so the site catches up once it is ready.
 
-    Keys fall by 1 / (pages waiting) a page on average: to -ln n where all n pages are known from
-    the start, and to -n on a chain, where one page waits at a time. At -10**9 they are still told
-    apart to 10**-7, and equal ones leave in order of discovery.
+    Keys fall by 1 / (waiting pages) per fetch on average: to -ln n if all n pages are known from
+    the start, and to -n on a chain, where one page waits at a time. At -10**9 they are still
+    distinguishable to 10**-7; ties leave in order of discovery.
     """
 
     rule = run_clocks
@@ -120,7 +121,7 @@ class Random(CompiledOrdering):
 
     def observe(self, visit: Visit) -> Changed:
         changed = super().observe(visit)
-        # A page that waits before the visit that shows it is observed has the mean of the clocks.
+        # A page queued before the visit that links to it is observed gets the mean clock.
         self.initial_key = float(self.numbers[1]) - 1.0
         return changed
 
@@ -136,9 +137,9 @@ class BreadthFirst(CompiledOrdering):
 
 
 class DepthFirst(CompiledOrdering):
-    """Links of the page fetched last first, in page order: follows one path down before the next.
+    """Links of the most recently fetched page first, in page order.
 
-    A page that is seen again keeps its place. O(1) per link.
+    A page that is linked again keeps its place. O(1) per link.
     """
 
     rule = number_visits
@@ -150,7 +151,7 @@ class DepthFirst(CompiledOrdering):
 class LargerSitesFirst(CompiledOrdering):
     """The ready site with the most waiting pages first; within a site, order of discovery.
 
-    Keeps many sites busy until the end, so that the delay between two fetches on a site binds less.
+    Keeps many sites active until the end of a crawl, so that per-site delays slow it down less.
     Ties go to the site whose first waiting page was discovered first.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB

@@ -1,4 +1,4 @@
-"""The combined ordering: a weighted sum of the keys of others."""
+"""The combined ordering: a weighted sum of the keys of other orderings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from crawlprio.pages import NO_PAGES, Visit
 class Combined(Ordering):
     """Pages with the largest weighted sum of the keys that other orderings give them.
 
-    Keys are not normalised: weights must make up for their scales (PageRank sums to 1, cash
+    Keys are not normalised, so the weights must account for their scales (PageRank sums to 1, cash
     starts at 1, location is a few points).
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998,
-    section 2 (combined importance metrics). The cost is that of all members.
+    section 2 (combined importance metrics). The cost is the sum of the costs of all members.
 
     Parameters
     ----------
     weights
-        name or import path of an ordering -> its weight, any finite number; one at least.
+        Name or import path of an ordering -> its weight, any finite number; at least one entry.
     options
-        name of an ordering -> dict of its options.
+        Name of an ordering -> dict of its options.
     """
 
     def __init__(
@@ -40,20 +40,20 @@ class Combined(Ordering):
 
         if not isinstance(weights, Mapping) or not weights:
             raise ConfigError(
-                f"ORDERING_OPTIONS of combined: weights is {weights!r}; give names of orderings "
-                'with a weight each, such as {"opic": 1.0, "location": 0.5}.'
+                f"ORDERING_OPTIONS of combined: weights is {weights!r}; give a dict of orderings "
+                'and weights, such as {"opic": 1.0, "location": 0.5}.'
             )
         if not isinstance(options or {}, Mapping):
             raise ConfigError(
-                f"ORDERING_OPTIONS of combined: options is {options!r}; give a dict of options for "
-                'each name, such as {"location": {"slashes": 2.0}}.'
+                f"ORDERING_OPTIONS of combined: options is {options!r}; give a dict of options per "
+                'ordering, such as {"location": {"slashes": 2.0}}.'
             )
         of_members = options or {}
         for name in of_members:
             if name not in weights:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: options names {name!r}, which has no weight; "
-                    f"orderings with one: {', '.join(map(str, weights))}."
+                    f"ORDERING_OPTIONS of combined: options has {name!r}, which has no weight; "
+                    f"orderings with a weight: {', '.join(map(str, weights))}."
                 )
         self._members: list[tuple[float, Ordering]] = []
         for name, value in weights.items():
@@ -69,7 +69,7 @@ class Combined(Ordering):
                 )
             if type(member).site_key is not Ordering.site_key:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: weights names {name!r}, which ranks sites and "
+                    f"ORDERING_OPTIONS of combined: weights has {name!r}, which ranks sites, "
                     "not pages; leave it out."
                 )
             self._members.append((weight, member))
@@ -95,7 +95,7 @@ class Combined(Ordering):
         return self._summed(changed)
 
     def recomputation(self) -> Callable[[], Keys] | None:
-        """Return the work of all members that have some due, when none is under way."""
+        """Return the recomputations due in all members, combined, unless some are still running."""
         if self._computing:
             return None
         works = []
@@ -120,12 +120,12 @@ class Combined(Ordering):
         )
 
     def _summed(self, changed: Changed) -> Changed:
-        """Bring the sums of these pages up to date."""
+        """Update the sums of the changed pages."""
         self._sum(slice(0, self.n_pages) if changed is ALL_PAGES else changed)
         return changed
 
     def _sum(self, pages: Any) -> None:
-        """Add up the members' keys for an index of pages."""
+        """Sum the members' weighted keys for an index of pages."""
         total = np.zeros_like(self.keys[pages])
         for weight, member in self._members:
             total += weight * member.keys[pages]
@@ -133,7 +133,7 @@ class Combined(Ordering):
 
 
 def _union(changes: list[Changed]) -> Changed:
-    """The pages that are in any of the changes; mostly they are the targets of one visit."""
+    """The union of the changes, which usually are all the targets of the same visit."""
     distinct: list[Changed] = []
     for change in changes:
         if change is ALL_PAGES:
@@ -146,12 +146,12 @@ def _union(changes: list[Changed]) -> Changed:
 
 
 def _packed(results: list[Keys]) -> Keys:
-    """One array of several, each after its length."""
+    """Concatenate several arrays, each preceded by its length."""
     return np.concatenate([part for result in results for part in ([len(result)], result)])
 
 
 def _unpacked(packed: Keys) -> list[Keys]:
-    """The arrays that `_packed` put into one."""
+    """Split an array made by `_packed`."""
     results = []
     at = 0
     while at < len(packed):

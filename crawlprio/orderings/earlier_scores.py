@@ -21,16 +21,16 @@ _BROKEN_NPZ = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib
 
 @dataclass(frozen=True)
 class EarlierScores:
-    """Scores in the order given, and who has them.
+    """Scores in the order given, and the pages they belong to.
 
     Parameters
     ----------
     values
         float64, shape (n,): finite.
     by_url
-        position in `values` of each URL; None if they go by page id of a graph.
+        Position of each URL in `values`; None if scores are indexed by page id of a graph.
     source
-        where they are from, for messages.
+        Where they were read from, for messages.
     """
 
     values: Keys
@@ -39,17 +39,17 @@ class EarlierScores:
 
 
 def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> EarlierScores:
-    """Read the scores of an earlier crawl; the name of a file says its kind.
+    """Read the scores of an earlier crawl from a dict, or a file whose suffix gives its format.
 
-    A file whose name ends neither in `.npz` nor in `.csv` is a crawl store or graph with URLs; its
-    pages' PageRank, to 8 significant digits, is their score.
+    A file whose name ends in neither `.npz` nor `.csv` is read as a crawl store or a graph with
+    URLs; the score of each page is its PageRank, to 8 significant digits.
 
     Raises
     ------
     ConfigError
-        for anything but a path or a dict.
+        If `scores` is neither a dict nor the path of an existing file.
     GraphError, StoreError
-        if the file cannot be read, or has no score, or one that is not a finite number.
+        If the file cannot be read, or has no score, or one that is not a finite number.
     """
     if isinstance(scores, Mapping):
         given = ((str(url), score, f"scores of {url!r}") for url, score in scores.items())
@@ -62,7 +62,7 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
     path = Path(scores)
     if not path.exists():
         raise ConfigError(
-            f"ORDERING_OPTIONS of historical-pagerank: scores is {str(path)!r}, and there is no "
+            f"ORDERING_OPTIONS of historical-pagerank: scores is {str(path)!r}, but there is no "
             "such file; give a crawl store, a .npz or a .csv."
         )
     suffix = path.suffix.lower()
@@ -74,7 +74,7 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
 
 
 def _gathered(given: Iterable[tuple[str, object, str]], source: str) -> EarlierScores:
-    """Collect (URL, score, where it stands); the first score of a URL counts."""
+    """Collect (URL, score, location for messages); the first score of a URL counts."""
     by_url: dict[str, int] = {}
     values: list[float] = []
     for url, score, place in given:
@@ -91,9 +91,9 @@ def _gathered(given: Iterable[tuple[str, object, str]], source: str) -> EarlierS
 
 
 def _checked(values: Keys, by_url: dict[str, int] | None, source: str) -> EarlierScores:
-    """Refuse invalid scores."""
+    """Return the scores; raise GraphError if there are none."""
     if len(values) == 0:
-        raise GraphError(f"{source}: there is no score in it; give one for a page at least.")
+        raise GraphError(f"{source}: there are no scores in it; give at least one.")
     return EarlierScores(values, by_url, source)
 
 
@@ -108,8 +108,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
                 place = f"{path}:{rows.line_num}"
                 if len(row) != 2:
                     raise GraphError(
-                        f"{place}: expected URL,score; found {len(row)} fields (a URL with commas "
-                        "must stand in quotes)."
+                        f"{place}: expected URL,score; found {len(row)} fields (quote a URL that "
+                        "has commas)."
                     )
                 if rows.line_num == 1 and not _is_number(row[1]):
                     continue
@@ -117,7 +117,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     except csv.Error as error:
         raise GraphError(f"{path}:{rows.line_num}: {error}; expected URL,score.") from None
     except UnicodeDecodeError:
-        raise GraphError(f"{path}: it is not UTF-8; save it as UTF-8.") from None
+        raise GraphError(f"{path} is not valid UTF-8; save it as UTF-8.") from None
     except OSError as error:
         raise GraphError(f"{path}: {error.strerror or error}; check the file.") from None
 
@@ -131,7 +131,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read_npz(path: Path) -> EarlierScores:
-    """Read `scores` and, where there are any, `urls`."""
+    """Read `scores` and, if present, `urls`."""
     from crawlprio.linkgraph.unpacking import check_arrays
 
     try:
@@ -142,12 +142,12 @@ def _read_npz(path: Path) -> EarlierScores:
     except (*_BROKEN_NPZ, AttributeError) as error:
         raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from None
     if "scores" not in arrays:
-        raise GraphError(f"{path} holds no array scores; write one, and urls beside it.")
+        raise GraphError(f"{path} has no array scores; add one, and an array urls.")
     scores = arrays["scores"]
     if scores.ndim != 1 or scores.dtype.kind not in "fiu":
         raise GraphError(
-            f"{path}: scores is {scores.dtype} of shape {scores.shape}; it must be one row of "
-            "numbers."
+            f"{path}: scores is {scores.dtype} of shape {scores.shape}; it must be a "
+            "one-dimensional array of numbers."
         )
     values = scores.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
@@ -158,8 +158,8 @@ def _read_npz(path: Path) -> EarlierScores:
     urls = arrays["urls"]
     if urls.shape != values.shape or urls.dtype.kind != "U":
         raise GraphError(
-            f"{path}: urls is {urls.dtype} of shape {urls.shape}; it must be one text per score, "
-            f"{len(values)}."
+            f"{path}: urls is {urls.dtype} of shape {urls.shape}; it must hold one string per "
+            f"score, {len(values)}."
         )
     return _gathered(
         (

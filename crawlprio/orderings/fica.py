@@ -1,4 +1,4 @@
-"""FICA: the page that is nearest to the seeds comes first, by a distance that counts links."""
+"""FICA: the page nearest to the seeds comes first, by a distance based on out-degrees."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def shorten(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A page's key is minus the least of its distances along the links of fetched pages.
+    """A page's key is minus its smallest distance along the links of fetched pages.
 
-    `numbers`: discount; length of a link besides the logarithm.
+    `numbers`: the discount; the length of a link in addition to the logarithm.
     """
     if page < 0:
         keys[first:last] = 0.0
@@ -42,24 +42,24 @@ def shorten(
 class Fica(CompiledOrdering):
     """Pages nearest to the seeds first, where a link is longer the more links its page has.
 
-    A seed's distance is 0. A fetched page with n distinct links and distance D shows them at
-    distance `discount` * D + ln n + `link`; a page has the least at which any has shown it. What a
-    random surfer is unlikely to choose is far, as the distance without discount is minus the
-    logarithm of the probability of a path.
+    A seed's distance is 0. A fetched page with n distinct links and distance D places them at
+    distance `discount` * D + ln n + `link`; a page's distance is the smallest over all links to it.
+    Pages that a random surfer is unlikely to reach are far away: without the discount, the distance
+    is minus the logarithm of the probability of a path.
 
     Source: Zareh Bidoki, Yazdani & Ghodsnia, FICA: a novel intelligent crawling algorithm based on
     reinforcement learning, Web Intelligence and Agent Systems 7, 2009. Departure: there, a page's
-    distance moves from the one it had towards a new one at a learning rate that falls as the crawl
-    goes on; here it is the least at once. O(1) per link, as OPIC.
+    distance moves towards a new value at a learning rate that falls over the crawl; here it is set
+    to the minimum at once. O(1) per link, like OPIC.
 
     Parameters
     ----------
     discount
-        how much of the distance of a page its links inherit; default 0.9, 0 or more, below 1.
+        Share of a page's distance that its links inherit; default 0.9, 0 or more, below 1.
     link
-        length of each link besides the logarithm; default 0, 0 or more. With 0, links of pages that
-        have one alone cost nothing, so that a chain of such pages, as a calendar's, is followed
-        before anything at its distance; 0.1 ends that.
+        Length of each link in addition to the logarithm; default 0, 0 or more. With 0, the link of
+        a page that has only one costs nothing, so a chain of such pages, such as a calendar, is
+        followed before other pages at the same distance; 0.1 prevents that.
     """
 
     rule = shorten

@@ -1,6 +1,6 @@
-"""Calls to an ordering's methods that turn a mistake of a user's class into one sentence.
+"""Guarded calls to an ordering's methods: a bug in a user's class becomes a one-sentence error.
 
-Compiled code relies on what is checked here.
+Compiled code relies on these checks.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def open_ordering(
 
 
 def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Changed:
-    """Pass a visit to an ordering; return the pages whose keys changed, which are pages.
+    """Pass a visit to an ordering; return the valid page ids whose keys changed, or `ALL_PAGES`.
 
     Raises
     ------
     OrderingError
-        if it raises; if what it returns is neither `ALL_PAGES` nor ids of pages; if its keys are
-        not float64, too few, or not finite. Keys are checked where they may have changed.
+        If it raises, if it returns neither `ALL_PAGES` nor page ids, or if its keys are not
+        float64, too few or not finite. Only keys that may have changed are checked.
     """
     first = ordering.n_pages
     try:
@@ -58,7 +58,7 @@ def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Cha
 
 
 def site_key(ordering: Ordering, site: int, best_key: float, n_waiting: int) -> float:
-    """Return the rank of a site, a finite number; an `OrderingError` if it is none."""
+    """Return the key of a site; raise `OrderingError` if it is not a finite number."""
     try:
         key = float(ordering.site_key(site, best_key, n_waiting))
     except Exception as error:
@@ -69,7 +69,7 @@ def site_key(ordering: Ordering, site: int, best_key: float, n_waiting: int) -> 
 
 
 def recomputation(ordering: Ordering) -> Callable[[], Keys] | None:
-    """Return the work that is due, which raises nothing but an `OrderingError`."""
+    """Return the computation that is due, wrapped so that it raises only `OrderingError`."""
     try:
         work = ordering.recomputation()
     except Exception as error:
@@ -87,7 +87,7 @@ def recomputation(ordering: Ordering) -> Callable[[], Keys] | None:
 
 
 def accept(ordering: Ordering, result: Keys) -> Changed:
-    """Hand an ordering the result of a recomputation; checked as in `learn`."""
+    """Pass the result of a recomputation to an ordering; check its answer as in `learn`."""
     try:
         changed = ordering.accept(result)
     except Exception as error:
@@ -102,14 +102,14 @@ def accept(ordering: Ordering, result: Keys) -> Changed:
 
 
 def _is_trusted(ordering: Ordering) -> bool:
-    """Whether an ordering is one of crawlprio's own, whose answers need no check."""
+    """Whether an ordering is one of crawlprio's own, which need no checks."""
     return type(ordering).__module__.startswith("crawlprio.orderings.")
 
 
 def _page_ids(
     ordering: Ordering, changed: object, n_pages: int, method: str = "observe"
 ) -> PageIds:
-    """Ids of pages as compiled code wants them."""
+    """Return the changed pages as int32 ids, valid for compiled code."""
     try:
         ids = np.asarray(changed)
         if not len(ids):
@@ -141,7 +141,7 @@ def _check_keys(ordering: Ordering, n_pages: int) -> None:
     ):
         shape = f"{keys.dtype}, {keys.shape}" if isinstance(keys, np.ndarray) else type(keys)
         raise OrderingError(
-            f"Ordering {_name(ordering)}: keys is {shape}; it must stay an array of float64 with "
+            f"Ordering {_name(ordering)}: keys is {shape}; it must remain a float64 array with "
             f"room for {n_pages} pages: {_REMEDY}."
         )
 
@@ -153,7 +153,7 @@ def _check_finite(ordering: Ordering, method: str, keys: Keys) -> None:
 
 
 def _failure(ordering: Ordering, method: str, error: Exception) -> CrawlprioError:
-    """The sentence for an exception, with the method of the ordering that it came from."""
+    """Return the error for an exception, naming the method of the ordering that raised it."""
     if isinstance(error, CrawlprioError):
         return error
     frame = error.__traceback__

@@ -1,4 +1,4 @@
-"""Orderings by scores from outside the crawl: the true ones, and those of an earlier crawl."""
+"""Orderings by scores from outside the crawl: true PageRank, or scores of an earlier crawl."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlprio.orderings.rules import uniform
 from crawlprio.pages import PageIds, Visit
 
 NEW = ("zero", "random", "parent", "omniscient")
-"""What a page without an earlier score may have."""
+"""The rules for a page without an earlier score."""
 
 
 @njit(cache=True, plain=True)
@@ -31,9 +31,9 @@ def score_new(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A page without a score has 0, one drawn from the scores, or its parent's share.
+    """A page without a score gets 0, a score drawn at random, or a share of its parent's key.
 
-    `numbers`: place in `NEW`; seed of the draws; all scores.
+    `numbers`: index into `NEW`; seed of the draws; all scores.
     """
     keys[first:last] = 0.0
     if numbers[0] == 1:
@@ -46,9 +46,9 @@ def score_new(
 
 
 class ScoredOrdering(CompiledOrdering):
-    """An ordering whose pages have a score from elsewhere as their key, or else one by its rule.
+    """An ordering whose keys are external scores, or else the first keys given by its rule.
 
-    A class that names a rule defines `score_of` and `first_scores`, which say the same.
+    A class that sets a rule defines both `score_of` and `first_scores`, which must agree.
     """
 
     def score_of(self, page: int) -> float:
@@ -64,9 +64,9 @@ class ScoredOrdering(CompiledOrdering):
 
 
 class Omniscient(ScoredOrdering):
-    """Pages by their true PageRank in the whole graph, which no crawl can know.
+    """Pages by their true PageRank in the whole graph, which no real crawl can know.
 
-    Greedy among the pages seen: no upper bound. The bound is all pages sorted by PageRank.
+    Greedy among the pages seen, so it is not an upper bound; that is all pages sorted by PageRank.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, section V ("Optimal"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW
@@ -97,22 +97,22 @@ class HistoricalPageRank(ScoredOrdering):
     scores
         The earlier scores, finite numbers: a crawl store, whose PageRank is computed; a `.npz`
         with arrays `scores` and `urls`, or `scores` alone, by page id, for a simulation on a graph;
-        a `.csv` with a URL and a score a line; or a dict of URL -> score. Of a URL that comes twice
-        the first score counts. A page is found by exactly its URL.
+        a `.csv` with a URL and a score per line; or a dict of URL -> score. If a URL occurs twice,
+        its first score counts. URLs must match exactly.
     new
-        key of a page without a score. "zero" (the default): 0. "random": a score drawn from the
-        earlier ones when the page is discovered. "parent": the key of the page in which its link
-        was first found, divided by that page's number of links; a seed has 0. "omniscient": its
+        Key of a page without a score. "zero" (the default): 0. "random": a score drawn from the
+        earlier ones when the page is discovered. "parent": the key of the page on which its link
+        was first found, divided by that page's number of links; 0 for a seed. "omniscient": its
         PageRank in the whole graph.
     seed
-        of the draws; whole number of 0 or more, below 2**53; default 0.
+        Seed of the draws; whole number of 0 or more, below 2**53; default 0.
 
     Raises
     ------
     ConfigError
-        if an option is not as said.
+        If an option is invalid.
     GraphError, StoreError
-        if a file cannot be read, holds no score, or one that is not a finite number.
+        If a file cannot be read, or has no score, or one that is not a finite number.
     """
 
     rule = score_new
@@ -125,8 +125,8 @@ class HistoricalPageRank(ScoredOrdering):
     ) -> None:
         if scores is None:
             raise ConfigError(
-                "ORDERING_OPTIONS of historical-pagerank: scores is missing; give the file of an "
-                "earlier crawl: its crawl store, a .npz or a .csv."
+                "ORDERING_OPTIONS of historical-pagerank: scores is missing; give a file with the "
+                "scores of an earlier crawl: its crawl store, a .npz or a .csv."
             )
         if new not in NEW:
             raise ConfigError(
@@ -148,8 +148,8 @@ class HistoricalPageRank(ScoredOrdering):
             self._graph_page = getattr(pages, "graph_page", None)
             if self._graph_page is None:
                 raise ConfigError(
-                    f"{self._earlier.source}: its scores go by page id, which only a "
-                    "simulation has; give it an array urls too."
+                    f"{self._earlier.source}: its scores are indexed by page id, which only a "
+                    "simulation knows; add an array urls."
                 )
 
     def score_of(self, page: int) -> float:
@@ -180,28 +180,28 @@ class HistoricalPageRank(ScoredOrdering):
         return known
 
     def check_known(self, urls: Iterable[str] | None) -> None:
-        """Check that some page of a graph has an earlier score, where scores go by URL.
+        """Check that at least one page of a graph has an earlier score, if scores are by URL.
 
         Parameters
         ----------
         urls
-            the URLs of the graph; None if it has none.
+            The URLs of the graph; None if it has none.
 
         Raises
         ------
         ConfigError
-            if none has one.
+            If no page has a score.
         """
         by_url = self._earlier.by_url
         if by_url is None:
             return
         if urls is None:
             raise ConfigError(
-                f"{self._earlier.source} has scores by URL, and the graph has no URLs; give a .npz "
+                f"{self._earlier.source} has scores by URL, but the graph has no URLs; give a .npz "
                 "with scores by page id."
             )
         if not any(url in by_url for url in urls):
             raise ConfigError(
-                f"{self._earlier.source} has scores of {len(by_url)} URLs, of which the graph has "
-                "none; give the scores of an earlier crawl of the same pages."
+                f"{self._earlier.source} has scores of {len(by_url)} URLs, none of which is in the "
+                "graph; give the scores of an earlier crawl of the same pages."
             )

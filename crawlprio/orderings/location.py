@@ -1,4 +1,4 @@
-"""The ordering by location: it reads URLs, no links and no text."""
+"""The ordering by location, which looks at URLs only, not at links or text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WORDS: Mapping[str, float] = MappingProxyType({"home": 1.0})
 
 
 class Location(Ordering):
-    """Pages whose URL looks important first: few slashes, a good top-level domain, telling words.
+    """Pages whose URL looks important first: few slashes, a good top-level domain, key words.
 
     key = - `slashes` x (slashes in the path after the first) + weight of the top-level domain
-    + sum of the weights of the words that occur in the URL (by word, case-folded).
+    + sum of the weights of the words that occur in the URL (whole words, case-folded).
 
     Source: Cho, Garcia-Molina & Page 1998, section 2 (location metric IL): ".com", "home" and fewer
     slashes are its examples; the weights are ours.
@@ -28,11 +28,11 @@ class Location(Ordering):
     Parameters
     ----------
     slashes
-        weight of each slash less; default 1.
+        Penalty per slash; default 1.
     tlds
-        top-level domain -> weight; default ``{"com": 1.0}``.
+        Top-level domain -> weight; default ``{"com": 1.0}``.
     words
-        word -> weight; default ``{"home": 1.0}``.
+        Word -> weight; default ``{"home": 1.0}``.
     """
 
     def __init__(

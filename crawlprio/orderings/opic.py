@@ -44,27 +44,28 @@ def spread_cash(
 class Opic(CompiledOrdering):
     """Pages with the most cash first: on-line page importance computation.
 
-    Every page has cash 1 when it is discovered. A fetched page splits all it has evenly over its
-    links and is left with none; one without links keeps it. Cash that reaches a fetched page stays.
+    Every page has cash 1 when it is discovered. A fetched page splits all of its cash evenly over
+    its links and is left with none; a page without links keeps it. Cash that reaches a fetched page
+    stays there.
 
     Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 4.1,
     after Abiteboul, Preda & Cobena, Adaptive on-line page importance computation, WWW 2003.
-    Departures from Abiteboul et al. unless options say otherwise: no page is fetched twice, so cash
-    on fetched pages is out of play; there is no virtual page that all pages link to.
+    Departures from Abiteboul et al., unless options say otherwise: no page is fetched twice, so
+    cash on fetched pages is out of play; there is no virtual page that all pages link to.
 
     Parameters
     ----------
     seed_cash
-        cash of a seed; default 1. More lets what the seeds vouch for come sooner.
+        Cash of a seed; default 1. A larger value moves pages reached from the seeds forward.
     pass_on
-        Fetched pages pass cash on: whenever one has more than `pass_on` for each of its links,
-        it gives all of it to them, first come first served. None (the default): cash on fetched
-        pages stays there. Stores the links of all fetched pages, 4 bytes each.
+        Let fetched pages pass cash on: whenever one has more than `pass_on` per link, it gives all
+        of its cash to its links, first come first served. None (the default): cash on fetched pages
+        stays there. Stores the links of all fetched pages, 4 bytes each.
     pass_on_budget
-        links served at most in one visit when `pass_on` is set; default 2000.
+        Maximum number of links served in one visit when `pass_on` is set; default 2000.
     history
-        Keep for each page the cash it has ever given away, and so an estimate of its importance
-        (`importance`). The order is the same.
+        Record the cash that each page has ever given away, which gives an estimate of its
+        importance (`importance`). The order is the same.
     """
 
     rule = spread_cash
@@ -118,7 +119,7 @@ class Opic(CompiledOrdering):
         self._apply(page, targets, self.n_pages, self.n_pages, False)
 
     def _pass_on(self, page: int, threshold: float) -> Changed:
-        """Spread the cash of a page, then that of every fetched page that now holds too much."""
+        """Spread the cash of a page, then that of every fetched page above the threshold."""
         waiting_to_give = deque([page])
         queued = {page}
         changed = [NO_PAGES]
@@ -144,11 +145,12 @@ class Opic(CompiledOrdering):
     def importance(self) -> Keys:
         """Return each page's share of all cash ever received, the estimate (H + C) / (G + T).
 
-        H is the cash that a page has given away, C what it holds, G and T their sums over all
-        pages. In Abiteboul et al. 2003, section 3, T is 1: the pages share one unit of cash from
-        the start. Here each page brings its own. Where every page has links, one step of a random
-        surfer changes the estimate by at most 2 T / (G + T) in L1, so it tends to PageRank without
-        teleport as cash flows; that takes `pass_on`, as each page is fetched once.
+        H is the cash that a page has given away, C the cash it holds, and G and T are their sums
+        over all pages. In Abiteboul et al. 2003, section 3, T is 1: the pages share one unit of
+        cash from the start. Here each page adds its own. If every page has links, one step of a
+        random surfer changes the estimate by at most 2 T / (G + T) in L1, so it converges to
+        PageRank without teleport as cash flows. That requires `pass_on`, because each page is
+        fetched only once.
 
         Returns
         -------
@@ -157,12 +159,12 @@ class Opic(CompiledOrdering):
         Raises
         ------
         ConfigError
-            without the option `history`.
+            Without the option `history`.
         """
         if not self._keeps_history:
             raise ConfigError(
-                "ORDERING_OPTIONS of opic: history is off, so no importance is known; set it to "
-                "true."
+                "ORDERING_OPTIONS of opic: history is off, so importance is not recorded; set it "
+                "to true."
             )
         received = self.keys[: self.n_pages].copy()
         total = self._total_spent + received.sum()

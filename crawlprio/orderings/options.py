@@ -1,4 +1,4 @@
-"""Checks of the options of orderings, which refuse a bad one in one sentence."""
+"""Validation of ordering options; an invalid option is rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def checked_number(
     below: float | None = None,
     whole: bool = False,
 ) -> float:
-    """Return an option as a number; ConfigError says what is allowed."""
+    """Return an option as a number; raise ConfigError if it is invalid."""
     kind = "a whole number" if whole else "a number"
     bound = "" if least is None else f" of {least:g} or more"
     if below is not None:
@@ -39,11 +39,11 @@ def checked_number(
 
 
 def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:
-    """Return an option that maps names to weights; ConfigError says what is allowed."""
+    """Return an option that maps names to weights; raise ConfigError if it is invalid."""
     if not isinstance(value, Mapping):
         raise ConfigError(
-            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give names with a weight "
-            'each, such as {"com": 1.0}.'
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give a dict of names and "
+            'weights, such as {"com": 1.0}.'
         )
     return {
         str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)
@@ -52,5 +52,5 @@ def checked_weights(ordering: str, option: str, value: object) -> dict[str, floa
 
 
 def checked_seed(ordering: str, value: object) -> int:
-    """Return a seed for the generator of random keys; ConfigError says what is allowed."""
+    """Return the seed of the random number generator; raise ConfigError if it is invalid."""
     return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))

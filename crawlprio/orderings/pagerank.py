@@ -1,7 +1,7 @@
 """Orderings by the PageRank of the pages seen so far: pagerank, partial-pagerank, batch-pagerank.
 
-`crawlprio.ranking` computes PageRank; this module decides when, from counts alone, and what holds
-meanwhile.
+`crawlprio.ranking` computes PageRank. This module decides when to compute it, from counts alone,
+and which keys apply in between.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from crawlprio.pages import PageIds, Visit
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
 UPDATES_PER_VISIT = 25_000
-"""Link updates that each visit earns towards the next computation of `pagerank`."""
+"""Link updates that each visit adds to the budget for the next computation of `pagerank`."""
 
 UPDATES_PER_LINK = 25
-"""Link updates that a computation costs for each link seen: sweeps, and what prepares them."""
+"""Link updates charged for a computation per link seen: the sweeps and their preparation."""
 
 
 def crawl_ranks(rows: Rows, damping: float) -> Keys:
     """Return the PageRank of the pages of a crawl, rounded so that equal ranks tie.
 
-    It depends on the links alone: no earlier ranks are started from, which would save a tenth to a
-    fifth of the time and could turn the last digit of a rank, and so the order of a resumed crawl.
+    The result depends on the links alone. A warm start from earlier ranks would save 10 to 20 % of
+    the time, but could change the last digit of a rank, and so the order of a resumed crawl.
 
     Returns
     -------
     float64, shape (n_pages,)
-        ranks rounded to 8 significant digits, computed to some 13.
+        Ranks rounded to 8 significant digits, computed to about 13.
     """
     row_start, row_length, targets = rows
     return round_significant(
@@ -43,15 +43,15 @@ def crawl_ranks(rows: Rows, damping: float) -> Keys:
 
 
 class SeenLinks:
-    """The links of all fetched pages, in the arrays that PageRank reads; 4 bytes a link, 13 a page.
+    """The links of all fetched pages, in the arrays that PageRank reads.
 
-    A row is appended in amortised O(links of the page). The row of a page fetched again takes the
-    place of its first.
+    Appending a row takes amortised O(links of the page). The row of a page that is fetched again
+    replaces its earlier row. Memory: 4 bytes per link and 13 per page.
 
     Attributes
     ----------
     n_links
-        links in the rows.
+        Number of links in the current rows.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class SeenLinks:
         self._end = 0
 
     def append(self, page: int, targets: PageIds, n_pages: int) -> bool:
-        """Add the row of a fetched page, one of `n_pages` known; return whether it is its first."""
+        """Add the row of a fetched page, given `n_pages` known pages; return whether it is new."""
         if n_pages > len(self._row_start):
             more = max(n_pages, 2 * len(self._row_start)) - len(self._row_start)
             self._row_start = np.pad(self._row_start, (0, more))
@@ -107,9 +107,10 @@ def share_values(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A page not ranked yet has the sum of value / links over the fetched pages that link to it.
+    """The key of an unranked page is the sum of key / links over fetched pages that link to it.
 
-    `numbers`: pages ranked, those below this id; key of a seed; key of another page before.
+    `numbers`: number of ranked pages (the ids below it); first key of a seed; first key of any
+    other page.
     """
     keys[first:last] = numbers[1] if page < 0 else numbers[2]
     if again or len(targets) == 0:
@@ -132,36 +133,37 @@ def wait_for_ranks(
     again: bool,
     numbers: Keys,
 ) -> int:
-    """A new page has the same key as any other until ranks are computed; `numbers` as above."""
+    """All new pages have the same key until ranks are computed; `numbers` as above."""
     keys[first:last] = numbers[1] if page < 0 else numbers[2]
     return 0
 
 
 class PartialPageRank(CompiledOrdering):
-    """PageRank every `every` visits; a page found in between has what its parents would give it.
+    """PageRank every `every` visits; pages found in between get shares of their parents' keys.
 
-    The seeds start with 1 / (number of seeds) each. A page found since the last computation has the
-    sum, over the fetched pages that link to it, of their value divided by their number of links; a
-    page known then keeps its value until the next. Pages seen but not fetched count as dangling.
+    The seeds start with 1 / (number of seeds) each. The key of a page found since the last
+    computation is the sum, over the fetched pages that link to it, of their key divided by their
+    number of links; a page known at that time keeps its key until the next. Pages that are known
+    but not fetched count as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, section V ("Partial-pagerank"). Departure: ranks are rounded to 8 significant digits, so
     that equal ranks leave in order of discovery.
 
-    A computation may take time while visits go on; its ranks are then taken over as if they had
-    been there at once: what was found since is valued again, visit by visit, from the new ranks.
+    Visits may be observed while a computation runs. Its ranks are then adopted as if they had been
+    available at once: the visits since it started are replayed on the new ranks.
 
     Parameters
     ----------
     every
-        visits from one computation to the next; default 100,000, 1 or more.
+        Visits from one computation to the next; default 100,000, 1 or more.
     damping
-        probability of following a link; default 0.85.
+        Probability of following a link; default 0.85.
 
     Attributes
     ----------
     n_ranked
-        pages known at the last computation; ids below it keep their keys until the next.
+        Pages known at the last computation; ids below it keep their keys until the next.
     """
 
     name = "partial-pagerank"
@@ -207,7 +209,7 @@ class PartialPageRank(CompiledOrdering):
             return visit.targets
         changed: Changed = visit.targets
         if self.n_visits == 0 and self._key_of_seeds() != self.numbers[1]:
-            # Seeds that come one by one share alike too, which is only known by now.
+            # Seeds added one by one share equally too, but their number is only known now.
             self.numbers[1] = self._key_of_seeds()
             self.keys[: self.n_ranked] = self.numbers[1]
             changed = ALL_PAGES
@@ -221,7 +223,7 @@ class PartialPageRank(CompiledOrdering):
         return changed
 
     def recomputation(self) -> Callable[[], Keys] | None:
-        """Return the computation of all ranks when one is due and none is under way."""
+        """Return the computation of all ranks if one is due and none is running."""
         if self._visits_since is not None or not self._is_due():
             return None
         self._visits_since = []
@@ -229,7 +231,7 @@ class PartialPageRank(CompiledOrdering):
         return partial(crawl_ranks, self._seen.snapshot(self.n_pages), self.damping)
 
     def accept(self, result: Keys) -> Changed:
-        """Adopt ranks; pages without one get the keys that follow from these."""
+        """Adopt ranks; pages without a rank get keys derived from the new ranks."""
         n_ranked = len(result)
         self.keys[:n_ranked] = result
         self.keys[n_ranked : self.n_pages] = self.initial_key
@@ -243,7 +245,7 @@ class PartialPageRank(CompiledOrdering):
         return ALL_PAGES
 
     def due_at(self, n_links: int) -> int:
-        """Return the number of visits by which a computation is due if so many links are seen."""
+        """Return the number of visits at which a computation is due, given `n_links` links seen."""
         assert self.every is not None
         return self._n_visits_then + self.every
 
@@ -254,7 +256,7 @@ class PartialPageRank(CompiledOrdering):
         return ranks
 
     def _is_due(self) -> bool:
-        """Whether keys are to be computed now, after the last visit."""
+        """Whether keys are due for computation after the last visit."""
         return self.n_visits >= self.due_at(self._seen.n_links)
 
     def _key_of_seeds(self) -> float:
@@ -263,14 +265,15 @@ class PartialPageRank(CompiledOrdering):
 
 
 class PageRank(PartialPageRank):
-    """Pages with the largest PageRank among those seen so far first.
+    """Pages with the largest PageRank in the graph seen so far first.
 
-    With `every` 1, keys are brought up to date after each visit, as in the source, which takes time
-    in the square of the crawl. By default they are as fresh as can be afforded, by counts alone, so
-    that a live crawl and a simulated one agree: each visit earns 25,000 link updates, a computation
-    costs 25 for each link seen, and it is made after the first visit by which the visits since the
-    last one have earned its cost. So it is made after each visit until 1,000 links are seen, and at
-    1,000,000 links after every 1,000. In between, pages have the values of `PartialPageRank`.
+    With `every` 1, ranks are recomputed after each visit, as in the source, which takes time
+    quadratic in the length of the crawl. By default they are as fresh as a budget allows; it
+    depends on counts alone, so that a live crawl and a simulated one agree. Each visit adds 25,000
+    link updates to the budget, a computation costs 25 per link seen, and it runs after the first
+    visit at which the budget since the last one covers its cost. It therefore runs after every
+    visit up to 1,000 links seen, and after every 1,000 visits at 1,000,000 links. In between, keys
+    follow `PartialPageRank`.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
     (3); departures as in `PartialPageRank`, and damping 0.85 (there 0.9).
@@ -278,14 +281,14 @@ class PageRank(PartialPageRank):
     Parameters
     ----------
     every
-        visits from one computation to the next, 1 or more; default None: as said.
+        Visits from one computation to the next, 1 or more; default None: by the budget above.
     damping
-        probability of following a link; default 0.85.
+        Probability of following a link; default 0.85.
 
     Notes
     -----
-    By default, computing ranks and sorting by them take some 0.1 ms a visit, whatever the size: 70
-    to 170 microseconds on three crawls of 6,000 to 40,000 visits.
+    By default, computing ranks and sorting by them takes about 0.1 ms per visit at any size: 70 to
+    170 microseconds on three crawls of 6,000 to 40,000 visits.
     """
 
     name = "pagerank"
@@ -304,24 +307,24 @@ class PageRank(PartialPageRank):
 
 
 class BatchPageRank(PartialPageRank):
-    """The best pages by PageRank in batches: what is found in a batch waits for the next.
+    """The best pages by PageRank in batches; pages found during a batch wait for the next.
 
     Keys are computed after `every` visits, or sooner if all pages known at the last computation are
-    fetched. Pages found since come after all others. The seeds are the first batch. Pages seen but
-    not fetched count as dangling.
+    fetched. Pages found since then come after all others. The seeds are the first batch. Pages that
+    are known but not fetched count as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
     country, WWW 2005, section 4.1. Departure: ranks are rounded to 8 significant digits.
 
-    While a computation takes its time, the batch before goes on.
+    While a computation runs, the previous batch continues.
 
     Parameters
     ----------
     every
-        visits of a batch at most; default 100,000, 1 or more.
+        Maximum number of visits in a batch; default 100,000, 1 or more.
     damping
-        probability of following a link; default 0.85.
+        Probability of following a link; default 0.85.
     """
 
     name = "batch-pagerank"

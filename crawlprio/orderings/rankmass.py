@@ -1,4 +1,4 @@
-"""RankMass: what the seeds vouch for comes first."""
+"""RankMass: the pages that receive the most mass from the seeds come first."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def pass_mass(
 
 
 class RankMass(CompiledOrdering):
-    """Pages with the most mass first, all of which comes from the seeds.
+    """Pages with the most mass first; all mass comes from the seeds.
 
     Each seed has mass 1, any other page none. A fetched page passes `damping` times its mass to its
-    distinct links in equal shares. So mass is a lower bound, up to scale, of PageRank with the
-    seeds as the only pages that a random surfer jumps to: the trust that the seeds lend. Where it
-    is equal, order of discovery decides; a crawl from good home pages gains most.
+    distinct links in equal shares. Mass is therefore a lower bound, up to scale, on PageRank
+    personalised to the seeds: the trust that they pass on. Ties are broken by order of discovery. A
+    crawl from good home pages gains the most.
 
     Source: Cho & Schonfeld, RankMass crawler: a crawler with high personalized PageRank coverage
-    guarantee, VLDB 2007. Departure: a page passes on its mass once, when it is fetched; what
-    reaches it later stays there. There, pages are taken from the queue again for that, which has
-    no bound a page. O(1) per link, as OPIC.
+    guarantee, VLDB 2007. Departure: a page passes its mass on once, when it is fetched; mass that
+    reaches it later stays there. In the paper, a page can be taken from the queue again to pass
+    that on, any number of times. O(1) per link, like OPIC.
 
     Parameters
     ----------
     damping
-        share of its mass that a page passes on; default 0.85, 0 or more, below 1.
+        Share of its mass that a page passes on; default 0.85, 0 or more, below 1.
 
     Notes
     -----
-    Mass falls with each link followed. At some 300 links of ten each from the seeds it is below the
-    least number there is, and pages from there on leave in order of discovery.
+    Mass falls with each link followed. About 300 links from the seeds, at ten links per page, it
+    underflows to 0, and from there on pages leave in order of discovery.
     """
 
     rule = pass_mass

@@ -1,7 +1,8 @@
-"""Compiled rules: what the visit of a page does to the keys of the pages that an ordering ranks.
+"""Compiled visit rules: how the visit of a page changes the keys of an ordering.
 
 The live crawl calls the rule of its ordering for each visit, the simulator from its compiled loops,
-so that both rank alike. Each rule stands beside its ordering; here is what they have in common.
+so both compute the same keys. Each rule is defined next to its ordering; this module holds what
+they share.
 """
 
 from __future__ import annotations
@@ -18,49 +19,48 @@ from crawlprio.compiled import njit
 Floats = NDArray[np.float64]
 
 State = tuple[Any, ...]
-"""What a rule keeps and reads besides keys and numbers: nothing, or arrays, of which the last three
-are
+"""A rule's state besides keys and numbers: nothing, or arrays, of which the last three are
 
 sites
     int32 by page id: its site.
 changed
-    int32: where the rule writes the pages besides the targets whose keys it changed.
+    int32: output; pages other than the targets whose keys the rule changed.
 before
-    float64: where it writes the keys that they had.
+    float64: output; the keys that those pages had before.
 """
 
 VisitRule = Callable[..., int]
 """An `@njit(cache=True)` function of (keys, page, targets, first, last, again, numbers, *state).
 
 keys
-    float64 by page id: the rule writes them. Finite; larger is sooner.
+    float64 by page id, written by the rule. Finite; larger is sooner.
 page
-    the fetched page; -1 for the visit that shows seeds.
+    The fetched page; -1 for the visit that introduces seeds.
 targets
-    int32: the pages it links to, distinct, without itself, in page order.
+    int32: the distinct pages it links to, without itself, in page order.
 first, last
-    Pages first, ..., last - 1 are new, shown by this visit; the rule gives them their first keys.
-    In a compiled loop all of them are targets; in a live crawl some may be pages that a spider
-    asked for. A class that overrides `discover` or `observe` calls the rule twice for each visit:
-    for first keys (`again`), then for the evidence (none new).
+    Pages first, ..., last - 1 are new in this visit; the rule gives them their first keys. In a
+    compiled loop all of them are targets; in a live crawl some may be pages that a spider asked
+    for. A class that overrides `discover` or `observe` calls the rule twice per visit: for the
+    first keys (`again`), then for the evidence (no new pages).
 again
-    The links are no evidence, as the page was fetched before: write first keys and nothing else.
+    The links are no new evidence because the page was fetched before: write first keys only.
 numbers
-    float64, the ordering's own: what its options say, and counts over the whole crawl.
+    float64, owned by the ordering: the values of its options, and counts over the whole crawl.
 state
     The arrays of `State`, or nothing.
 
-It returns how many pages it wrote into `changed`, none of them twice. Keys of pages below `first`
-may change only in a class that sets `changes_known`.
+The rule returns how many distinct pages it wrote into `changed`. Keys of pages below `first` may
+change only in a class that sets `changes_known`.
 """
 
 
 class RuleLoop:
-    """A compiled loop that is given a visit rule and its state first; compiled once for all rules.
+    """A compiled loop whose first arguments are a visit rule and its state.
 
-    The rule is called through its address, so that a new ordering compiles its rule alone. Numba
-    has to be told the types of the other arguments for that: those of the first call, and again
-    where a call brings others.
+    The rule is called through its address, so the loop is compiled once for all rules, and a new
+    ordering only compiles its rule. That requires explicit argument types: the loop is compiled for
+    the types of its first call, and again when a call has other types.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -83,7 +83,7 @@ class RuleLoop:
 
     @staticmethod
     def _kinds(state: State, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The types of all arguments, as numba has them."""
+        """The numba types of all arguments."""
         import numba
 
         numbers = numba.types.Array(numba.types.float64, 1, "A")
@@ -97,18 +97,18 @@ def compile_rule(rule: VisitRule, state: State) -> None:
     Parameters
     ----------
     state
-        of the types that the rule gets; arrays may be empty.
+        Arrays of the types that the rule gets; they may be empty.
     """
     from numba import types
 
     dispatcher = compiled.dispatcher(rule)
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
-    # With what it returns, as where its address is taken: numba's cache tells these two apart.
+    # Taking the address uses a signature with a return type, which numba caches separately.
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "A")))
 
 
 def _signature(state: State, keys: Any) -> Any:
-    """Numba's type of a rule that gets keys of this type."""
+    """Return the numba signature of a rule whose keys have this type."""
     from numba import typeof, types
 
     page_ids = types.Array(types.int32, 1, "C")
@@ -119,7 +119,10 @@ def _signature(state: State, keys: Any) -> Any:
 
 
 def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
-    """Compile a loop that keeps no array; counting references takes three quarters of its time."""
+    """Compile a loop without reference counting, which would take three quarters of its time.
+
+    Safe because the loop retains no array.
+    """
     dispatcher = compiled.uncounted(function)
     dispatcher.compile(kinds)
     dispatcher.disable_compile()
@@ -128,7 +131,7 @@ def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> A
 
 @njit(cache=True, plain=True)
 def uniform(seed: int, index: int) -> float:
-    """Number `index` of the SplitMix64 sequence that starts at `seed`, as a float in [0, 1).
+    """Return number `index` of the SplitMix64 sequence from `seed`, as a float in [0, 1).
 
     Source: Steele, Lea & Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
     """

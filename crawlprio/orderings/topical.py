@@ -1,4 +1,4 @@
-"""The ordering by anchor text: what the links to a page say about it."""
+"""The ordering by anchor text: how well the links to a page match a topic."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from crawlprio.topic import Topic
 
 
 class AnchorSimilarity(Ordering):
-    """Pages whose best link has the most words of a topic first.
+    """Pages whose best anchor text has the most words of a topic first.
 
-    key = the largest number of occurrences of the words in the anchor text of any one link seen.
+    key = the largest number of occurrences of the words in the anchor text of a single link.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
-    4: similarity of the anchor text, IS(A). Departure: a count instead of a cosine, so that it
-    needs no document frequencies. O(words of the anchor texts) per visit.
+    4: similarity of the anchor text, IS(A). Departure: a count instead of a cosine, which needs no
+    document frequencies. O(words of the anchor texts) per visit.
 
     Parameters
     ----------
     words
-        words and phrases, as a list or as a text with commas between them.
+        Words and phrases, as a list or a comma-separated string.
     stem
-        Snowball stemmer to reduce words with ("english"); default None: whole words are compared.
+        Snowball stemmer applied to words (such as "english"); default None: no stemming.
     """
 
     needs_anchors = True
@@ -34,12 +34,12 @@ class AnchorSimilarity(Ordering):
     def __init__(self, words: str | Sequence[str] | None = None, stem: str | None = None) -> None:
         if words is None:
             raise ConfigError(
-                "ORDERING_OPTIONS of anchor-similarity: words is missing; give the words that "
-                'anchor texts are searched for, such as {"words": "machine learning, statistics"}.'
+                "ORDERING_OPTIONS of anchor-similarity: words is missing; give the words to look "
+                'for in anchor texts, such as {"words": "machine learning, statistics"}.'
             )
         if isinstance(words, bytes) or not isinstance(words, str | Sequence):
             raise ConfigError(
-                f"ORDERING_OPTIONS of anchor-similarity: words is {words!r}; give a text or a list."
+                f"ORDERING_OPTIONS of anchor-similarity: words is {words!r}; give a string or list."
             )
         try:
             self.topic = Topic(words, stem=stem)

@@ -6,7 +6,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -18,15 +17,15 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.pages import PageTable
+from crawlprio.redis.ahead import Ahead
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import delete_crawl
-from crawlprio.redis.lookahead import Lookahead
 from crawlprio.redis.messages import Message, Messages, arguments_of
 from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
 from crawlprio.redis.session import LINGER, Answer, Session, Status
-from crawlprio.redis.shard import Rounds, Shard, questions
+from crawlprio.redis.shard import Leased, Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
@@ -35,17 +34,6 @@ logger = logging.getLogger("crawlprio")
 
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
-
-
-@dataclass(slots=True)
-class _Lease:
-    """A page that was handed out; `number` is its lease in its shard, `host` its site there."""
-
-    shard: Shard
-    number: int
-    url: str
-    host: str
-    holds_site: bool = True
 
 
 class RedisFrontier:
@@ -92,8 +80,9 @@ class RedisFrontier:
         whether what is in Redis stays there when the last worker has ended the crawl; visits stay
         in any case.
     ahead
-        pages leased before they are asked for, if it is more than 1. None: as many as it takes
-        (`Lookahead`).
+        pages leased in one round trip, before they are asked for if it is more than 1. None: as
+        many as it takes not to wait, `ahead.MAX_AHEAD` at most; 1 where there may be one fetch at
+        a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
         visits; it calls `keys_changed`.
@@ -148,7 +137,7 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
-        self._ahead = Lookahead(ahead, config.concurrency)
+        self._ahead = Ahead(ahead, config.concurrency)
         self._all = [
             Shard(
                 number,
@@ -159,7 +148,7 @@ class RedisFrontier:
                     deliver=deliver,
                     failed=failed,
                     told=partial(self._told, number),
-                    linger=LINGER if self._ahead.n_pages > 1 else 0.0,
+                    linger=LINGER if self._ahead.n > 1 else 0.0,
                 ),
             )
             for number, prefix in enumerate(shards.prefixes)
@@ -175,8 +164,8 @@ class RedisFrontier:
         )
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
-        self._handouts: deque[tuple[Handout, _Lease]] = deque()
-        self._leases: dict[int, _Lease] = {}
+        self._handouts: deque[tuple[Handout, Leased]] = deque()
+        self._leases: dict[int, Leased] = {}
         self._rounds = Rounds(self._all)
         self._is_closed = False
         for shard in self._all:
@@ -242,11 +231,11 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
-            self._ahead.ran_out(any(shard.is_asking for shard in self._all))
+            self._ahead.found_none(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
         handout, lease = self._handouts.popleft()
-        if self._ahead.is_low(len(self._handouts)):
+        if self._ahead.n > 1 and len(self._handouts) <= self._ahead.n // 2:
             self._ask(now)
         self._leases[handout.lease] = lease
         if isinstance(handout.request, bytes):
@@ -367,7 +356,7 @@ class RedisFrontier:
         self._call(self._shards.of(site), script, what, site, *rest, **how)
 
     def _end_lease(
-        self, lease: _Lease, how: str, argument: Argument = b"", priority: Argument = ""
+        self, lease: Leased, how: str, argument: Argument = b"", priority: Argument = ""
     ) -> None:
         self._call(
             lease.shard.number,
@@ -383,9 +372,9 @@ class RedisFrontier:
         """Ask for more pages, if there may be some by now."""
         if self._is_closed:
             return
-        n_pages = self._ahead.n_pages - len(self._handouts) - sum(shard.n_asked for shard in self._all)
+        n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
-            shard.is_asking, shard.n_asked = True, n_asked
+            shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
             self._rounds.asked(shard)
             self._has_new_keys = False
             shard.session.call(
@@ -398,15 +387,16 @@ class RedisFrontier:
 
     def _leased(self, shard: Shard, answer: Answer) -> None:
         until = answer.status.received + self._lease_seconds
-        n_shards, n_left = len(self._all), len(self._handouts)
+        n_shards = len(self._all)
         fields = iter(answer.result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
-            lease = _Lease(shard, int(number), url.decode(), host.decode())
+            lease = Leased(shard, int(number), url.decode(), host.decode())
             name = lease.number * n_shards + shard.number
             handout = Handout(name, lease.url, int(depth), request or None, until)
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
-        self._ahead.was_answered(shard.n_asked, len(answer.result) // 5, n_left)
+        n_leased = len(answer.result) // 5
+        self._ahead.came(shard.n_asked, n_leased, len(self._handouts) - n_leased)
         shard.was_answered(len(answer.result))
         if not answer.result and self._has_new_keys:  # written after the server had answered
             shard.ask_at = -math.inf
@@ -430,7 +420,7 @@ class RedisFrontier:
         if status.n_orphans:
             self._messages.recover(number)
         if lost:
-            kept: deque[tuple[Handout, _Lease]] = deque()
+            kept: deque[tuple[Handout, Leased]] = deque()
             for waiting in self._handouts:
                 if waiting[1].shard is shard and waiting[1].number in lost:
                     self.clock.released(waiting[1].host)
@@ -451,7 +441,7 @@ class RedisFrontier:
             for _ in range(int(count)):
                 self._refused(reason.decode())
 
-    def _end(self, lease: int) -> _Lease:
+    def _end(self, lease: int) -> Leased:
         ended = self._leases.pop(lease)
         if ended.holds_site:
             self.clock.released(ended.host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 from crawlprio.redis.session import Session, Status
@@ -13,6 +14,9 @@ _POLLS = (0.05, 0.1, 0.2, 0.5)
 
 _STALE = 0.5
 """Seconds after which others may have changed what a shard has."""
+
+_UNASKED = 1.0
+"""Seconds for which no shard goes unasked: a question also finds workers that are dead."""
 
 
 class Shard:
@@ -28,6 +32,8 @@ class Shard:
         whether it was asked for pages, and in which round of questions (`RedisFrontier`).
     n_asked
         pages that it was asked for.
+    asked_at
+        monotonic time at which it was asked last.
     """
 
     def __init__(self, number: int, session: Session) -> None:
@@ -38,6 +44,7 @@ class Shard:
         self.is_asking = False
         self.asked_in = 0
         self.n_asked = 0
+        self.asked_at = -math.inf
         self._n_empty = 0
 
     @property
@@ -73,6 +80,17 @@ class Shard:
             poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
             self._n_empty += 1
             self.ask_at = max(min(self.status.ready_at, self.status.received + poll), monotonic())
+
+
+@dataclass(slots=True)
+class Leased:
+    """A page that was handed out; `number` is its lease in its shard, `host` its site there."""
+
+    shard: Shard
+    number: int
+    url: str
+    host: str
+    holds_site: bool = True
 
 
 class Rounds:
@@ -138,7 +156,10 @@ def questions(
             yield shard, n_pages // n_asked + (at < n_pages % n_asked)
     # How things stand elsewhere, and whether those that seem empty are.
     for shard in able:
-        if shard.has_page(now) is None or (not rounds.is_over and shard.is_empty):
+        if shard.is_asking:
+            continue
+        is_due = shard.has_page(now) is None or now - shard.asked_at > _UNASKED
+        if is_due or (not rounds.is_over and shard.is_empty):
             yield shard, 0
 
 

@@ -1,4 +1,4 @@
-"""Schedulers and priority queues for Scrapy; the order itself is the core's."""
+"""The scheduler and the priority queues for Scrapy; the core decides on the order."""
 
 from typing import TYPE_CHECKING
 

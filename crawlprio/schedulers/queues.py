@@ -1,4 +1,4 @@
-"""Priority queues for those who keep Scrapy's own scheduler, one class for each ordering."""
+"""Priority queues for use with Scrapy's own scheduler, one class for each ordering."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class OrderedQueue:
-    """A Scrapy priority queue: the most important request of the sites that are ready leaves first.
+    """A Scrapy priority queue that pops the most important request of the sites that are ready.
 
-    Set a subclass as `SCHEDULER_PRIORITY_QUEUE`; this class itself takes the ordering that ORDERING
-    names. Requests wait in memory, with JOBDIR too: nothing that waits survives the process.
+    Set a subclass as `SCHEDULER_PRIORITY_QUEUE`; this class itself uses the ordering that ORDERING
+    names. Requests wait in memory, even with JOBDIR, and are lost when the process ends.
 
     Notes
     -----
-    Scrapy's scheduler drops duplicates before they come here, so a queue sees only the first link
-    to each page. Without `crawlprio.middlewares.LinksMiddleware`, which sees them all, every
-    ordering that counts links falls back to order of discovery. Nor are requests for pages that
-    wait already merged, and seeds enter one at a time.
+    Scrapy's scheduler drops duplicates before they reach the queue, so it sees only the first link
+    to each page. Without `crawlprio.middlewares.LinksMiddleware`, which sees all links, every
+    ordering that counts links falls back to order of discovery. Requests for pages that are already
+    waiting are not merged, and seeds enter one at a time.
     """
 
     ordering: ClassVar[str | None] = None
@@ -50,11 +50,11 @@ class OrderedQueue:
         *,
         start_queue_cls: type[Any] | None = None,
     ) -> OrderedQueue:
-        """Called by Scrapy's scheduler, whose queues for single priorities are not used."""
+        """Create the queue for Scrapy's scheduler, whose per-priority queues are not used."""
         return cls(crawler, key)
 
     def push(self, request: Request) -> None:
-        """Queue a request. The disk queue refuses, and Scrapy then takes the one in memory."""
+        """Queue a request. The disk queue refuses it, and Scrapy then uses the memory queue."""
         if not self._in_memory:
             raise ValueError("crawlprio's priority queues keep requests in memory")
         if self._dispatcher is not None:
@@ -74,7 +74,7 @@ class OrderedQueue:
 
 
 def _queue_class(name: str, ordering: type[Ordering]) -> type[OrderedQueue]:
-    """The queue class of an ordering, with the name and the first sentence of its docstring."""
+    """Return the queue class of an ordering, with its name and the first line of its docstring."""
     claim = inspect.getdoc(ordering) or ""
     members = {"ordering": name, "__module__": __name__, "__doc__": claim.partition("\n")[0]}
     return type(f"{ordering.__name__}Queue", (OrderedQueue,), members)

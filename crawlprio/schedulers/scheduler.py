@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduler(BaseScheduler):
-    """Hands out the most important waiting page of the sites whose time has come.
+    """Hands out the most important waiting page of the sites that are ready.
 
-    Set it as `SCHEDULER`; the add-on does. Requests leave by `request.priority`, then hot before
-    not hot, then the key that ORDERING gives, then order of discovery. Duplicates are dropped
-    unless `dont_filter` is set, by the project's request fingerprinter; a `DUPEFILTER_CLASS` of
-    one's own is asked too.
+    Set it as `SCHEDULER`; the add-on does. Requests are ordered by `request.priority`, then hot
+    before not hot, then by the key that ORDERING computes, then by discovery. Duplicates, as the
+    project's request fingerprinter identifies them, are dropped unless `dont_filter` is set. A
+    project's own `DUPEFILTER_CLASS` is asked too.
 
     Notes
     -----
-    Every call costs O(log n) in pages and sites. `next_request` returns None while no site is ready
-    and wakes the engine itself at the moment that one is.
+    Every call costs O(log n) in pages and sites. `next_request` returns None while no site is
+    ready, and wakes the engine as soon as one is.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -50,7 +50,7 @@ class Scheduler(BaseScheduler):
         self._crawl = Crawl.of(crawler)
         self._spider: Spider | None = None
         self._n_links_counted = 0
-        # What waits on disk, as Scrapy's telnet console asks for it: nothing.
+        # The disk queue, which Scrapy's telnet console asks for; there is none.
         self.dqs: None = None
         self._own_dupefilter: BaseDupeFilter | None = None
         self._duplicates: BaseDupeFilter | None = None
@@ -62,16 +62,16 @@ class Scheduler(BaseScheduler):
 
     @property
     def dispatcher(self) -> Dispatcher | None:
-        """What keeps leases; None before the crawl has started."""
+        """The dispatcher of the crawl; None before the crawl has started."""
         return self._crawl.dispatcher
 
     @property
     def mqs(self) -> Scheduler:
-        """What waits in memory, as Scrapy's telnet console asks for it."""
+        """The memory queue, which Scrapy's telnet console asks for."""
         return self
 
     def open(self, spider: Spider) -> None:
-        """Make the frontier ready. A bad setting is reported once the spider is opened."""
+        """Open the frontier. An invalid setting is reported once the spider is opened."""
         crawl = self._crawl
         self._spider = spider
         try:
@@ -95,7 +95,7 @@ class Scheduler(BaseScheduler):
         self._open_dupefilter()
 
     make_frontier: Callable[[Crawl], Frontier] | None = None
-    """Makes the frontier of a crawl; a subclass that keeps it elsewhere has a method here."""
+    """Creates the frontier of a crawl; a subclass that keeps it elsewhere defines a method."""
 
     def close(self, reason: str) -> None:
         if self._tunes_gc:
@@ -107,11 +107,11 @@ class Scheduler(BaseScheduler):
             self._duplicates.close(reason)
 
     def __len__(self) -> int:
-        """Requests that wait; as for Scrapy's scheduler, those handed out do not count."""
+        """The number of waiting requests, without those handed out, as in Scrapy's scheduler."""
         return 0 if self.dispatcher is None else self.dispatcher.n_waiting
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, is held back or is not done yet; the spider is idle if not."""
+        """Return whether any request is waiting or leased; if not, the spider is idle."""
         return self.dispatcher is not None and len(self.dispatcher) > 0
 
     def enqueue_request(self, request: Request) -> bool:
@@ -130,12 +130,12 @@ class Scheduler(BaseScheduler):
         return True
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        """Queue plain pages as seeds, all at once and in this order; duplicates count once."""
+        """Queue URLs as seeds in one batch, in this order; duplicates count once."""
         self._crawl.add_seeds(urls)
         self._count_enqueued(0)
 
     def redirected_seeds(self) -> list[str]:
-        """Return where seeds of the crawl that is resumed redirected to."""
+        """Return the URLs that seeds of the resumed crawl redirected to."""
         recorder = self._crawl.recorder
         return recorder.store.redirected_seeds() if recorder.resumes and recorder.store else []
 
@@ -151,13 +151,13 @@ class Scheduler(BaseScheduler):
         return request
 
     def get_next_request_delay(self) -> float:
-        """Return the seconds until a page can be handed out; inf if that takes a release."""
+        """Return the seconds until a page can be handed out; inf if a site must be freed first."""
         if self._crawl.frontier is None:
             return float("inf")
         return max(self._crawl.frontier.ready_at() - monotonic(), 0.0)
 
     def _open_dupefilter(self) -> None:
-        """Open the project's dupefilter; of Scrapy's own only the log of duplicates is used."""
+        """Open the project's dupefilter; Scrapy's own is used only to log duplicates."""
         settings = self._crawler.settings
         dupefilter = self.dupefilter_class()
         if dupefilter is RFPDupeFilter:
@@ -172,7 +172,7 @@ class Scheduler(BaseScheduler):
         self._duplicates.open()
 
     def dupefilter_class(self) -> type[BaseDupeFilter]:
-        """Return the dupefilter that is asked; Scrapy's own stands for none."""
+        """Return the class of the dupefilter to ask; Scrapy's own stands for none."""
         cls = load_object(read_setting(self._crawler.settings, "DUPEFILTER_CLASS"))
         assert isinstance(cls, type)
         return cls
@@ -184,7 +184,7 @@ class Scheduler(BaseScheduler):
         return False
 
     def _warn_not_resumed(self) -> None:
-        """Warn of a job directory that holds, or will hold, nothing to resume from."""
+        """Warn about a job directory that holds, or will hold, nothing to resume from."""
         folder = read_setting(self._crawler.settings, "JOBDIR")
         if folder is None:
             return
@@ -192,18 +192,19 @@ class Scheduler(BaseScheduler):
         if recorder.store is None:
             logger.warning(
                 "JOBDIR is %s, but CRAWLPRIO_STORE is None: nothing is recorded, and this crawl "
-                "cannot be resumed; leave CRAWLPRIO_STORE as it is.",
+                "cannot be resumed; leave CRAWLPRIO_STORE unset.",
                 folder,
             )
         elif not recorder.resumes and Path(folder, "requests.queue").exists():
             logger.warning(
-                "JOBDIR %s holds the requests of a crawl with Scrapy's own scheduler, which are "
-                "not read; they are left as they are, and this crawl starts from its seeds.",
+                "JOBDIR %s holds the requests of a crawl with Scrapy's own scheduler, which "
+                "crawlprio cannot read; they are left untouched, and this crawl starts from its "
+                "seeds.",
                 folder,
             )
 
     def _count_enqueued(self, n_requests: int) -> None:
-        """Keep the stats of Scrapy's scheduler: requests, and links that have come in bulk."""
+        """Update the stats of Scrapy's scheduler with requests, and with links added in bulk."""
         n_links = 0 if self._crawl.frontier is None else self._crawl.frontier.n_links
         n_new = n_requests + n_links - self._n_links_counted
         self._n_links_counted = n_links

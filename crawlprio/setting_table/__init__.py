@@ -1,8 +1,9 @@
-"""Every setting that crawlprio reads, once: name, values, defaults, unit and what it does.
+"""The table of all settings that crawlprio reads: name, values, defaults, unit and meaning.
 
 The settings of the bundled project, `docs/settings.md`, the delays of `scrapy simulate` and the
-messages about bad values come from this table. After a change, `python docs/write_settings.py`
-writes the page. It imports neither Scrapy nor anything that is slow to load.
+messages about invalid values come from this table. After a change, run
+`python docs/write_settings.py` to update the page. It imports neither Scrapy nor anything that is
+slow to load.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DELAY_RULES = {setting.rule: setting for setting in POLITENESS.settings if setti
 
 
 def bundled_defaults() -> dict[str, Any]:
-    """Return the settings that the bundled project makes, by name."""
+    """Return the values that the bundled project sets, by name."""
     return {
         setting.name: copy(setting.default)
         for section in SECTIONS

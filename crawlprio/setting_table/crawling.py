@@ -20,37 +20,37 @@ from crawlprio.web.extensions import SKIP_EXTENSIONS
 _NO_LIMIT = "no limit"
 
 ORDER = Section(
-    "What comes first",
+    "Order",
     "",
     (
         Setting(
             "ORDERING",
             Anything("the name of an ordering, or an import path"),
             "sibling-sampling",
-            "Which waiting page is fetched next: the name of an ordering, or the import path of a "
-            "class of your own.",
+            "Which waiting page is fetched next: the name of an ordering, or the import path of "
+            "your own class.",
             guest="rankmass",
         ),
         Setting("ORDERING_OPTIONS", Options(), {}, "Options of the ordering, by name."),
         Setting(
             "TOPIC",
-            Anything("words, with commas between terms"),
+            Anything("comma-separated words or phrases"),
             "",
-            "Words and phrases, with commas between them, whose pages come first; empty: none.",
+            "Comma-separated words and phrases; pages about them come first; empty: none.",
         ),
         Setting(
             "TOPIC_OPTIONS",
             Options(),
             {},
-            "How the topic is looked for: distance (3 links), title (1 word), body (10 words), "
-            "stem (a language; none).",
+            "How pages about the topic are recognized: distance (3 links), title (1 word), body "
+            "(10 words), stem (a language; none).",
         ),
     ),
 )
 
 POLITENESS = Section(
     "Politeness",
-    "A site is a host. Of several delays the longest holds.",
+    "A site is a host. If several delays apply, the longest one counts.",
     (
         Setting(
             "ROBOTSTXT_OBEY",
@@ -63,15 +63,15 @@ POLITENESS = Section(
             "CRAWLPRIO_ROBOTS_UNREACHABLE",
             Choice(words=("allow", "forbid")),
             "forbid",
-            "What a site allows whose robots.txt is answered with a status of 5xx, or not at all.",
+            "What to do with a site whose robots.txt gets a 5xx status or no response.",
             guest="allow",
         ),
         Setting(
             "DOWNLOAD_DELAY",
             Number(),
             1,
-            "The least pause on a site, from the end of a fetch to the next start; from start to "
-            "start where a site may have several fetches at once.",
+            "Minimum delay on a site, from the end of a fetch to the start of the next, or from "
+            "start to start if a site may have several concurrent fetches.",
             "seconds",
             guest=0,
             rule="delay",
@@ -80,14 +80,15 @@ POLITENESS = Section(
             "CONCURRENT_REQUESTS",
             Whole(),
             16,
-            "Fetches at once, on all sites together; 0: no limit, which the site spider refuses.",
+            "Maximum number of concurrent fetches over all sites; 0: no limit, which the spider "
+            "`site` refuses.",
             "fetches",
         ),
         Setting(
             "CONCURRENT_REQUESTS_PER_DOMAIN",
             Whole(),
             1,
-            "Fetches at once on one site; 0: no limit.",
+            "Maximum number of concurrent fetches on one site; 0: no limit.",
             "fetches",
             guest=8,
         ),
@@ -102,7 +103,7 @@ POLITENESS = Section(
             "CRAWLPRIO_SMALL_SITE_DELAY",
             Number(none="the delay of other sites"),
             None,
-            "What stands in for DOWNLOAD_DELAY on a site of which few pages are known.",
+            "Replaces DOWNLOAD_DELAY on a site of which few pages are known.",
             "seconds",
             rule="small_site_delay",
         ),
@@ -110,7 +111,7 @@ POLITENESS = Section(
             "CRAWLPRIO_SMALL_SITE_PAGES",
             Whole(),
             100,
-            "Known pages below which a site is small.",
+            "Number of known pages below which a site is small.",
             "pages",
             rule="small_site_pages",
         ),
@@ -118,14 +119,14 @@ POLITENESS = Section(
             "CRAWLPRIO_ADAPTIVE_DELAY",
             Number(),
             0,
-            "Pause on a site for at least this many times as long as the last fetch there took.",
+            "Minimum delay on a site, as a multiple of the duration of the last fetch there.",
             rule="adaptive",
         ),
         Setting(
             "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
             Number(),
             60,
-            "The longest pause that CRAWLPRIO_ADAPTIVE_DELAY leads to.",
+            "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes.",
             "seconds",
             rule="max_adaptive",
         ),
@@ -133,8 +134,8 @@ POLITENESS = Section(
             "CRAWLPRIO_SITE_BANDWIDTH",
             Number(),
             0,
-            "The most bytes per second that a site is asked for: a fetch and the pause after it "
-            "last as long together as its body takes at that speed; 0: no limit.",
+            "Maximum bytes per second to fetch from a site: a fetch and the delay after it take as "
+            "long together as the body takes at that speed; 0: no limit.",
             "bytes/s",
             rule="site_bandwidth",
         ),
@@ -142,7 +143,7 @@ POLITENESS = Section(
             "CRAWLPRIO_MAX_CRAWL_DELAY",
             Number(),
             300,
-            "The longest Crawl-delay of a robots.txt that is obeyed; 0: none is.",
+            "Maximum Crawl-delay of a robots.txt that is obeyed; 0: none is.",
             "seconds",
             rule="max_crawl_delay",
         ),
@@ -150,7 +151,7 @@ POLITENESS = Section(
             "CRAWLPRIO_MAX_BACK_OFF",
             Number(),
             3600,
-            "The longest pause that Retry-After, or answers 429 and 503 in a row, lead to.",
+            "Maximum pause that Retry-After, or consecutive 429 and 503 responses, cause.",
             "seconds",
             rule="max_back_off",
         ),
@@ -158,7 +159,7 @@ POLITENESS = Section(
             "DOWNLOAD_TIMEOUT",
             Number(),
             60,
-            "The longest time that one fetch may take.",
+            "Maximum duration of a fetch.",
             "seconds",
             guest=180,
         ),
@@ -166,7 +167,7 @@ POLITENESS = Section(
             "DOWNLOAD_MAXSIZE",
             Whole(),
             10_485_760,
-            "The largest body that is read, before and after decompression; 0: no limit.",
+            "Maximum size of a body, before and after decompression; 0: no limit.",
             "bytes",
             guest=1_073_741_824,
         ),
@@ -174,15 +175,14 @@ POLITENESS = Section(
 )
 
 BOUNDS = Section(
-    "What a crawl takes in",
-    "These hold whatever spider runs. What they keep out is counted in the stats, under "
-    "`crawlprio/refused/`.",
+    "Limits of a crawl",
+    "These apply to every spider. The stats count what they refuse, under `crawlprio/refused/`.",
     (
         Setting(
             "CRAWLPRIO_MAX_PAGES_PER_SITE",
             Whole(1, none=_NO_LIMIT),
             25_000,
-            "Pages of one site that a crawl takes in.",
+            "Maximum number of pages of one site that a crawl takes in.",
             "pages",
             guest=None,
         ),
@@ -190,7 +190,7 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
             Whole(1, none=_NO_LIMIT),
             250_000,
-            "Pages of one registered domain that a crawl takes in.",
+            "Maximum number of pages of one registered domain that a crawl takes in.",
             "pages",
             guest=None,
         ),
@@ -198,8 +198,8 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
             Whole(1, none=_NO_LIMIT),
             5_000,
-            "Pages that a crawl takes in whose URLs differ only in digits and in the values of "
-            "parameters.",
+            "Maximum number of pages that a crawl takes in whose URLs differ only in digits and in "
+            "the values of parameters.",
             "pages",
             guest=None,
         ),
@@ -207,8 +207,10 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_SITES",
             Whole(1, none=_NO_LIMIT),
             1_000_000,
-            "Sites that links may add to those known, each of which takes some 0.6 kB of memory: "
-            "at most 1,000 of one page, and a quarter of all those of one domain's pages.",
+            "Maximum number of sites that links may add to those known, each of which takes some "
+            "0.6 kB of memory. The links of one page may add 1,000, and the pages of one domain a "
+            "quarter of all, of which a sixteenth (at least 1,000) may be sites that have not "
+            "answered yet.",
             "sites",
             guest=None,
         ),
@@ -216,49 +218,50 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_WAITING",
             Whole(1, none=_NO_LIMIT),
             None,
-            "Pages that may wait, give or take a tenth; the least promising beyond are dropped.",
+            "Maximum number of waiting pages, give or take a tenth; the least promising ones "
+            "beyond are dropped.",
             "pages",
         ),
         Setting(
             "CRAWLPRIO_STOP_AT_COVERAGE",
             Share(none="no computation"),
             None,
-            "Stop once the pages fetched are known to have at least this share of all importance, "
-            "as of a surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it.",
+            "Stop once the fetched pages are known to hold at least this share of all importance, "
+            "for a surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it.",
         ),
         Setting(
             "CRAWLPRIO_PRIVATE_ADDRESSES",
             Choice(words=("allow", "refuse", "seeds")),
             "seeds",
-            "Which private addresses and local names a page may lead to: those where the seeds "
-            "are, all of them (allow), or none (refuse).",
+            "Which private addresses and local names a page may lead to: those of the seeds "
+            "(seeds), all of them (allow), or none (refuse).",
         ),
         Setting(
             "CRAWLPRIO_PRIVATE_NETWORKS",
             Networks(none="no others"),
             None,
-            "Networks, addresses and local names that pages may lead to besides.",
+            "Further networks, addresses and local names that pages may lead to.",
         ),
     ),
 )
 
 SITE = Section(
-    "What the spider `site` follows",
-    "A link that is not followed is recorded all the same. Seeds are fetched whatever these say.",
+    "Links that the spider `site` follows",
+    "Links that are not followed are still recorded. Seeds are fetched regardless of these.",
     (
         Setting(
             "CRAWLPRIO_SKIP_EXTENSIONS",
             Extensions(),
             SKIP_EXTENSIONS,
-            "Links whose path ends in one of these are not followed; all others are, and their "
-            "content type says whether they are HTML.",
+            "Extensions of links that are not followed. All other links are, and the content type "
+            "of their pages decides whether they are HTML.",
         ),
         Setting(
             "CRAWLPRIO_FOLLOW_NOFOLLOW",
             Switch(),
             False,
-            "Follow links that say nofollow, and those of pages that say it in a robots meta tag "
-            "or an X-Robots-Tag header.",
+            "Follow links marked nofollow, and links of pages that say nofollow in a robots meta "
+            "tag or an X-Robots-Tag header.",
         ),
         Setting(
             "CRAWLPRIO_HEURISTICS",
@@ -270,42 +273,43 @@ SITE = Section(
             "CRAWLPRIO_MAX_STATIC_DEPTH",
             Whole(none=_NO_LIMIT),
             15,
-            "Links from a seed to a page.",
+            "Maximum number of links from a seed to a page.",
             "links",
         ),
         Setting(
             "CRAWLPRIO_MAX_DYNAMIC_DEPTH",
             Whole(none=_NO_LIMIT),
             5,
-            "Links from a seed to a page whose URL has a query or the ending of a script.",
+            "Maximum number of links from a seed to a page whose URL has a query or a script's "
+            "extension.",
             "links",
         ),
         Setting(
             "CRAWLPRIO_MAX_PATH_SEGMENTS",
             Whole(none=_NO_LIMIT),
             20,
-            "Segments of a path.",
+            "Maximum number of segments of a path.",
             "segments",
         ),
         Setting(
             "CRAWLPRIO_MAX_REPEATED_SEGMENTS",
             Whole(none=_NO_LIMIT),
             3,
-            "How often one segment may stand in a path.",
+            "How often one segment may occur in a path.",
             "times",
         ),
         Setting(
             "CRAWLPRIO_MAX_QUERY_PARAMETERS",
             Whole(none=_NO_LIMIT),
             16,
-            "Parameters of a query.",
+            "Maximum number of parameters of a query.",
             "parameters",
         ),
         Setting(
             "CRAWLPRIO_STRIP_SESSIONS",
             Switch(),
             True,
-            "Take jsessionid, PHPSESSID and other well-known sessions out of links.",
+            "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
         ),
     ),
 )

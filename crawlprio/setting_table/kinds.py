@@ -1,6 +1,6 @@
-"""What a setting is: its name, its defaults, and what values it may have.
+"""Settings and the kinds of values that they may have.
 
-It imports neither Scrapy nor anything that is slow to load.
+This module imports neither Scrapy nor anything that is slow to load.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crawlprio.errors import ConfigError
 
 OWN_PREFIX = "CRAWLPRIO_"
 OWN_NAMES = ("ORDERING", "ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
-"""The names without the prefix that are crawlprio's too."""
+"""crawlprio's settings that lack the prefix."""
 
 _SAME = object()
 _HOST_NAME = re.compile(
@@ -35,24 +35,24 @@ class NotAllowedError(ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """What values a setting may have.
+    """The kind of values that a setting may have.
 
     Parameters
     ----------
     none
-        what None means ("no limit"); empty where None is not allowed. An empty text and the text
-        `None`, as the command line gives them, are None too.
+        what None means ("no limit"); empty if None is not allowed. An empty string and the string
+        `None`, as given on the command line, count as None.
     """
 
     none: str = field(default="", kw_only=True)
 
     @property
     def bounds(self) -> str:
-        """What values are allowed but for None."""
+        """The allowed values other than None."""
         return "any value"
 
     def parse(self, value: Any) -> Any:
-        """Return a value as crawlprio uses it; NotAllowedError if it is not allowed."""
+        """Return a value as crawlprio uses it; raise NotAllowedError if it is not allowed."""
         if self.none and (value is None or value in ("", "None")):
             return None
         return self.convert(value)
@@ -63,13 +63,13 @@ class Kind:
 
     @property
     def allowed(self) -> str:
-        """What values are allowed, as in `give ...`."""
+        """The allowed values, as in `give ...`."""
         return f"{self.bounds}, or None for {self.none}" if self.none else self.bounds
 
 
 @dataclass(frozen=True)
 class Anything(Kind):
-    """A value that is judged where it is used: an ordering, a topic, a class of Scrapy."""
+    """A value that is checked where it is used: an ordering, a topic, a class of Scrapy."""
 
     what: str = "any value"
 
@@ -109,7 +109,7 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Share(Kind):
-    """A share of a whole that is not nothing, as float."""
+    """A share above 0 and at most 1, as float."""
 
     @property
     def bounds(self) -> str:
@@ -146,7 +146,7 @@ class Whole(Kind):
 
 @dataclass(frozen=True)
 class Switch(Kind):
-    """True or False, in all the ways in which Scrapy has them."""
+    """True or False, in all the forms that Scrapy accepts."""
 
     @property
     def bounds(self) -> str:
@@ -191,12 +191,12 @@ class Options(Kind):
 
 @dataclass(frozen=True)
 class FileName(Kind):
-    """The name of a file, as `Path`; `False` is None too.
+    """The name of a file, as `Path`; `False` counts as None.
 
     Parameters
     ----------
     suffixes
-        how the name must end; empty: as it likes.
+        allowed extensions; empty: any.
     in_folder
         whether its folder must exist.
     """
@@ -226,11 +226,11 @@ class FileName(Kind):
 
 @dataclass(frozen=True)
 class Folder(Kind):
-    """A folder that can be written, as text; it is made if it does not exist."""
+    """A writable folder, as a string; it is created if it does not exist."""
 
     @property
     def bounds(self) -> str:
-        return "a folder that exists or can be made, and can be written"
+        return "a writable folder, or one that can be created"
 
     def convert(self, value: Any) -> str:
         folder = Path(os.fspath(value))
@@ -239,22 +239,22 @@ class Folder(Kind):
         except FileExistsError:
             raise NotAllowedError("which is a file") from None
         except OSError as error:
-            raise NotAllowedError(f"which cannot be made ({error.strerror})") from None
+            raise NotAllowedError(f"which cannot be created ({error.strerror})") from None
         if not can_write(folder):
-            raise NotAllowedError("which cannot be written")
+            raise NotAllowedError("which is not writable")
         return str(folder)
 
 
 @dataclass(frozen=True)
 class Extensions(Kind):
-    """Endings of file names, as a tuple, in lower case and without dot.
+    """File name extensions, as a tuple, in lower case and without the dot.
 
-    A text has commas or blanks between them.
+    In a string, commas or spaces separate them.
     """
 
     @property
     def bounds(self) -> str:
-        return "a list of extensions, with commas between on the command line"
+        return "a list of extensions, comma-separated on the command line"
 
     def convert(self, value: Any) -> tuple[str, ...]:
         given = value.replace(",", " ").split() if isinstance(value, str) else value
@@ -271,14 +271,14 @@ class Extensions(Kind):
 
 @dataclass(frozen=True)
 class Networks(Kind):
-    """Networks (`10.0.0.0/8`), addresses and host names, as a tuple of texts.
+    """Networks (`10.0.0.0/8`), addresses and host names, as a tuple of strings.
 
-    A text has commas or blanks between them.
+    In a string, commas or spaces separate them.
     """
 
     @property
     def bounds(self) -> str:
-        return "a list of networks, addresses or names, with commas between on the command line"
+        return "a list of networks, addresses or names, comma-separated on the command line"
 
     def convert(self, value: Any) -> tuple[str, ...]:
         given = value.replace(",", " ").split() if isinstance(value, str) else value
@@ -287,7 +287,7 @@ class Networks(Kind):
         networks = []
         for text in given:
             if not isinstance(text, str) or not _is_network(text.strip("[]")):
-                raise NotAllowedError(f"in which {text!r} is no network, address or name")
+                raise NotAllowedError(f"in which {text!r} is not a network, address or name")
             networks.append(text)
         return tuple(dict.fromkeys(networks))
 
@@ -296,12 +296,12 @@ class Networks(Kind):
 class HeaderNames(Kind):
     """Names of HTTP headers, as a set of bytes in Scrapy's spelling (`b"Content-Type"`).
 
-    A text has commas or blanks between them; an empty one names none, and is not None.
+    In a string, commas or spaces separate them; an empty string means no headers, not None.
     """
 
     @property
     def bounds(self) -> str:
-        return "a list of header names, with commas between on the command line"
+        return "a list of header names, comma-separated on the command line"
 
     def parse(self, value: Any) -> frozenset[bytes] | None:
         if self.none and (value is None or value == "None"):
@@ -321,7 +321,7 @@ class HeaderNames(Kind):
 
 
 def _is_network(text: str) -> bool:
-    """Whether a text is a network, an address, or a name of two labels or more."""
+    """Return whether a text is a network, an address, or a name of two labels or more."""
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -331,9 +331,9 @@ def _is_network(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Slots(Options):
-    """`DOWNLOAD_SLOTS`: delay (seconds) and fetches at once of single hosts; None: as for others.
+    """`DOWNLOAD_SLOTS`: delay (seconds) and concurrency of individual hosts; None: the default.
 
-    Parsed, a dict of pairs by host.
+    The parsed value is a dict of pairs by host.
     """
 
     def convert(self, value: Any) -> dict[str, tuple[float | None, int | None]]:
@@ -358,20 +358,20 @@ class Slots(Options):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting that crawlprio reads.
+    """A setting that crawlprio reads.
 
     Parameters
     ----------
     name, kind
-        its name, and what it may be.
+        its name, and the kind of its values.
     default
-        what it is in the bundled project.
+        its value in the bundled project.
     meaning
-        one sentence, for people.
+        one sentence for users.
     unit
-        "seconds", "pages"; empty where it has none.
+        "seconds", "pages"; empty if it has none.
     guest
-        what it is under the add-on in a project that does not set it; by default `default`. Of
+        its value under the add-on in a project that does not set it; the default is `default`. For
         Scrapy's own settings, Scrapy's default.
     rule
         the field of `crawlprio.frontier.Politeness` that it sets; empty: none.
@@ -387,21 +387,21 @@ class Setting:
 
     @property
     def guest_default(self) -> Any:
-        """What it is under the add-on in a project that does not set it."""
+        """Its value under the add-on in a project that does not set it."""
         return self.default if self.guest is _SAME else self.guest
 
     @property
     def is_ours(self) -> bool:
-        """Whether the name is crawlprio's; else it is one of Scrapy's."""
+        """Whether the setting is crawlprio's, and not one of Scrapy's."""
         return self.name.startswith(OWN_PREFIX) or self.name in OWN_NAMES
 
     def parse(self, value: Any) -> Any:
-        """Return a value of it as crawlprio uses it; ConfigError if it is not allowed."""
+        """Return a value as crawlprio uses it; raise ConfigError if it is not allowed."""
         return checked(self.name, self.kind, value)
 
 
 class Section(NamedTuple):
-    """Settings that belong together; `is_written`: whether the bundled project lists them."""
+    """A group of settings; `is_written` says whether the bundled project sets them."""
 
     title: str
     about: str
@@ -410,18 +410,18 @@ class Section(NamedTuple):
 
 
 def can_write(path: Path) -> bool:
-    """Return whether this process may write a file that exists, or into a folder."""
+    """Return whether this process may write to an existing file, or into a folder."""
     mode = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def checked(name: str, kind: Kind, value: Any) -> Any:
-    """Return a value as its kind has it, or say in one sentence what is allowed.
+    """Return a value as its kind parses it.
 
     Raises
     ------
     ConfigError
-        if it is not allowed.
+        if it is not allowed; the message says what is.
     """
     try:
         return kind.parse(value)

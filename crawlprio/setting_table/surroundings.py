@@ -1,4 +1,4 @@
-"""The settings around a crawl: what it leaves behind, its process, the demo web, Scrapy's own."""
+"""The settings around a crawl: output, process, demo web, and other settings of Scrapy."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from crawlprio.setting_table.kinds import (
 )
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-"""How the name of a picture may end; `evaluation.plots` draws these."""
+"""The supported extensions of a plot file; `evaluation.plots` writes these formats."""
 
 OUTPUT = Section(
-    "What is recorded and shown",
+    "Output",
     "",
     (
         Setting(
             "CRAWLPRIO_STORE",
             FileName(none="no store"),
             "crawl.sqlite",
-            "The crawl store, inside JOBDIR where that is set.",
+            "The crawl store, inside JOBDIR if that is set.",
         ),
         Setting(
             "CRAWLPRIO_ITEMS",
             Switch(),
             False,
             "Keep the items of a spider in the crawl store, each with the visit of its page, so "
-            "that a crawl that is killed and resumed has every item once.",
+            "that a crawl that is killed and resumed has each item exactly once.",
         ),
         Setting(
             "CRAWLPRIO_KEPT_HEADERS",
             HeaderNames(none="all"),
             None,
-            "The request headers that waiting requests have in the store of a crawl with JOBDIR; "
-            "those left out (Authorization and Cookie, say) must be set again by a downloader "
-            "middleware, before a resume too.",
+            "The headers to store with the waiting requests of a crawl with JOBDIR. A downloader "
+            "middleware must set the others (Authorization and Cookie, say) again, even in the "
+            "same run.",
         ),
         Setting(
             "CRAWLPRIO_MAX_STORE_BYTES",
             Whole(1_048_576, none="no limit"),
             100_000_000_000,
-            "The size of the store at which the crawl closes as on a full disk; it resumes with a "
-            "larger one.",
+            "The size of the store at which the crawl closes, as on a full disk; it can resume "
+            "with a larger limit.",
             "bytes",
             guest=None,
         ),
@@ -57,28 +57,28 @@ OUTPUT = Section(
             "CRAWLPRIO_MAX_UNPACKED_BYTES",
             Whole(1, none="fifty times the size of the file, or 256 MB"),
             None,
-            "What a packed graph file may unpack to.",
+            "Maximum size of a compressed graph file once decompressed.",
             "bytes",
         ),
         Setting(
             "CRAWLPRIO_PLOT",
-            FileName(none="no picture", suffixes=PLOT_SUFFIXES, in_folder=True),
+            FileName(none="no plot", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",
-            "The picture of the curves, drawn where the whole web is known (demo web, replay).",
+            "The plot of the curves, drawn if the whole web is known (demo web, replay).",
             guest=None,
         ),
         Setting(
             "CRAWLPRIO_PRINT",
             Switch(),
             True,
-            "Print the report at the end on the terminal; otherwise it is in the log.",
+            "Print the final report to the terminal; otherwise log it.",
             guest=False,
         ),
         Setting(
             "CRAWLPRIO_PROGRESS",
             Switch(),
             True,
-            "Show a line of progress where the terminal can.",
+            "Show a progress line if stderr is a terminal.",
             guest=False,
         ),
     ),
@@ -92,16 +92,15 @@ PROCESS = Section(
             "CRAWLPRIO_COMPILE",
             Switch(),
             True,
-            "Compile what runs often before the crawl starts, for speed; else once 200,000 pages "
-            "are known or something needs it, which saves half a second and 130 MB.",
+            "Compile performance-critical code before the crawl starts; otherwise compile it once "
+            "200,000 pages are known or something needs it, which saves half a second and 130 MB.",
             guest=False,
         ),
         Setting(
             "CRAWLPRIO_TUNE_GC",
             Switch(),
             True,
-            "Have Python's garbage collector look less often, in the whole process, while a crawl "
-            "runs.",
+            "Run Python's garbage collector less often, in the whole process, while a crawl runs.",
             guest=False,
         ),
     ),
@@ -109,30 +108,30 @@ PROCESS = Section(
 
 DEMO = Section(
     "The demo web",
-    "The spider `site` crawls it when it is given no seeds.",
+    "The spider `site` crawls it if it is given no seeds.",
     (
         Setting(
-            "CRAWLPRIO_DEMO_PAGES", Whole(10, 100_000_000), 20_000, "Pages of the web.", "pages"
+            "CRAWLPRIO_DEMO_PAGES", Whole(10, 100_000_000), 20_000, "Number of pages.", "pages"
         ),
         Setting(
             "CRAWLPRIO_DEMO_SITES",
             Whole(1, none="a tenth of its pages, at most 200"),
             None,
-            "Sites of the web, no more than its pages.",
+            "Number of sites, at most the number of pages.",
             "sites",
         ),
-        Setting("CRAWLPRIO_DEMO_SEED", Whole(0, 2**31), 0, "Which of many such webs it is."),
+        Setting("CRAWLPRIO_DEMO_SEED", Whole(0, 2**31), 0, "Random seed of the web."),
         Setting(
             "CRAWLPRIO_DEMO_PORT",
             Whole(0, 65_535),
             0,
-            "The port of the loopback server of a demo web or a replay; 0: any that is free.",
+            "The port of the loopback server of a demo web or a replay; 0: any free port.",
         ),
         Setting(
             "CRAWLPRIO_SERVER_LOG",
             FileName(none="no log", in_folder=True),
             None,
-            "Where that server writes a line of JSON for each request.",
+            "The file to which that server writes a line of JSON for each request.",
         ),
     ),
 )
@@ -151,7 +150,7 @@ INTERNAL = Section(
             "CRAWLPRIO_LOOPBACK",
             Anything("127.0.0.1:PORT", none="the real web"),
             None,
-            "The loopback server that `crawlprio.demo.handler.LoopbackHandler` asks for every "
+            "The loopback server from which `crawlprio.demo.handler.LoopbackHandler` fetches every "
             "page; a demo crawl or a replay sets it.",
         ),
     ),
@@ -160,60 +159,69 @@ INTERNAL = Section(
 
 SCRAPYS = Section(
     "Other settings of Scrapy",
-    "crawlprio reads these too, and they mean what they always do.",
+    "crawlprio reads these too, with their usual meaning.",
     (
         Setting(
             "JOBDIR",
             Folder(none="a crawl that cannot be resumed"),
             None,
-            "Where a crawl keeps all that it needs to be resumed, the store included.",
+            "The folder in which a crawl keeps all that it needs to be resumed, including the "
+            "store.",
         ),
-        Setting("DOWNLOAD_SLOTS", Slots(), {}, "Own delay and concurrency of single hosts."),
-        Setting("DEPTH_LIMIT", Whole(), 0, "Links from a seed to a page; 0: no limit.", "links"),
+        Setting("DOWNLOAD_SLOTS", Slots(), {}, "Delay and concurrency of individual hosts."),
+        Setting(
+            "DEPTH_LIMIT",
+            Whole(),
+            0,
+            "Maximum number of links from a seed to a page; 0: no limit.",
+            "links",
+        ),
         Setting(
             "USER_AGENT",
             Anything("a text"),
             f"crawlprio/{__version__} (a Scrapy crawler)",
-            "What the crawler calls itself.",
+            "The User-Agent header of requests.",
             guest="Scrapy/VERSION (+https://scrapy.org)",
         ),
         Setting(
             "ROBOTSTXT_USER_AGENT",
             Anything("a text", none="USER_AGENT"),
             None,
-            "The name that counts in a robots.txt, for Crawl-delay too.",
+            "The user agent to look up in a robots.txt, for Crawl-delay too.",
         ),
-        Setting("REDIRECT_MAX_TIMES", Whole(), 20, "Redirects that one request follows."),
+        Setting(
+            "REDIRECT_MAX_TIMES", Whole(), 20, "Maximum number of redirects that a request follows."
+        ),
         Setting(
             "DUPEFILTER_CLASS",
             Anything("a class or its import path"),
             "scrapy.dupefilters.RFPDupeFilter",
-            "A filter of your own is asked before a request waits.",
+            "A filter of your own is asked before a request is queued.",
         ),
         Setting("DUPEFILTER_DEBUG", Switch(), False, "Log every duplicate request."),
         Setting(
             "DOWNLOAD_HANDLERS",
             Options(),
             {},
-            "Handlers by scheme; a demo crawl or a replay exchanges those for http and https.",
+            "Handlers by scheme; a demo crawl or a replay replaces those for http and https.",
         ),
         Setting(
             "TWISTED_REACTOR_ENABLED",
             Switch(),
             True,
-            "Without a reactor, private addresses are known only where they stand in URLs.",
+            "Without a reactor, private addresses are recognized only where URLs contain them.",
         ),
         Setting(
             "AUTOTHROTTLE_ENABLED",
             Switch(),
             False,
-            "Without effect, with a warning: CRAWLPRIO_ADAPTIVE_DELAY stands in for it.",
+            "Has no effect and logs a warning; use CRAWLPRIO_ADAPTIVE_DELAY instead.",
         ),
         Setting(
             "CONCURRENT_REQUESTS_PER_IP",
             Whole(),
             0,
-            "Without effect, with a warning: CONCURRENT_REQUESTS_PER_DOMAIN stands in for it.",
+            "Has no effect and logs a warning; use CONCURRENT_REQUESTS_PER_DOMAIN instead.",
         ),
     ),
     is_written=False,

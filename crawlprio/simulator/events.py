@@ -1,4 +1,4 @@
-"""The two drivers of a simulation in time: event by event on a frontier, and in a compiled loop."""
+"""The two drivers of a timed simulation: event by event on a frontier, and in a compiled loop."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TimedCrawl:
-    """A crawl with the second at which each fetch started and ended; it begins at 0.
+    """A crawl with the start and end time of each fetch, in seconds from its beginning.
 
     Parameters
     ----------
     order
         int32, shape (fetched,): pages of the graph in the order in which their fetches started.
     started, ended
-        float64, shape (fetched,): seconds, by place in `order`.
+        float64, shape (fetched,): times in seconds, indexed like `order`.
     visits
         int32, shape (fetched,): pages of the graph in the order in which they were observed: by
-        their end, at one moment by their start.
+        end, with ties broken by start.
     """
 
     order: PageIds
@@ -57,7 +57,7 @@ class TimedCrawl:
 
 
 class EventByEvent:
-    """One crawl in time with the frontier of a live crawl, event by event."""
+    """One timed crawl with the same frontier as a live crawl, event by event."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class EventByEvent:
         self._n_pages_of = np.bincount(pages.sites, minlength=graph.n_sites).astype(np.int32)
 
     def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
-        """Crawl until so many fetches have been made, or none is left to make."""
+        """Crawl until `until` fetches have been made or none is left to make."""
         frontier, pages = self._frontier, self._pages
         leased = np.empty(until, dtype=np.int32)
         order = np.empty(until, dtype=np.int32)
@@ -120,12 +120,12 @@ class EventByEvent:
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), observed)
 
     def _transfer_of(self, graph_page: int) -> tuple[float, float]:
-        """Bytes of a page and speed of its site."""
+        """Return the size of a page in bytes, and the speed of its site in bytes/s."""
         size = self._sizes[0 if len(self._sizes) == 1 else graph_page]
         return float(size), float(self._speeds[self._pages.graph.site[graph_page]])
 
     def _end(self, page: int, now: float, elapsed: float) -> None:
-        """Note the end of a fetch, and what its page says."""
+        """Process the end of a fetch: set the site's pause, observe the visit, end the lease."""
         pages, frontier = self._pages, self._frontier
         graph_page = pages.graph_page(page)
         site = int(pages.graph.site[graph_page])
@@ -152,7 +152,7 @@ class EventByEvent:
 
 
 class EventLoop(CompiledCrawl):
-    """One crawl in time in the compiled loop."""
+    """One timed crawl in the compiled loop."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class EventLoop(CompiledCrawl):
         self._clock = np.zeros(1, dtype=CLOCK)
 
     def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
-        """Crawl until so many fetches have been made, or none is left to make."""
+        """Crawl until `until` fetches have been made or none is left to make."""
         ordering, progress = self._ordering, self._progress
         order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)

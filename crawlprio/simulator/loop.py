@@ -1,4 +1,4 @@
-"""The compiled loop of an order-only simulation: fetch, observe, next, all in arrays."""
+"""The compiled loop of an order-only simulation: fetch, observe, repeat, all on arrays."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PROGRESS = np.dtype(
     ],
     align=True,
 )
-"""How far a simulation is. `n_links` are those of the pages fetched. Pages with a local id below
-`n_ranked` were known when keys were last recomputed; `n_ranked_waiting` of them wait."""
+"""The progress of a simulation. `n_links`: links of the fetched pages. Pages with a local id below
+`n_ranked` were known when keys were last recomputed; `n_ranked_waiting` of them are waiting."""
 
 
 @njit(inline="always")
@@ -39,10 +39,11 @@ def apply_visit(
     page: int,
     n_known: int,
 ) -> tuple[int, int, int]:
-    """Apply a rule to the visit of a page, with its links as local ids in `targets`.
+    """Apply a rule to the visit of a page, writing its links as local ids into `targets`.
 
-    Parameters are those of `fetch_pages`. Returns how many pages are known then, how many links
-    there are, and how many pages the rule named in `changed`. The caller updates the queue.
+    Parameters as for `fetch_pages`. Returns the number of known pages after the visit, the number
+    of links, and the number of pages that the rule wrote into `changed`. The caller updates the
+    queue.
     """
     indptr, indices, _, graph_sites, local_of, graph_of = graph
     keys, scores, numbers, targets, old_keys, changes_known, known_sites, _, _ = ordering
@@ -86,7 +87,7 @@ def push_found(
     page_sites: PageIds,
     graph_of: PageIds,
 ) -> None:
-    """Push the pages first, ..., last - 1, whose keys are in their records."""
+    """Push the pages first, ..., last - 1 with the keys in their records."""
     for new in range(first, last):
         site = page_sites[graph_of[new]]
         heaps.push(pages, sites, heap, totals, new, site, 0, pages[new].key)
@@ -103,10 +104,10 @@ def visit_page(
     page: int,
     n_known: int,
 ) -> int:
-    """Observe the visit of a leased page; return how many pages are known then.
+    """Observe the visit of a leased page; return the number of known pages after it.
 
-    New targets wait from now on, and waiting pages stand where their keys say. Parameters are those
-    of `fetch_pages`.
+    Queues the new targets and moves waiting pages whose keys changed. Parameters as for
+    `fetch_pages`.
     """
     first = n_known
     n_known, n_links, n_changed = apply_visit(
@@ -134,35 +135,35 @@ def _fetch_pages(
     until: int,
     while_ranked_wait: bool,
 ) -> None:
-    """Fetch page after page until `until` are fetched or none waits; call it again to continue.
+    """Fetch pages until `until` are fetched or none is waiting; call it again to continue.
 
-    Some 0.25 microseconds for a page of ten links. A link costs a look into `local_of` and, where
-    it may change a key, into the record of its target.
+    Takes about 0.25 microseconds for a page of ten links. Each link costs a lookup in `local_of`
+    and, if it may change a key, one in the record of its target.
 
     Parameters
     ----------
     rule, state
-        the visit rule of the ordering, and what it gets besides.
+        The visit rule of the ordering, and its state.
     graph
-        (indptr, indices, page_sites, graph_sites, local_of, graph_of): the link graph; int32, shape
-        (n_pages,), the site of each page, in the queue and in the graph; ids as in `GraphPages`,
-        where the seeds have theirs and wait.
+        (indptr, indices, page_sites, graph_sites, local_of, graph_of): the link graph; the site of
+        each page in the queue and in the graph, int32, shape (n_pages,); the id maps of
+        `GraphPages`, in which the seeds already have ids and are waiting.
     ordering
         (keys, scores, numbers, targets, old_keys, changes_known, known_sites, changed, before): the
-        keys by local id, a view of the queue's; float64, shape (n_pages,), first key of each page
-        of the graph, NaN where the rule decides, or empty; `numbers` of the rule; int32 and float64
-        with room for the links of any page; whether keys of known pages change; the last three
-        arrays of the state, or empty.
+        keys by local id, a view of those in the queue; the first key of each page of the graph,
+        float64, shape (n_pages,), NaN where the rule decides, or empty; `numbers` of the rule;
+        int32 and float64 scratch space for the links of any page; whether keys of known pages may
+        change; the last three arrays of the state, or empty.
     queue
         (pages, sites, heap, totals) of `heaps`, pages by local id.
     progress
-        one `PROGRESS` row, brought up to date.
+        One `PROGRESS` row, updated in place.
     order
-        int32: filled with the pages of the graph in the order fetched.
+        int32: output; pages of the graph in the order fetched.
     until
-        fetches in all after which to stop.
+        Total number of fetches at which to stop.
     while_ranked_wait
-        stop too as soon as no page below `n_ranked` waits.
+        Also stop as soon as no page below `n_ranked` is waiting.
     """
     indptr, graph_of = graph[0], graph[5]
     pages, sites, heap, totals = queue
@@ -200,9 +201,9 @@ def _fetch_best_pages(
     until: int,
     while_ranked_wait: bool,
 ) -> None:
-    """Do as `fetch_pages` where sites do not matter: all pages wait in the heap of site 0.
+    """Do the same as `fetch_pages` if sites do not matter: all pages wait in the heap of site 0.
 
-    Leases, counts of waiting pages and the heaps of sites are left as they are.
+    Leases, counts of waiting pages and the site heaps are not updated.
     """
     indptr, graph_of = graph[0], graph[5]
     keys, _, _, targets, old_keys, changes_known, _, changed, before = ordering
@@ -229,7 +230,7 @@ def _fetch_best_pages(
         )
         for new in range(first, n_known):
             pages[new].state = WAITING
-            pairing.stand_alone(pages, new)
+            pairing.isolate(pages, new)
             root = pairing.add(pages, root, new)
         if changes_known:
             for k in range(n_links):
@@ -265,7 +266,7 @@ def rows_of_fetched(
 ) -> tuple[NDArray[np.int64], PageIds, PageIds]:
     """Return the links of all fetched pages as (row_start, row_length, targets), in local ids.
 
-    Rows lie in the order fetched; pages not fetched have none. O(pages known + links), 4 bytes per
+    Rows are in the order fetched; pages not fetched have none. O(known pages + links), 4 bytes per
     link and 12 per page.
     """
     row_start = np.zeros(n_known, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The network that a simulated crawl goes through: robots, delays, sizes, speeds, latencies."""
+"""The network of a simulated crawl: robots, delays, page sizes, site speeds, latencies."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ Generating representative Web workloads for network and server performance evalu
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What fetches take in a simulated crawl; with the defaults they take no time.
+    """The cost of fetches in a simulated crawl; with the defaults they take no time.
 
     At most one connection is open to a site, as in the papers. A fetch takes the latency of its
-    site if it opens a connection, and then its transfer. All transfers under way share the
-    bandwidth of the crawler's link evenly, but none is faster than its site: each has the smaller
-    of its site's speed and a share that is the same for all, the largest share at which they
-    together do not exceed the bandwidth (max-min fairness).
+    site if it opens a connection, followed by its transfer. All transfers in progress share the
+    bandwidth of the crawler's link, but none is faster than its site: each gets the smaller of its
+    site's speed and a common share, the largest at which the total does not exceed the bandwidth
+    (max-min fairness).
 
     Parameters
     ----------
     robots
-        fetches in flight at most (r); default 1.
+        Maximum number of fetches in flight (r); default 1.
     politeness
-        the delay rules of the live crawl; default no delay.
+        The delay rules, as in a live crawl; default no delay.
     own_delays, crawl_delays
-        seconds by site, where a site has a delay of its own or a Crawl-delay; default none.
+        Seconds by site, for sites that have their own delay or a Crawl-delay; default none.
     pages_per_visit
-        pages fetched on one connection before the delay applies (k); default 1. A visit ends sooner
-        when a fetch ends and no page of the site is known to wait.
+        Pages fetched on one connection before the delay applies (k); default 1. A visit ends early
+        if no page of the site is waiting when a fetch ends.
     bandwidth
-        bytes/s of the crawler's link, above 0; default None: unlimited.
+        Bytes/s of the crawler's link, above 0; default None: unlimited.
     latency
-        seconds to open a connection: one number, or shape (n_sites,); default 0. Castillo et al.
-        2004 (section III) put latency down to opening it, which spares the later pages of a visit.
+        Seconds to open a connection: one number, or shape (n_sites,); default 0. As in Castillo et
+        al. 2004 (section III), only the first page of a visit pays it.
     page_bytes
-        size of pages: one number, or shape (n_pages,); default 0.
+        Size of pages: one number, or shape (n_pages,); default 0.
     site_speed
-        bytes/s that a site sends at most, above 0, inf for no limit: one number, or shape
+        Maximum bytes/s that a site sends, above 0, inf for no limit: one number, or shape
         (n_sites,); default None: no limit.
 
     Raises
     ------
     ConfigError
-        if a value is out of bounds, and from `check` if arrays do not fit a graph.
+        If a value is out of bounds, and from `check` if arrays do not fit a graph.
 
     Notes
     -----
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, sections III to V; Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
-    section 3.2: the current transfers, their speeds and the bandwidth of the link make saturation.
-    That the share is max-min fair is ours; they do not say how transfers share.
+    section 3.2: saturation follows from the current transfers, their speeds and the bandwidth of
+    the link. Max-min fairness is our choice; the papers do not say how transfers share a link.
     """
 
     robots: int = 1
@@ -100,7 +100,7 @@ class Network:
             _checked("site_speed", self.site_speed, above_zero=True)
 
     def _delays(self) -> list[tuple[str, Any]]:
-        """The numbers that make pauses, by name."""
+        """Return the numbers that determine pauses, with their names."""
         rules = [
             (name, item) for name, item in self.politeness.values().items() if item is not None
         ]
@@ -111,7 +111,7 @@ class Network:
         ]
 
     def delays_of_sites(self, n_sites: int) -> tuple[Floats, Floats]:
-        """Return (own delay or NaN, Crawl-delay obeyed or 0), float64, shape (n_sites,) each."""
+        """Return (own delay or NaN, applied Crawl-delay or 0), float64, shape (n_sites,) each."""
         own, crawl = np.full(n_sites, math.nan), np.zeros(n_sites)
         for site, seconds in self.own_delays.items():
             if site < n_sites:
@@ -141,7 +141,7 @@ class Network:
         )
 
     def check(self, graph: LinkGraph) -> None:
-        """Raise `ConfigError` where an array does not have one value per page or site."""
+        """Raise `ConfigError` if an array does not have one value per page or site."""
         for name, items, n in (
             ("latency", "site", graph.n_sites),
             ("page_bytes", "page", graph.n_pages),
@@ -150,11 +150,11 @@ class Network:
             shape = np.shape(getattr(self, name) if getattr(self, name) is not None else 0.0)
             if shape not in ((), (n,)):
                 raise ConfigError(
-                    f"{name} has the shape {shape}; give one number, or one for each {items}, {n}."
+                    f"{name} has shape {shape}; give one number, or one for each {items}, {n}."
                 )
 
     def sizes(self) -> Floats:
-        """Return `page_bytes` as float64, shape (n_pages,) or, where all are alike, (1,)."""
+        """Return `page_bytes` as float64, shape (n_pages,), or (1,) if it is a single number."""
         return np.atleast_1d(np.asarray(self.page_bytes, dtype=np.float64))
 
     def latencies(self, n_sites: int) -> Floats:
@@ -162,12 +162,12 @@ class Network:
         return np.array(np.broadcast_to(np.asarray(self.latency, dtype=np.float64), n_sites))
 
     def speeds(self, n_sites: int) -> Floats:
-        """Return the speed of each site, float64, shape (n_sites,); inf where nothing limits it."""
+        """Return the speed of each site, float64, shape (n_sites,); inf if unlimited."""
         speed = math.inf if self.site_speed is None else self.site_speed
         return np.array(np.broadcast_to(np.asarray(speed, dtype=np.float64), n_sites))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parameters for JSON, arrays by their mean and number."""
+        """Return the parameters for JSON; arrays are summarised by their length and median."""
         return {
             "robots": int(self.robots),
             **self.politeness.values(),
@@ -190,17 +190,17 @@ class Network:
     ) -> Network:
         """Return a network with the sizes, speeds and latencies that a crawl store recorded.
 
-        The store knows of each fetch how long it took and how many bytes came, not when the first
-        came. The latency of a site is so the shortest of its fetches, and its speed its bytes by
-        the time that its fetches took beyond that: fetched again one by one, the pages of a site
-        take as long as they did. Of a page fetched more than once the last visit counts; fetches
-        without an answer do not. Pages and sites that were not fetched have the median of those
-        that were. O(visits).
+        For each fetch the store has the duration and the number of bytes, but not the time to the
+        first byte. The latency of a site is therefore estimated by its shortest fetch, and its
+        speed by its bytes divided by the time that its fetches took beyond that. Fetched again one
+        by one, the pages of a site then take the same total time. For a page fetched more than
+        once, the last visit counts; fetches without a response do not count. Pages and sites that
+        were not fetched get the median of the others. O(visits).
 
         Raises
         ------
         StoreError
-            if the store cannot be read.
+            If the store cannot be read.
         """
         from crawlprio.store import Store
 
@@ -251,26 +251,26 @@ class Network:
         """Return a network with sizes, speeds and latencies drawn from stated distributions.
 
         Sizes are log-normal with mu 9.357 and sigma 1.318 (median 11.6 kB) below 133 kB, and Pareto
-        with alpha 1.1 from there on: the values of Barford & Crovella (1998) for files on the Web.
-        Their mean hangs on the largest: with 2 MB it is some 21 kB, where Castillo et al. 2004 had
-        57 GB in 2.4 million pages, 24 kB each. Speeds and latencies of sites are log-normal; their
-        medians and spreads are our choice, and nobody's measurement.
+        with alpha 1.1 above: the values of Barford & Crovella (1998) for files on the Web. Their
+        mean depends on the cut-off: at 2 MB it is about 21 kB, close to the 24 kB per page (57 GB
+        in 2.4 million pages) of Castillo et al. 2004. Speeds and latencies of sites are log-normal;
+        their medians and spreads are our choice, not measurements.
 
         Parameters
         ----------
         seed
-            of the generator; the same seed draws the same network.
+            Seed of the generator; the same seed draws the same network.
         median_latency, latency_sigma
-            seconds, and the standard deviation of their natural logarithm.
+            Seconds, and the standard deviation of their natural logarithm.
         median_speed, speed_sigma
-            bytes/s, and the same.
+            Bytes/s, and the standard deviation of their natural logarithm.
         largest_page
-            bytes at which the tail ends; above 133 kB.
+            Bytes at which the tail is cut off; above 133 kB.
 
         Raises
         ------
         ConfigError
-            if a value is out of bounds.
+            If a value is out of bounds.
         """
         for name, given in (("median_speed", median_speed), ("largest_page", largest_page)):
             _checked(name, given, above_zero=True)
@@ -287,7 +287,7 @@ class Network:
         random = np.random.default_rng(seed)
         sizes = random.lognormal(BODY_MU, BODY_SIGMA, graph.n_pages)
         tail = np.flatnonzero(sizes > TAIL_FROM)
-        # The inverse of the distribution function of a Pareto tail that ends at the largest page.
+        # Inverse distribution function of a Pareto tail truncated at the largest page.
         kept = 1.0 - (TAIL_FROM / largest_page) ** TAIL_ALPHA
         sizes[tail] = TAIL_FROM * (1.0 - kept * random.random(len(tail))) ** (-1.0 / TAIL_ALPHA)
         n_sites = graph.n_sites
@@ -303,14 +303,16 @@ class Network:
 
 
 def _checked(name: str, given: Any, *, above_zero: bool = False) -> Floats:
-    """One number or one-dimensional numbers as float64, or a sentence on what is allowed."""
+    """Return a number or a one-dimensional array as float64; raise ConfigError if invalid."""
     bound = "above 0" if above_zero else "of 0 or more"
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ConfigError(f"{name} is {given!r}; give numbers {bound}.") from None
     if numbers.ndim > 1:
-        raise ConfigError(f"{name} has {numbers.ndim} dimensions; give one number, or one row.")
+        raise ConfigError(
+            f"{name} has {numbers.ndim} dimensions; give one number, or a one-dimensional array."
+        )
     bad = ~(numbers > 0) if above_zero else ~(numbers >= 0)
     if bad.any():
         raise ConfigError(f"{name} is {numbers[bad].flat[0]:g}; give numbers {bound}.")
@@ -318,12 +320,12 @@ def _checked(name: str, given: Any, *, above_zero: bool = False) -> Floats:
 
 
 def _median(numbers: Floats, default: float) -> float:
-    """The median, or a default where there is no number."""
+    """Return the median, or a default if there are no numbers."""
     return float(np.median(numbers)) if len(numbers) else default
 
 
 def _in_short(numbers: Any) -> Any:
-    """One number as it is; of an array the number of values and their median."""
+    """Return a number as it is, or the length and median of an array."""
     if numbers is None or np.ndim(numbers) == 0:
         return None if numbers is None else float(numbers)
     array = np.asarray(numbers, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Order-only simulation: fetch, observe, next, on a link graph; one page at a time and no delay."""
+"""Order-only simulation of a crawl of a link graph: one page at a time, with no delay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 OnProgress = Callable[[int], object]
 
 STRIDE = 20_000
-"""Fetches between two reports of progress; an interrupt is heeded as often."""
+"""Fetches between two progress reports, and between two chances for an interrupt."""
 
 
 def crawl_order(
@@ -40,30 +40,31 @@ def crawl_order(
 ) -> PageIds:
     """Return the pages of a graph in the order in which a crawl under an ordering fetches them.
 
-    The links of a page are discovered in the order of its row, seeds in the order given; the crawl
-    ends when no page waits. It is the order of a live crawl with one fetch at a time and no delay.
+    The links of a page are discovered in the order of its row, seeds in the order given. The crawl
+    ends when no page is waiting. The result is the order of a live crawl with one fetch at a time
+    and no delay.
 
     Parameters
     ----------
     graph
-        what there is to crawl.
+        The graph to crawl.
     seeds
-        page ids; at least one. Repeats are left out.
+        Page ids; at least one. Duplicates are dropped.
     ordering
-        decides; it is opened here.
+        The ordering, which is opened here.
     budget
-        fetches after which to stop; None (the default): no limit.
+        Number of fetches at which to stop; None (the default): no limit.
     hot_queue
-        puts pages on a topic in front; a new one.
+        A new hot queue, which moves pages on a topic to the front.
     truth
         float64, shape (n_pages,): PageRank of the whole graph, for orderings that need it; computed
-        for them when left out. They see it rounded to 8 significant digits, so that equals tie.
+        if omitted. Orderings see it rounded to 8 significant digits, so that equal ranks tie.
     recorded
-        what the pages said besides links, where a crawl store knows.
+        What the pages contained besides links, from a crawl store.
     compiled
         False runs every ordering page by page in Python, for tests.
     on_progress
-        called now and then with the number of pages fetched so far.
+        Called from time to time with the number of pages fetched so far.
 
     Returns
     -------
@@ -72,16 +73,17 @@ def crawl_order(
     Raises
     ------
     GraphError
-        if a seed is no page of the graph, or the ordering reads URLs and the graph has none.
+        If a seed is not a page of the graph, or the ordering reads URLs and the graph has none.
     ConfigError
-        if the budget is below 0, or earlier scores are of other pages than those of the graph.
+        If the budget is negative, or no earlier score belongs to a page of the graph.
 
     Notes
     -----
-    Orderings made of compiled rules take some 0.25 microseconds for a page of ten links, and 52
-    bytes per page of the graph, 60 where scores come from elsewhere; those that compute PageRank
-    on the way take what that takes, and meanwhile 4 bytes per link. Others, and all with a hot
-    queue, take 8 microseconds or more for a page, and what the ordering itself keeps.
+    Orderings with a compiled rule take about 0.25 microseconds for a page of ten links, and 52
+    bytes per page of the graph, or 60 with external scores. Those that compute PageRank during the
+    crawl take the time of that in addition, and 4 bytes per link while it runs. All others, and all
+    orderings with a hot queue, take 8 microseconds or more per page, and the memory of the
+    ordering's own state.
     """
     distinct = checked_seeds(graph, seeds)
     until = checked_until(graph, budget)
@@ -96,38 +98,38 @@ def crawl_order(
 
 
 def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
-    """Whether a crawl runs in the compiled loop: its rule is all, and links the only evidence."""
+    """Return whether a crawl can run in the compiled loop: a rule alone, with links alone."""
     return hot_queue is None and isinstance(ordering, CompiledOrdering) and ordering.runs_compiled
 
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
-    """Return the distinct seeds in order; GraphError for one that is not a page of the graph."""
+    """Return the distinct seeds in order; raise GraphError if one is not a page of the graph."""
     distinct = list(dict.fromkeys(int(seed) for seed in seeds))
     if not distinct:
         raise GraphError("there are no seeds; give at least one page.")
     for seed in distinct:
         if not 0 <= seed < graph.n_pages:
             bound = f"page ids are 0 to {graph.n_pages - 1}" if graph.n_pages else "it has no pages"
-            raise GraphError(f"seed {seed} is no page of the graph; {bound}.")
+            raise GraphError(f"seed {seed} is not a page of the graph; {bound}.")
     return np.array(distinct, dtype=np.int32)
 
 
 def checked_until(graph: LinkGraph, budget: int | None) -> int:
-    """Return how many fetches a crawl makes at most; ConfigError for an invalid budget."""
+    """Return the maximum number of fetches of a crawl; raise ConfigError if it is invalid."""
     if budget is not None and budget < 0:
         raise ConfigError(f"budget is {budget}; give 0 or more fetches, or None for no limit.")
     return graph.n_pages if budget is None else min(budget, graph.n_pages)
 
 
 def truth_for(graph: LinkGraph, ordering: Ordering, truth: Floats | None) -> Floats | None:
-    """Return the PageRank of the whole graph as orderings see it, if it is given or needed."""
+    """Return the PageRank of the whole graph, rounded for orderings, if it is given or needed."""
     if truth is None and ordering.needs_truth:
         truth = pagerank(graph.indptr, graph.indices)
     return None if truth is None else round_significant(truth)
 
 
 def truth_of(pages: GraphPages, truth: Floats | None) -> Callable[[int], float] | None:
-    """Return a function that gives the PageRank of a page by its local id."""
+    """Return a function from a page's local id to its PageRank."""
     if truth is None:
         return None
     graph_of = pages.graph_of
@@ -144,7 +146,7 @@ def _page_by_page(
     recorded: RecordedVisits | None,
     report: OnProgress,
 ) -> PageIds:
-    """Crawl with the frontier of a live crawl, one visit at a time."""
+    """Crawl with the same frontier as a live crawl, one visit at a time."""
     frontier = CompiledFrontier(ordering, pages, hot_queue=hot_queue, truth=truth_of(pages, truth))
     order = np.empty(until, dtype=np.int32)
     frontier.observe(Visit(NO_PAGE, pages.discover(seeds)))
@@ -170,28 +172,28 @@ def _page_by_page(
 
 
 def takes_sites(ordering: Ordering) -> bool:
-    """Whether an order without time depends on how the queue ranks sites."""
+    """Return whether the order depends on how the queue ranks sites even if time does not count."""
     by_waiting = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
     return by_waiting or ordering.site_share > 0
 
 
 class CompiledCrawl:
-    """What a compiled loop crawls with: the queue, the rules, and how far it is.
+    """The state of a crawl in a compiled loop: the queue, the rule, and the progress so far.
 
     Parameters
     ----------
     pages
-        the page table, empty.
+        The page table, empty.
     seeds
-        distinct pages of the graph; they wait from the start.
+        Distinct pages of the graph; they are queued here.
     ordering
-        its rules say all; it is opened here.
+        An ordering whose rule is its whole behaviour; it is opened here.
     truth
         PageRank of the whole graph, for orderings that need it.
     by_site
-        keep a queue for each site; else one for all, which is faster.
+        Whether to keep one queue per site; otherwise one for all sites, which is faster.
     pages_per_visit
-        pages fetched from a site before its delay applies.
+        Pages fetched from a site before its delay applies.
     """
 
     def __init__(
@@ -264,14 +266,14 @@ class CompiledCrawl:
         self._progress["n_ranked_waiting"] = ordering.n_ranked
 
     def _is_due(self, n_fetched: int) -> bool:
-        """Whether the ordering recomputes all keys after so many visits."""
+        """Whether the ordering is due to recompute all keys after `n_fetched` visits."""
         if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
             return True
         none_waits = self._progress["n_ranked_waiting"][0] == 0
         return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
 
     def _compute_keys(self, order: PageIds, n_fetched: int) -> Floats:
-        """Give all waiting pages the keys that the ordering computes from the links seen so far."""
+        """Recompute the keys of all waiting pages from the links seen so far."""
         progress, n_known = self._progress, len(self._pages)
         rows = rows_of_fetched(
             self._graph.indptr,
@@ -290,7 +292,7 @@ class CompiledCrawl:
 
 
 class _OrderLoop(CompiledCrawl):
-    """One crawl in the compiled loop, without time."""
+    """One order-only crawl in the compiled loop."""
 
     def __init__(
         self,
@@ -299,12 +301,12 @@ class _OrderLoop(CompiledCrawl):
         ordering: CompiledOrdering,
         truth: Floats | None,
     ) -> None:
-        # With no delay, the best page of the best site is the best page: one site will do.
+        # With no delay, the best page of the best site is the best page: one site is enough.
         self._by_site = takes_sites(ordering)
         super().__init__(pages, seeds, ordering, truth, by_site=self._by_site)
 
     def order(self, until: int, report: OnProgress) -> PageIds:
-        """Crawl until so many pages are fetched or none waits."""
+        """Crawl until `until` pages are fetched or none is waiting."""
         ordering, progress = self._ordering, self._progress
         order = np.empty(until, dtype=np.int32)
         n_fetched = 0
@@ -320,7 +322,7 @@ class _OrderLoop(CompiledCrawl):
         return order[:n_fetched].copy()
 
     def _fetch(self, order: PageIds, until: int) -> None:
-        """Run the loop until so many pages are fetched, none waits, or keys are due before."""
+        """Run the loop until `until` pages are fetched, none is waiting, or keys are due."""
         fetch = fetch_pages if self._by_site else fetch_best_pages
         fetch(
             self._rule,

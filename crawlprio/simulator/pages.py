@@ -1,4 +1,4 @@
-"""The pages of a link graph as a simulated crawl discovers them, and what a recorded one said.
+"""The page table of a simulated crawl, and the recorded visits of a crawl store.
 
 Local ids count from 0 in order of discovery, as in a live crawl.
 """
@@ -21,17 +21,16 @@ from crawlprio.pages import PageIds, Visit
 class GraphPages:
     """The page table of a simulation: local ids in order of discovery <-> page ids of the graph.
 
-    An ordering asks it what it asks of the page table of a live crawl. 12 bytes per page of the
-    graph.
+    Orderings use it like the page table of a live crawl. Memory: 12 bytes per page of the graph.
 
     Attributes
     ----------
     local_of
         int32, shape (graph.n_pages,): local id of each page of the graph, -1 before its discovery.
     graph_of
-        int32, shape (graph.n_pages,): page of the graph for each local id known so far.
+        int32, shape (graph.n_pages,): page of the graph for each local id assigned so far.
     n_known
-        pages discovered so far.
+        Number of pages discovered so far.
     """
 
     def __init__(self, graph: LinkGraph) -> None:
@@ -55,11 +54,11 @@ class GraphPages:
 
     @property
     def all_sites(self) -> NDArray[np.int32]:
-        """int32, shape (graph.n_pages,): `sites`, with room for the pages still to be found."""
+        """int32, shape (graph.n_pages,): `sites`, with room for pages not discovered yet."""
         return self._sites
 
     def graph_page(self, page: int) -> int:
-        """Return the page of the graph that a local id means."""
+        """Return the page of the graph for a local id."""
         return int(self.graph_of[page])
 
     def url(self, page: int) -> str:
@@ -72,7 +71,7 @@ class GraphPages:
         """
         if self.graph.urls is None:
             raise GraphError(
-                "The graph has no URLs, which the ordering or topic reads; put them, one a line, "
+                "The graph has no URLs, which the ordering or topic needs; put them, one per line, "
                 "in NAME.urls.gz beside NAME.npz, or choose another ordering."
             )
         return self.graph.urls[self.graph_page(page)]
@@ -86,16 +85,16 @@ class GraphPages:
 
 
 class RecordedVisits:
-    """What each page of a crawl store said in its last visit: anchor texts, title, text, status.
+    """The last visit of each page in a crawl store: anchor texts, title, text and status.
 
-    They are held in memory, texts compressed.
+    The visits are held in memory, with compressed texts.
 
     Parameters
     ----------
     path
-        the crawl store.
+        The crawl store.
     with_texts
-        keep the text of pages, which only a topic reads.
+        Whether to keep page texts, which only a topic needs.
     """
 
     def __init__(self, path: Path, *, with_texts: bool) -> None:
@@ -105,12 +104,12 @@ class RecordedVisits:
         self._texts: dict[int, bytes] = {}
 
     def load(self) -> None:
-        """Read the store, if that has not been done; `visit` does it otherwise.
+        """Read the store unless it has been read; `visit` calls this if needed.
 
         Raises
         ------
         StoreError
-            if the store cannot be read.
+            If the store cannot be read.
         """
         if self._visits is not None:
             return
@@ -127,9 +126,9 @@ class RecordedVisits:
         self._visits = visits
 
     def visit(self, graph_page: int, row: PageIds, page: int, targets: PageIds) -> Visit:
-        """Return the visit of a page that has `row` as links, under its local ids.
+        """Return the recorded visit of a page whose links are `row`, in local ids.
 
-        A page that the recorded crawl did not fetch says nothing: no links, status 0.
+        A page that the recorded crawl did not fetch has status 0 and no text.
         """
         self.load()
         assert self._visits is not None
@@ -153,7 +152,7 @@ def _discover(
     pages: PageIds,
     n_known: int,
 ) -> tuple[PageIds, int]:
-    """Give new pages the next local ids; return the local ids of all, and how many are known."""
+    """Give new pages the next local ids; return the local ids of all pages, and the new count."""
     found = np.empty(len(pages), dtype=np.int32)
     for at, page in enumerate(pages):
         if local_of[page] < 0:

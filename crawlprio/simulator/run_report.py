@@ -1,4 +1,4 @@
-"""Simulated crawls as people read them: a table and a plot."""
+"""Reports of simulated crawls: a table and a plot."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from crawlprio.simulator.runs import MARKS, Run, Simulation
 from crawlprio.simulator.time_figures import TIME_MARKS
 
 LEAST_WIDTH = 100
-"""Columns of the table at least: on a narrower terminal lines wrap, and no figure is cut."""
+"""Minimum width of the table; on a narrower terminal lines wrap, so that no figure is cut off."""
 
 
 def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str) -> None:
-    """Draw the curves of all runs, and that of the best order there is.
+    """Plot the curves of all runs and of the best possible order.
 
-    Where crawls took time, one figure holds four plots: PageRank by pages and by hours, pages by
+    If the crawls took time, the figure has four panels: PageRank by pages and by hours, pages by
     hours, and active robots by hours.
 
     Raises
     ------
     ConfigError
-        if the file cannot be written, or its name ends in no known way.
+        If the file cannot be written, or its suffix is unknown.
     """
     curves = {"upper-bound": simulation.best_curve(), **{run.ordering: run.curve for run in runs}}
     title = f"{name}: {simulation.n_reachable:,} pages from {_named(simulation.seeds)}"
@@ -65,14 +65,14 @@ def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str
 
 
 def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> None:
-    """Print the runs as a table, with a line of what was crawled and one of what figures mean."""
+    """Print a line on the graph, a table of the runs, and a line that explains the columns."""
     graph = simulation.graph
     console = Console(highlight=False)
     console.width = max(console.width, LEAST_WIDTH)
     sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
     console.print(
         f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
-        f"From {_named(simulation.seeds)} {simulation.n_reachable:,} pages can be reached.",
+        f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}.",
         soft_wrap=True,
         markup=False,
     )
@@ -91,15 +91,15 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     console.print(table)
     _print_times(console, simulation, runs)
     console.print(
-        "average, at x %: share of the PageRank of the reachable pages gathered, on average over "
-        "all fetches and after x % of these pages. tau: Kendall's, of the order against PageRank.",
+        "average, at x %: share of the PageRank of the reachable pages gathered, averaged over all "
+        "fetches and after x % of these pages. tau: Kendall's tau of the order against PageRank.",
         soft_wrap=True,
         markup=False,
     )
 
 
 def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) -> None:
-    """Print what counts in hours, if anything took time."""
+    """Print the table of figures over time, if the crawls took time."""
     if not any(run.timed for run in runs):
         return
     console.print(f"{_in_words(simulation.network)}:", soft_wrap=True, markup=False)
@@ -119,15 +119,15 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
             )
     console.print(table)
     console.print(
-        "robots: fetches in flight on average. in time, x % t: share of the PageRank gathered, on "
-        "average over the hours of a crawl and after x % of them.",
+        "robots: average number of fetches in flight. in time, x % t: share of the PageRank "
+        "gathered, averaged over the hours of a crawl and after x % of them.",
         soft_wrap=True,
         markup=False,
     )
 
 
 def _in_words(network: Network) -> str:
-    """The network in a line."""
+    """Describe the network in one line."""
     words = [
         f"{network.robots:,} robot{'s' if network.robots > 1 else ''}",
         *network.politeness.in_words(),
@@ -148,10 +148,10 @@ def _in_words(network: Network) -> str:
 
 
 def _figure(value: float, form: str = ".4f") -> str:
-    """A number, by default with four digits; a dash where it has no meaning."""
+    """Format a number, by default with four decimals; a dash if it is NaN."""
     return "-" if math.isnan(value) else format(value, form)
 
 
 def _named(seeds: Sequence[int]) -> str:
-    """The seeds in a few words."""
+    """Describe the seeds in a few words."""
     return f"page {seeds[0]}" if len(seeds) == 1 else f"{len(seeds):,} seeds"

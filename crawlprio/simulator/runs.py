@@ -1,4 +1,4 @@
-"""Simulated crawls and how good their orders were: what `scrapy simulate` reports."""
+"""Simulated crawls and the quality of their orders, as `scrapy simulate` reports them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crawlprio.simulator.timed import timed_crawl
 from crawlprio.topic import HotQueue
 
 MARKS = (0.05, 0.1, 0.3)
-"""Fractions of the reachable pages at which a run says how much PageRank it has gathered."""
+"""Fractions of the reachable pages at which a run reports the PageRank gathered so far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +39,19 @@ class Run:
     Parameters
     ----------
     ordering
-        its name.
+        Its name.
     order
-        int32, shape (fetched,): pages of the graph in the order fetched, that of the starts.
+        int32, shape (fetched,): pages of the graph in the order in which their fetches started.
     seconds
-        time of the simulation alone: not that of reading, PageRank of the whole graph or measuring.
+        Time of the simulation alone, without reading the graph, its PageRank or the evaluation.
     average_cumulative_pagerank, kendall_tau
-        as in `crawlprio.evaluation`; NaN where they have no meaning.
+        As in `crawlprio.evaluation`; NaN if undefined.
     curve
-        up to 101 points [fraction of reachable pages fetched, fraction of their PageRank].
+        Up to 101 points [fraction of reachable pages fetched, fraction of their PageRank].
     pagerank_at
-        share of the PageRank gathered after each of `MARKS`; NaN where the crawl ended before.
+        Share of the PageRank gathered at each of `MARKS`; NaN if the crawl ended before.
     timed
-        the crawl against the clock; None where the network takes no time.
+        Figures over time; None if the network takes no time.
     """
 
     ordering: str
@@ -72,7 +72,7 @@ class Run:
         return self.fetched / max(self.seconds, 1e-9)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the order, for JSON; null where a number has no meaning."""
+        """Return all fields but the order, for JSON; null for an undefined number."""
         return {
             "ordering": self.ordering,
             "fetched": self.fetched,
@@ -90,26 +90,26 @@ class Run:
 
 
 class Simulation:
-    """Crawls of one graph from the same seeds, each under an ordering, measured alike.
+    """Crawls of one graph from the same seeds under different orderings, measured the same way.
 
-    The PageRank of the whole graph and what can be reached are computed once, on first use.
+    The PageRank of the whole graph and the set of reachable pages are computed once, on first use.
 
     Parameters
     ----------
     graph, seeds, budget, recorded
-        as for `timed_crawl`.
+        As for `timed_crawl`.
     hot_queue
-        makes a new hot queue for each crawl; None: no topic.
+        Makes a new hot queue for each crawl; None: no topic.
     network
-        what fetches take; None (the default): one at a time, and no time. Order-only simulation,
-        which is faster, serves whatever takes no time.
+        The cost of fetches; None (the default): one fetch at a time, which takes no time. If no
+        time passes, the faster order-only simulation is used.
 
     Raises
     ------
     GraphError
-        if a seed is no page of the graph.
+        If a seed is not a page of the graph.
     ConfigError
-        if an array of the network does not fit the graph.
+        If an array of the network does not fit the graph.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Simulation:
 
     @cached_property
     def reachable(self) -> NDArray[np.bool_]:
-        """bool, shape (n_pages,): pages that can be reached from the seeds."""
+        """bool, shape (n_pages,): pages reachable from the seeds."""
         return reachable(self.graph, self.seeds)
 
     @cached_property
@@ -146,16 +146,16 @@ class Simulation:
 
     @property
     def n_to_fetch(self) -> int:
-        """Pages that a crawl fetches."""
+        """Number of pages that a crawl fetches."""
         return self.n_reachable if self.budget is None else min(self.budget, self.n_reachable)
 
     def run(self, name: str, ordering: Ordering, on_progress: OnProgress | None = None) -> Run:
-        """Crawl under an ordering and measure the order; the ordering is opened here.
+        """Crawl under an ordering, which is opened here, and measure the order.
 
         Raises
         ------
         GraphError, ConfigError
-            as `timed_crawl`.
+            As `timed_crawl`.
         """
         truth = self.ranks if ordering.needs_truth else None
         hot_queue = self._hot_queue()
@@ -190,13 +190,13 @@ class Simulation:
         )
 
     def best_curve(self) -> list[list[float]]:
-        """Return the curve of all reachable pages by falling PageRank, which no order exceeds."""
+        """Return the curve of all reachable pages by descending PageRank, the upper bound."""
         order = best_order(self.ranks, self.reachable)
         gathered = cumulative_pagerank(order, self.ranks, self.reachable)
         return curve(gathered[: self.n_to_fetch], n_pages=self.n_reachable)
 
     def as_json(self, runs: Sequence[Run]) -> dict[str, Any]:
-        """Return what was crawled and how the runs went, for JSON."""
+        """Return the parameters of the simulation and the results of its runs, for JSON."""
         return {
             "pages": self.graph.n_pages,
             "links": self.graph.n_links,
@@ -209,7 +209,7 @@ class Simulation:
         }
 
     def _gathered_at(self, gathered: NDArray[np.float64], mark: float) -> float:
-        """The share gathered when this fraction of the reachable pages, rounded up, was fetched."""
+        """Return the share gathered at a fraction, rounded up, of the reachable pages."""
         n_fetched = max(math.ceil(mark * self.n_reachable), 1)
         return float(gathered[n_fetched - 1]) if n_fetched <= len(gathered) else math.nan
 
@@ -222,7 +222,7 @@ def simulate(
     budget: int | None = None,
     network: Network | None = None,
 ) -> list[Run]:
-    """Return one measured crawl for each ordering, in their order; see `Simulation`."""
+    """Return one measured crawl per ordering, in the given order; see `Simulation`."""
     simulation = Simulation(graph, seeds, budget=budget, network=network)
     return [simulation.run(name, ordering) for name, ordering in orderings.items()]
 
@@ -230,16 +230,18 @@ def simulate(
 def compile_kernels(
     orderings: Iterable[type[Ordering]] = (), *, in_time: bool = False, by_site: bool = False
 ) -> None:
-    """Compile, or load from numba's cache, all that a simulation runs, so that none is timed.
+    """Compile all code that a simulation runs, or load it from numba's cache.
+
+    Called before a run so that compilation does not count in its time.
 
     Parameters
     ----------
     orderings
-        those that will be simulated; their rules and loops are compiled.
+        The orderings to be simulated; their rules and loops are compiled.
     in_time
-        what only a network that takes time needs is compiled too.
+        Also compile code that only a network that takes time needs.
     by_site
-        what only orderings with a `site_share` need is compiled too.
+        Also compile code that only orderings with a `site_share` need.
     """
     chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
     for cls in chosen:
@@ -257,5 +259,5 @@ def compile_kernels(
 
 
 def _or_none(value: float) -> float | None:
-    """The number, or None for what JSON cannot say."""
+    """Return the number, or None if JSON cannot represent it."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The input of a simulation: a link graph, its seeds, and what its pages said, where known."""
+"""The input of a simulation: a link graph, its seeds and, from a crawl store, its visits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlprio.simulator.pages import RecordedVisits
 from crawlprio.web.urls import normalise_url
 
 CANDIDATES = 5
-"""Pages that are tried as a seed when nobody names one."""
+"""Number of pages tried as the default seed."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Source:
     Parameters
     ----------
     path
-        where it was read from.
+        The file it was read from.
     graph
-        the links.
+        The links.
     store_seeds
-        the seeds of the crawl, where the source is a crawl store.
+        The seeds of the crawl if the source is a crawl store.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Source:
         Raises
         ------
         GraphError, StoreError
-            if it cannot be read.
+            If it cannot be read or has no pages.
         """
         path = Path(path)
         graph = read_graph(path, most_bytes)
@@ -66,10 +66,10 @@ class Source:
         return self.store_seeds is not None
 
     def default_seeds(self) -> list[int]:
-        """Return the seeds of a crawl store, else one page that leads far. O(links).
+        """Return the seeds of a crawl store, or else one page from which many can be reached.
 
-        That page is, of page 0 and the `CANDIDATES` - 1 pages with the most links, the one from
-        which the most pages can be reached; the first of them if several are alike.
+        The candidates are page 0 and the `CANDIDATES` - 1 pages with the most links; the one that
+        reaches the most pages is chosen, the first of them on a tie. O(links).
         """
         if self.store_seeds:
             return list(self.store_seeds)
@@ -79,12 +79,12 @@ class Source:
         return [max(candidates, key=lambda page: int(reachable(graph, [page]).sum()))]
 
     def find_seeds(self, given: Sequence[str]) -> list[int]:
-        """Return the pages that page ids or URLs mean, in the order given.
+        """Return the pages for the given page ids or URLs, in the same order.
 
         Raises
         ------
         GraphError
-            if one is no page of the graph.
+            If one is not a page of the graph.
         """
         graph = self.graph
         seeds = []
@@ -98,18 +98,18 @@ class Source:
                     page = graph.find(normalise_url(seed) or seed)
             elif ":" in seed:
                 raise GraphError(
-                    f"seed {seed} is a URL, and {self.path} has no URLs; give a page id from 0 to "
+                    f"seed {seed} is a URL, but {self.path} has no URLs; give a page id from 0 to "
                     f"{graph.n_pages - 1}."
                 )
             if page == NO_PAGE:
-                known = "or a URL of the graph" if graph.urls is not None else "for it has no URLs"
+                known = "or a URL of the graph" if graph.urls is not None else "as it has no URLs"
                 raise GraphError(
-                    f"seed {seed} is no page of {self.path}; give a page id from 0 to "
+                    f"seed {seed} is not a page of {self.path}; give a page id from 0 to "
                     f"{graph.n_pages - 1}, {known}."
                 )
             seeds.append(page)
         return seeds
 
     def recorded(self, *, with_texts: bool) -> RecordedVisits | None:
-        """Return what the pages of a crawl store said, or None for a graph."""
+        """Return the recorded visits of a crawl store, or None for a graph."""
         return RecordedVisits(self.path, with_texts=with_texts) if self.is_store else None

@@ -1,4 +1,4 @@
-"""What a simulated crawl had gathered by which hour, and how busy its robots were."""
+"""Figures of a simulated crawl over time: PageRank gathered, pages fetched, active robots."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from crawlprio.simulator.events import TimedCrawl
 
 HOUR = 3600.0
 TIME_MARKS = (0.1, 0.25, 0.5)
-"""Fractions of a crawl's time at which a run says how much PageRank it has gathered."""
+"""Fractions of a crawl's time at which a run reports the PageRank gathered so far."""
 
 INTERVALS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class TimeFigures:
-    """A crawl against the clock. A page counts from the end of its fetch.
+    """The figures of a crawl over time. A page counts from the end of its fetch.
 
     Parameters
     ----------
     crawl
-        the times of all fetches.
+        The times of all fetches.
     hours
-        from the first start to the last end.
+        Time from the first start to the last end.
     average_pagerank_by_time
-        mean, over that time, of the share of the PageRank of the reachable pages gathered; NaN for
-        a crawl that took no time, as are the next.
+        Mean over that time of the share gathered of the reachable pages' PageRank; NaN for a crawl
+        that took no time, like the next two.
     pagerank_at_time
-        that share after each of `TIME_MARKS` of the time.
+        That share at each of `TIME_MARKS` of the time.
     mean_active_robots
-        fetches in flight, on average over the time.
+        Fetches in flight, averaged over the time.
     curve_by_time
-        up to 101 points [hours, share of PageRank, share of the reachable pages], evenly in time.
+        Up to 101 points [hours, share of PageRank, share of the reachable pages], evenly spaced in
+        time.
     active_robots
-        100 points [hours, fetches in flight]: the mean over a hundredth of the time, around its
-        middle.
+        100 points [hours, fetches in flight]: the mean over each hundredth of the time, at its
+        midpoint.
     """
 
     crawl: TimedCrawl
@@ -86,7 +87,7 @@ class TimeFigures:
         return self.crawl.fetched / self.hours if self.hours > 0 else math.nan
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the times of the fetches, for JSON; null where there is no meaning."""
+        """Return all fields but the fetch times, for JSON; null for an undefined number."""
         return {
             "hours": self.hours,
             "pages_per_hour": _or_none(self.pages_per_hour),
@@ -102,5 +103,5 @@ class TimeFigures:
 
 
 def _or_none(value: float) -> float | None:
-    """The number, or None for what JSON cannot say."""
+    """Return the number, or None if JSON cannot represent it."""
     return value if math.isfinite(value) else None

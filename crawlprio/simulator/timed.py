@@ -1,4 +1,4 @@
-"""Simulation in time: robots, delays, latency and bandwidth, on a link graph."""
+"""Timed simulation of a crawl of a link graph, with robots, delays, latency and bandwidth."""
 
 from __future__ import annotations
 
@@ -42,39 +42,41 @@ def timed_crawl(
     compiled: bool = True,
     on_progress: OnProgress | None = None,
 ) -> TimedCrawl:
-    """Return a crawl of a graph under an ordering, with the times of its fetches.
+    """Crawl a graph under an ordering and return the order with the times of all fetches.
 
-    A page leaves the frontier when its fetch starts and is observed when it ends. At each moment
-    first all fetches that end are observed, in the order of their start; then transfers begin whose
-    latency is over; then fetches start, while a robot is free and a page of a ready site waits;
-    then the bandwidth is shared again. A fetch that takes no time ends after all those have started
-    that start with it. The pause of a site is what `Politeness.pause` says when its fetch ends,
-    before its links are seen, as in a live crawl: that is the number of known pages which makes a
-    site small. Every fetch is answered: none is refused, whatever status a crawl store recorded.
+    A page leaves the frontier when its fetch starts and is observed when its fetch ends. At each
+    point in time, in this order: all fetches that end are observed, in the order of their start;
+    transfers begin whose latency is over; fetches start while a robot is free and a page of a ready
+    site is waiting; the bandwidth is shared out again. A fetch that takes no time ends after all
+    fetches of the same moment have started. The pause of a site is `Politeness.pause` at the end of
+    its fetch, computed before the page's links are known, as in a live crawl; this matters for the
+    number of known pages that makes a site small. Every fetch succeeds: none is refused, whatever
+    status a crawl store recorded.
 
     Parameters
     ----------
     network
-        what fetches take.
+        The cost of fetches.
     graph, seeds, ordering, hot_queue, truth, recorded, compiled
-        as for `crawl_order`.
+        As for `crawl_order`.
     budget
-        fetches to start at most; None (the default): no limit.
+        Maximum number of fetches to start; None (the default): no limit.
     on_progress
-        called now and then with the number of pages observed so far.
+        Called from time to time with the number of pages observed so far.
 
     Raises
     ------
     GraphError, ConfigError
-        as `crawl_order`, and if an array of the network does not fit the graph.
+        As `crawl_order`, and if an array of the network does not fit the graph.
 
     Notes
     -----
-    With one robot and a network that takes no time it is `crawl_order`. The compiled loop and the
-    page-by-page driver come to the same times bit for bit. Orderings made of compiled rules take
-    some 1.5 to 3 microseconds for a page of ten links on a graph of 300,000 pages, with 256 robots
-    or 1,000, and 6 to 8 on one of 5 million whose links are random; where the bandwidth is shared
-    a page takes O(robots). Memory is that of `crawl_order` and 20 bytes per page of the graph.
+    With one robot and a network that takes no time, the order is that of `crawl_order`. The
+    compiled loop and the page-by-page driver compute the same times bit for bit. Orderings with a
+    compiled rule take about 1.5 to 3 microseconds for a page of ten links on a graph of 300,000
+    pages with 256 to 1,000 robots, and 6 to 8 on a graph of 5 million pages with random links. If
+    the bandwidth is shared, a page takes O(robots). Memory is that of `crawl_order` plus 20 bytes
+    per page of the graph.
     """
     network.check(graph)
     if compiled and not network.takes_time:

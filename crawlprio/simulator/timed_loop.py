@@ -1,4 +1,4 @@
-"""The compiled event loop of a simulation in time: starts, latencies, transfers, ends, delays."""
+"""The compiled event loop of a timed simulation: starts, latencies, transfers, ends, delays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from crawlprio.simulator.loop import Arrays, visit_page
 Floats = NDArray[np.float64]
 
 CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
-"""How far a crawl in time is; its visits are counted in `PROGRESS`."""
+"""The progress of a timed crawl; its visits are counted in `PROGRESS`."""
 
 
 @njit(cache=True)
 def pause(polite: Arrays, site: int, elapsed: float, n_bytes: float, n_pages: int) -> float:
-    """Return the pause of a site after a fetch that was answered with status 200."""
+    """Return the pause of a site after a fetch with status 200, in seconds."""
     rules, own_delays, crawl_delays = polite
     usual = usual_pause(rules, own_delays[site], crawl_delays[site], n_pages)
     return float(max(usual, pause_for_fetch(rules, elapsed, n_bytes)))
@@ -32,14 +32,14 @@ def pause(polite: Arrays, site: int, elapsed: float, n_bytes: float, n_pages: in
 def count_new_pages(
     page_sites: PageIds, graph_of: PageIds, n_pages_of: PageIds, first: int, last: int
 ) -> None:
-    """Count the pages first, ..., last - 1, by local id, as known pages of their sites."""
+    """Count the pages with local ids first, ..., last - 1 as known pages of their sites."""
     for page in range(first, last):
         n_pages_of[page_sites[graph_of[page]]] += 1
 
 
 @njit(cache=True)
 def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
-    """Give pages in flight their new keys too, which their visits pass on."""
+    """Give pages in flight their new keys too, because their visits pass the keys on."""
     for page in range(n_known):
         if pages[page].state == LEASED:
             pages[page].key = keys[page]
@@ -62,36 +62,36 @@ def _run_events(
     pause_at: int,
     while_ranked_wait: bool,
 ) -> bool:
-    """Crawl in time until `pause_at` visits are observed; return whether the crawl is over.
+    """Crawl until `pause_at` visits are observed; return whether the crawl is over.
 
-    Call it again to continue. At each moment first the fetches that end are observed, in the order
-    of their start; then transfers begin whose latency is over; then fetches start while a robot is
-    free and a page may leave; then shares are recomputed, and time moves on to the next event.
+    Call it again to continue. At each point in time, in this order: fetches that end are observed,
+    in the order of their start; transfers begin whose latency is over; fetches start while a robot
+    is free and a page may leave; shares are recomputed. Time then advances to the next event.
 
     Parameters
     ----------
     rule, state, graph, ordering, queue, progress
-        as for `fetch_pages`; `progress` counts a page as fetched when its fetch has ended.
+        As for `fetch_pages`; `progress` counts a page as fetched when its fetch has ended.
     flight
-        as `transfers.no_fetches` makes it, with room for all robots; its `times` are those at which
-        fetches ended, by number.
+        As made by `transfers.no_fetches`, with room for all robots; its `times` are the times at
+        which fetches ended, by number of the fetch.
     polite
         (`PauseRules`, own delay of each site or NaN, Crawl-delay of each site or 0).
     costs
-        (bytes of each page or of all, latency of each site, speed of each site).
+        (size of each page or of all, latency of each site, speed of each site).
     written
-        (order, started, visits): pages of the graph by number of the fetch, seconds at which it
-        started, pages of the graph in the order observed.
+        Output (order, started, visits): page of the graph and start time of each fetch by its
+        number, and pages of the graph in the order observed.
     clock
-        one `CLOCK` row.
+        One `CLOCK` row.
     n_pages_of
         int32, shape (n_sites,): known pages of each site.
     until
-        fetches to start in all.
+        Total number of fetches to start.
     pause_at
-        visits in all after which to return.
+        Total number of visits at which to return.
     while_ranked_wait
-        return too as soon as no page below `n_ranked` is unobserved.
+        Also return as soon as all pages below `n_ranked` are observed.
     """
     indptr, _, page_sites, _, local_of, graph_of = graph
     pages, sites, heap, totals = queue

@@ -1,19 +1,19 @@
-"""Compiled fetches in flight: which ends next, and how transfers share the bandwidth of the link.
+"""The fetches in flight, compiled: which ends next, and how transfers share the bandwidth.
 
-A fetch is in one of three places: in `ends`, a heap of fetches whose end is known; in `latent`, a
-heap of those that wait for their transfer; or in a column of `moving`, a transfer under way that
-shares the bandwidth. `times` has, by fetch, the time that its heap goes by.
+A fetch is in one of three places: in `ends`, a heap of fetches whose end time is known; in
+`latent`, a heap of fetches whose transfer has not begun; or in a column of `moving`, the transfers
+in progress, which share the bandwidth. `times` holds the heap key of each fetch.
 
-Arithmetic, in float64, so that every implementation comes to the same bits:
+The arithmetic is specified in float64, so that every implementation gets the same bits:
 
-* with no limit of bandwidth, or for an empty page, the end is (start + latency) + bytes / speed;
-* the share is found from the site speeds in ascending order: with n speeds not yet served and a
-  bandwidth b left to them, a speed of at least b / n is served b / n, as are all after it; a
-  smaller one is served itself, and leaves b - speed. A transfer has the smaller of its speed and
-  that share;
-* shares are recomputed once all that happens at a moment has happened. A transfer whose rate
-  changes then has left - rate * (now - since) bytes left, and ends at now + left / new rate; others
-  keep their end.
+* without a bandwidth limit, or for an empty page, the end is (start + latency) + bytes / speed;
+* the share is computed from the site speeds in ascending order. With n speeds left and a bandwidth
+  b left for them, a speed of at least b / n gets b / n, and so do all after it; a smaller speed is
+  served in full and leaves b - speed. The rate of a transfer is the smaller of its speed and that
+  share;
+* shares are recomputed after all events of a point in time. A transfer whose rate changes then has
+  left - rate * (now - since) bytes left and ends at now + left / new rate; the others keep their
+  end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Fetches = NDArray[np.int32]
 Flight = tuple[Records, Fetches, Fetches, Floats, Fetches, Floats, Floats]
 
 LEFT, SINCE, RATE, END, SPEED = 0, 1, 2, 3, 4
-"""Rows of `moving`: bytes left at the time `SINCE`, rate from then on, end, and site speed."""
+"""Rows of `moving`: bytes left at time `SINCE`, rate since then, end, and site speed."""
 
 FLIGHT = np.dtype(
     [
@@ -46,15 +46,15 @@ FLIGHT = np.dtype(
     ],
     align=True,
 )
-"""How many fetches are where. `first`: the column of `moving` that ends first, and `n_tied`
-how many end then; `bandwidth` in bytes/s, inf for no limit; `changed`: transfers began or ended
-since shares were set."""
+"""The number of fetches in each place. `first`: the column of `moving` that ends first; `n_tied`:
+the number that end at that time; `bandwidth`: bytes/s, inf for no limit; `changed`: whether
+transfers began or ended since the shares were set."""
 
 
 def no_fetches(robots: int, bandwidth: float | None, times: Floats) -> Flight:
-    """Return room for so many fetches: flight, ends, latent, moving, moving_fetch, speeds, times.
+    """Return empty arrays: flight, ends, latent, moving, moving_fetch, speeds, times.
 
-    48 bytes a robot, and `times`, which the caller has.
+    They take 48 bytes per robot; `times` is the caller's array.
     """
     flight = np.zeros(1, dtype=FLIGHT)
     flight["bandwidth"] = math.inf if bandwidth is None else bandwidth
@@ -72,7 +72,7 @@ def no_fetches(robots: int, bandwidth: float | None, times: Floats) -> Flight:
 
 @njit(cache=True, inline="always")
 def _sooner(times: Floats, a: int, b: int) -> bool:
-    """Whether fetch a comes before b: earlier, or at the same time started before."""
+    """Whether fetch a comes before b: earlier, or at the same time and started first."""
     if times[a] != times[b]:
         return bool(times[a] < times[b])
     return a < b
@@ -80,7 +80,7 @@ def _sooner(times: Floats, a: int, b: int) -> bool:
 
 @njit(cache=True)
 def _push(heap: Fetches, n: int, times: Floats, fetch: int) -> None:
-    """Add a fetch to a heap of n."""
+    """Add a fetch to a heap of n entries."""
     at = n
     while at > 0:
         parent = (at - 1) >> 1
@@ -93,7 +93,7 @@ def _push(heap: Fetches, n: int, times: Floats, fetch: int) -> None:
 
 @njit(cache=True)
 def _pop(heap: Fetches, n: int, times: Floats) -> int:
-    """Take the first fetch out of a heap of n."""
+    """Remove the first fetch of a heap of n entries and return it."""
     first = heap[0]
     last = heap[n - 1]
     at = 0
@@ -126,7 +126,7 @@ def start(
     n_bytes: float,
     speed: float,
 ) -> None:
-    """Start a fetch. O(log robots), and O(robots) memory moves where it begins to transfer."""
+    """Start a fetch. O(log robots), plus O(robots) memory moves if its transfer begins at once."""
     flight[0].n_active += 1
     if n_bytes == 0.0 or flight[0].bandwidth == np.inf:
         times[fetch] = (now + latency) + n_bytes / speed
@@ -154,7 +154,7 @@ def begin(
     n_bytes: float,
     speed: float,
 ) -> None:
-    """Begin the transfer of a fetch; it has no rate and no end before shares are set."""
+    """Begin the transfer of a fetch; it has no rate and no end until shares are set."""
     n = flight[0].n_moving
     moving[LEFT, n] = n_bytes
     moving[SINCE, n] = now
@@ -182,7 +182,7 @@ def latent_due(
     times: Floats,
     now: float,
 ) -> int:
-    """Take out the next fetch whose latency is over by now, or return -1; call `begin` for it."""
+    """Pop the next fetch whose latency is over by now, or return -1; call `begin` for it."""
     if flight[0].n_latent == 0 or times[latent[0]] > now:
         return NONE
     fetch = _pop(latent, flight[0].n_latent, times)
@@ -201,9 +201,9 @@ def end_due(
     times: Floats,
     now: float,
 ) -> int:
-    """Take out the fetch that has ended by now and was started first, or return -1.
+    """Pop the fetch that has ended by now and was started first, or return -1.
 
-    O(log robots), O(robots) for one that shared the bandwidth.
+    O(log robots), or O(robots) for a fetch that shared the bandwidth.
     """
     fetch = NONE
     if flight[0].n_ends > 0 and times[ends[0]] <= now:
@@ -225,7 +225,7 @@ def end_due(
 def _take_out(
     flight: Records, moving: Floats, moving_fetch: Fetches, speeds: Floats, column: int
 ) -> None:
-    """Take a transfer out of `moving`; find the one that ends first among the others."""
+    """Remove a transfer from `moving` and find the first of the others to end."""
     n = flight[0].n_moving - 1
     speed = moving[SPEED, column]
     at = n
@@ -238,14 +238,14 @@ def _take_out(
     moving_fetch[column] = moving_fetch[n]
     flight[0].n_moving = n
     flight[0].changed = 1
-    # Shares are set before time moves on: until then only those that end at this moment matter.
+    # Shares are set before time advances, so until then only transfers that end now matter.
     flight[0].n_tied -= 1
     flight[0].first = NONE if flight[0].n_tied == 0 else _first(moving, moving_fetch, n)
 
 
 @njit(cache=True)
 def _first(moving: Floats, moving_fetch: Fetches, n: int) -> int:
-    """The column of the transfer that ends first, of several the one started first."""
+    """Return the column of the transfer that ends first; ties go to the one started first."""
     end = moving[END]
     first = 0
     for k in range(1, n):
@@ -256,10 +256,11 @@ def _first(moving: Floats, moving_fetch: Fetches, n: int) -> int:
 
 @njit(cache=True)
 def fair_share(speeds: Floats, n: int, bandwidth: float) -> float:
-    """Return what each of n transfers may have at most, inf if all go as fast as their sites.
+    """Return the maximum rate of each of n transfers; inf if all run at the speed of their sites.
 
-    `speeds` ascend. Max-min fairness by progressive filling. Source: Bertsekas & Gallager, Data
-    Networks, 2nd ed. 1992, section 6.5.2, for a single link. O(transfers slower than the share).
+    `speeds` are in ascending order. Max-min fairness by progressive filling. Source: Bertsekas &
+    Gallager, Data Networks, 2nd ed. 1992, section 6.5.2, for a single link. O(transfers slower than
+    the share).
     """
     left = bandwidth
     for k in range(n):
@@ -281,7 +282,7 @@ def share_out(
     times: Floats,
     now: float,
 ) -> None:
-    """Recompute the shares if transfers began or ended, and the ends that follow. O(robots)."""
+    """Recompute shares and end times if transfers began or ended. O(robots)."""
     if not flight[0].changed:
         return
     flight[0].changed = 0
@@ -301,7 +302,7 @@ def share_out(
 
 @njit(cache=True, error_model="numpy")
 def _set_rates(moving: Floats, n: int, share: float, now: float) -> None:
-    """Bring the transfers whose rate changes up to date. Without branches, so that it is fast."""
+    """Update the transfers whose rate changes. The loop is branch-free, for speed."""
     left, since, rates, ends, speeds = moving[0], moving[1], moving[2], moving[3], moving[4]
     for k in range(n):
         rate = speeds[k] if speeds[k] < share else share
@@ -326,7 +327,7 @@ def next_time(
 ) -> float:
     """Return when the next fetch ends or begins its transfer; inf if none is in flight.
 
-    Shares must have been set.
+    Call `share_out` first.
     """
     soonest = np.inf
     if flight[0].n_ends > 0:

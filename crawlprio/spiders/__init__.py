@@ -1,1 +1,1 @@
-"""Spiders that crawlprio brings along; the only one is `site`."""
+"""The spiders that come with crawlprio; the only one is `site`."""

@@ -48,44 +48,44 @@ _ROBOTS_RULES_WITH_VALUE = (
 class SiteSpider(Spider):
     """Crawls sites, domains or the web, and yields one `LinkPairs` for each page.
 
-    Under crawlprio's scheduler the links go to the frontier in bulk. Under any other the spider
-    also yields a request for each link that is followed, so that it crawls the same pages.
+    Under crawlprio's scheduler, links go to the frontier in bulk. Under any other scheduler, the
+    spider also yields a request for each link to follow, and so crawls the same pages.
 
     Parameters
     ----------
     seeds
         `URL[,URL...]` or `@FILE`, or a list of URLs, as `web.scope.read_seeds` takes them; `url` is
-        the same.
-        Without seeds the spider has `needs_demo` set, and `use_web` is to be called before `start`.
+        an alias. Without seeds, `needs_demo` is set, and `use_web` must be called before `start`.
     follow
         `site` (the default), `domain` or `web` (the default after `use_web`).
     allow, deny
-        Regular expressions that a URL must match, or must not, to be followed.
+        Regular expressions that a URL must match, or must not match, to be followed.
 
     Attributes
     ----------
     seeds : list of str
         URLs at which the crawl starts, in order.
     needs_demo : bool
-        Whether nobody has said yet where to start.
+        Whether no seeds have been given yet.
     scope : Scope
-        What is followed, by the arguments and the settings of crawlprio (`docs/settings.md`).
+        Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
     wants_text : bool
         Whether items carry the visible text of pages; default False.
 
     Raises
     ------
     ConfigError
-        for an argument that is unknown or has a value that is not allowed.
+        for an unknown argument, or one with an invalid value.
 
     Notes
     -----
-    Links with `rel=nofollow`, links of pages whose robots meta or X-Robots-Tag says `nofollow` (to
-    all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper than DEPTH_LIMIT are
-    `outside`: not followed, but links of the graph like any other if their target is known. A seed
-    that redirects to another site brings that site into the scope. Links lose the sessions in them
-    (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in the stats, by reason,
-    under `crawlprio/refused/`, and pages of which not all was read under `crawlprio/cut/`.
+    Some links are `outside`: not followed, but links of the graph like any other if their target is
+    known. These are links with `rel=nofollow` and links of pages whose robots meta or X-Robots-Tag
+    says `nofollow` (to all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper
+    than DEPTH_LIMIT. A seed that redirects to another site adds that site to the scope. Session ids
+    are removed from links (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in
+    the stats, by reason, under `crawlprio/refused/`, and pages that were not read to the end under
+    `crawlprio/cut/`.
     """
 
     name = "site"
@@ -107,7 +107,7 @@ class SiteSpider(Spider):
                 f"known arguments: {', '.join(_ARGUMENTS)}."
             )
         if seeds is not None and url is not None:
-            raise ConfigError("seeds and url are both given, and mean the same; give one of them.")
+            raise ConfigError("seeds and url are both given, but mean the same; give one of them.")
         spec = url if seeds is None else seeds
         self.seeds = [] if spec is None else read_seeds(spec)
         self.needs_demo = spec is None
@@ -124,10 +124,10 @@ class SiteSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """Make the spider, with the heuristics that the settings ask for.
+        """Create the spider, with the heuristics that the settings enable.
 
-        Without seeds it starts the demo web, and in a replay the recording, to crawl on loopback.
-        Wrong arguments are refused when the crawl starts.
+        Without seeds it serves the demo web, and in a replay the recording, and crawls that on
+        loopback. Invalid arguments are refused when the crawl starts.
         """
         crawl = Crawl.of(crawler)
         try:
@@ -136,8 +136,8 @@ class SiteSpider(Spider):
             read = partial(read_setting, crawler.settings)
             if read("CONCURRENT_REQUESTS") == 0:
                 raise ConfigError(
-                    "CONCURRENT_REQUESTS is 0, which Scrapy takes as no limit; give a crawl of "
-                    "sites a whole number of 1 or more."
+                    "CONCURRENT_REQUESTS is 0, which means no limit in Scrapy; give the spider "
+                    "'site' a whole number of 1 or more."
                 )
             spider._rules = _rules(crawler.settings)
             spider._depth_limit = read("DEPTH_LIMIT")
@@ -162,9 +162,9 @@ class SiteSpider(Spider):
         return spider
 
     def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
-        """Crawl a web that consists of `hosts`, from these seeds; to be called before `start`.
+        """Crawl a web that consists of `hosts`, from these seeds; call it before `start`.
 
-        `follow` is then `web` by default.
+        `follow` then defaults to `web`.
         """
         self.seeds = list(dict.fromkeys(normalise_url(seed) or seed for seed in seeds))
         self.needs_demo = False
@@ -173,7 +173,7 @@ class SiteSpider(Spider):
         self.scope = self._make_scope("web", hosts)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Give the seeds to the scheduler, all at once and in order."""
+        """Pass the seeds to the scheduler in one batch, in order."""
         scheduler = self.crawler.engine.scheduler
         redirected_seeds = getattr(scheduler, "redirected_seeds", list)
         for url in [*self._sites_from_redirects(), *redirected_seeds()]:
@@ -189,13 +189,13 @@ class SiteSpider(Spider):
             yield Request(url)
 
     def parse(self, response: Response, **_: Any) -> Iterator[LinkPairs | Request]:
-        """Yield the links of one page as one item; nothing for an answer that is an error."""
+        """Yield the links of a page as one item; yield nothing for an error response."""
         if not 200 <= response.status < 300:
             return
         source = self._source(response)
         depth = response.meta.get("depth", 0) if response.request is not None else 0
         if depth == 0:
-            self._take_in_redirect(response)
+            self._add_redirected_site(response)
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         body = response.body
         page = ParsedPage()
@@ -222,7 +222,7 @@ class SiteSpider(Spider):
                 yield Request(url, meta={"depth": depth + 1})
 
     def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
-        """Put each link of a page where it belongs: to the targets, or outside."""
+        """Assign each link of a page to the targets or to `outside`."""
         if page.cut:
             self._count(f"cut/{page.cut}", 1)
         if page.n_dropped:
@@ -274,30 +274,30 @@ class SiteSpider(Spider):
             )
 
     def _check_fetched(self, reason: str) -> None:
-        """Have the command exit with an error if none of the seeds could be fetched."""
+        """Make the command exit with an error if no page could be fetched."""
         figures = Crawl.of(self.crawler).recorder.figures
         causes = dict(figures.failures)
         if figures.n_forbidden:
             causes[ROBOTS] = figures.n_forbidden
         if causes and not figures.n_fetched:
-            told = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
-            logger.error("No page could be fetched (%s); check the seeds.", told)
+            counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+            logger.error("No page could be fetched (%s); check the seeds.", counts)
             engine.exit_with_error(self.crawler)
 
     def _count(self, name: str, count: int) -> None:
-        """Add to a figure in the stats, once the crawl has begun."""
+        """Add to a count in the stats, once the crawl has started."""
         if self._stats is not None:
             self._stats.inc_value(f"crawlprio/{name}", count)
 
     def _source(self, response: Response) -> str:
-        """Return the URL under which a page was asked for."""
+        """Return the URL under which a page was requested."""
         request = response.request
         is_asked_for = request is not None and "redirect_urls" not in request.meta
         url = request.url if request is not None and is_asked_for else response.url
         return normalise_url(url) or url
 
-    def _take_in_redirect(self, response: Response) -> None:
-        """Add the site that a seed redirects to to the scope."""
+    def _add_redirected_site(self, response: Response) -> None:
+        """Add to the scope the site that a seed redirects to."""
         request = response.request
         if request is None or self.scope.follow == "web" or "redirect_urls" not in request.meta:
             return
@@ -305,16 +305,16 @@ class SiteSpider(Spider):
         arrived = normalise_url(response.url)
         if asked in self.seeds and arrived is not None and self.scope.add_seed(arrived):
             self._sites_from_redirects().append(arrived)
-            logger.info("Seed %s redirects to %s, which is followed too.", asked, arrived)
+            logger.info("Seed %s redirects to %s; that site is crawled too.", asked, arrived)
 
     def _sites_from_redirects(self) -> list[str]:
-        """Return where seeds redirected, kept from run to run where there is a JOBDIR."""
+        """Return the URLs that seeds redirected to, kept across runs if there is a JOBDIR."""
         state: dict[str, Any] = getattr(self, "state", {})
         sites: list[str] = state.setdefault("crawlprio_redirected_seeds", [])
         return sites
 
     def _make_scope(self, follow: str, hosts: Iterable[str] | None) -> Scope:
-        """Return the scope that arguments and settings ask for."""
+        """Return the scope that arguments and settings define."""
         return Scope(
             self.seeds,
             self._follow or follow,
@@ -326,24 +326,24 @@ class SiteSpider(Spider):
 
 
 def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
-    """ConfigError for a seed that a recording does not have."""
+    """Raise `ConfigError` for a seed that is not in the recording."""
     for seed in seeds:
         if not web.has(seed):
             raise ConfigError(
-                f"seed {seed} is not in the {web.name}; give a URL that is, or none for the "
-                "recording's own."
+                f"seed {seed} is not in the {web.name}; give a URL that is, or none to use the "
+                "recording's own seeds."
             )
 
 
 def _is_html(response: Response, content_type: str) -> bool:
-    """Say whether a response is HTML: by its content type, or Scrapy's guess if it has none."""
+    """Return whether a response is HTML, by its content type, or else by Scrapy's guess."""
     if content_type:
         return content_type.partition(";")[0].strip().lower() in _HTML
     return isinstance(response, HtmlResponse)
 
 
 def _says_nofollow(response: Response) -> bool:
-    """Say whether an X-Robots-Tag header tells all robots not to follow links."""
+    """Return whether an X-Robots-Tag header tells all robots not to follow links."""
     for header in response.headers.getlist("X-Robots-Tag"):
         is_for_all = True
         for rule in header.decode("latin-1").lower().split(","):
@@ -357,7 +357,7 @@ def _says_nofollow(response: Response) -> bool:
 
 
 def _rules(settings: BaseSettings) -> dict[str, Any]:
-    """Return the rules of a scope as the settings have them."""
+    """Return the rules of a scope that the settings define."""
     read = partial(read_setting, settings)
     return {
         "heuristics": read("CRAWLPRIO_HEURISTICS"),

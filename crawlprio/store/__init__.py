@@ -1,4 +1,4 @@
-"""The crawl store: pages, visits and links in one SQLite file, each visit whole or not at all."""
+"""The crawl store: pages, visits and links in one SQLite file, each visit written atomically."""
 
 from crawlprio.store.files import discard_unfinished, keep_existing, make_private_folder
 from crawlprio.store.locks import StoreInUse

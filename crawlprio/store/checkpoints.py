@@ -1,4 +1,4 @@
-"""Moves what a store's write-ahead log holds into the store, beside the writing."""
+"""Checkpoints: move a store's write-ahead log into the store while it is being written."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 from threading import Thread
 
 VISITS = 2_000
-"""Visits recorded from one checkpoint to the next, at most."""
+"""Maximum number of visits between two checkpoints."""
 
 LOG_BYTES = 2**26
-"""Bytes by which the log grows from one checkpoint to the next, or little more."""
+"""Bytes by which the log grows between two checkpoints, or little more."""
 
 _KEPT_BYTES = 2**25
-"""Bytes that the log's file keeps when it starts over, so that they need not be allocated again."""
+"""Bytes that the log file keeps when it starts over, to avoid allocating them again."""
 
 
 class Checkpoints:
-    """Moves the log into the store after so many visits, or bytes of a few large ones.
+    """Moves the log into the store after a number of visits, or of bytes if visits are large.
 
-    SQLite's own checkpoints come with a commit that then waits until the disk has everything. Here
-    a thread with a connection of its own moves most of the log, twice, so that little is left for
-    the writer; its own checkpoint then lets the log start over, for which all of it must be moved.
-    The log of a store that somebody keeps reading in one transaction cannot start over, and grows.
+    SQLite's own checkpoints run within a commit, which then waits until the disk has everything.
+    Here a thread with its own connection moves most of the log, twice, so that little is left for
+    the writer. The writer's checkpoint then lets the log start over, which requires that all of it
+    is moved. While a reader stays in one transaction, the log cannot start over, and grows.
 
     Parameters
     ----------
     path
         the store.
     db
-        the writer's connection; its own checkpoints are turned off.
+        the writer's connection; its automatic checkpoints are turned off.
     visits, log_bytes
-        visits, and bytes of the log, from one checkpoint to the next.
+        visits, and bytes of the log, between two checkpoints.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Checkpoints:
         db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
 
     def note_commit(self, n_visits: int) -> None:
-        """Count the visits of a commit, any other as one; call it after each."""
+        """Count the visits of a commit, or 1 for any other commit; call it after each commit."""
         self._n_left -= n_visits
         if self._n_left > 0 and self._n_grown() < self._log_bytes:
             return
@@ -69,7 +69,7 @@ class Checkpoints:
             self._size_before = None
 
     def _n_grown(self) -> int:
-        """Bytes by which the log has grown since the first commit after the last checkpoint."""
+        """Return the growth of the log, in bytes, since the first commit after a checkpoint."""
         try:
             size = os.stat(self._log).st_size
         except OSError:
@@ -79,15 +79,15 @@ class Checkpoints:
         return size - self._size_before
 
     def stop(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the running checkpoint."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def move_all(self) -> None:
-        """Move the whole log into the store and empty it, as far as readers let that happen.
+        """Move the whole log into the store and empty it, as far as readers allow.
 
-        Those who read a snapshot just now are waited for, a second at most.
+        Wait up to a second for transactions that are reading.
         """
         with contextlib.suppress(sqlite3.Error):
             self._db.execute("PRAGMA busy_timeout = 1000")
@@ -105,6 +105,6 @@ class Checkpoints:
 
 
 def _move(db: sqlite3.Connection) -> None:
-    """Move what can be moved now; what fails, for want of space, is left to the next time."""
+    """Move what can be moved now; if that fails, on a full disk say, leave it to the next time."""
     with contextlib.suppress(sqlite3.Error):
         db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -1,4 +1,4 @@
-"""Connections to a file that somebody else may have made: what they may do is bounded."""
+"""Connections to files that someone else may have made, with bounds on what these can cause."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 MAX_VALUE = 2**28
-"""Bytes of one value, or of one row, that are read or written."""
+"""Maximum number of bytes in one value, or one row, that is read or written."""
 
 STEPS = 1_000_000
 STEPS_PER_BYTE = 10
-"""Steps of SQLite's machine that one query may take: so many, and so many per byte of the file.
+"""Steps of SQLite's virtual machine that one query may take: a constant, plus some per byte.
 
-What crawlprio asks takes less than one step per byte of the largest file and of the smallest.
+Queries of crawlprio take less than one step per byte, whatever the size of the file.
 """
 
 _STEPS_AT_ONCE = 10_000
@@ -23,8 +23,8 @@ _STEPS_AT_ONCE = 10_000
 class WorkLimit:
     """Stops a query that takes more steps than a file of its size can need.
 
-    A few pages that name each other as children make a table without end, as does a file's author
-    who likes; SQLite notices neither.
+    A few database pages that name each other as children make an endless table, whether by damage
+    or by intent. SQLite does not notice.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ class WorkLimit:
         self.steps = 0
 
     def __call__(self) -> bool:
-        """Note that some steps were taken; return whether to stop."""
+        """Count the steps since the last call; return whether to stop."""
         self.steps += _STEPS_AT_ONCE
         return self.steps > STEPS and self.steps > STEPS + STEPS_PER_BYTE * self._n_bytes()
 
     def _n_bytes(self) -> int:
-        """The size of the database and of its log."""
+        """Return the size of the database and its log."""
         n_bytes = 0
         for companion in ("", "-wal"):
             with contextlib.suppress(OSError):
@@ -53,8 +53,8 @@ class WorkLimit:
 class Connection(sqlite3.Connection):
     """A connection on which each `execute` may take the steps of one query.
 
-    Statements that a cursor executes share the steps of the last `execute`, unless `lift` came
-    after it.
+    Statements executed through a cursor share the steps of the last `execute`, unless `lift` was
+    called since.
     """
 
     work: WorkLimit
@@ -65,26 +65,26 @@ class Connection(sqlite3.Connection):
         return super().execute(*args)
 
     def lift(self) -> None:
-        """Lift the limit until the next `execute`, for statements of ours that write."""
+        """Lift the limit until the next `execute`, for crawlprio's own writes."""
         self.work.steps = -(2**60)
 
 
 def connect(path: Path, mode: str, *, timeout: float = 10.0, exclusive: bool = False) -> Connection:
-    """Open an existing database file for whatever is in it, and read its schema.
+    """Open an existing database file, whatever it contains, and read its schema.
 
     Parameters
     ----------
     mode
-        `rw` or `ro`, with further parameters of an SQLite URI.
+        `rw` or `ro`, optionally with further parameters of an SQLite URI.
     timeout
         seconds to wait for a lock that another connection holds.
     exclusive
-        hold the file, from the first read on, so that no other connection has it open.
+        lock the file so that no other connection has it open; held until the connection closes.
 
     Raises
     ------
     sqlite3.Error
-        It cannot be opened, is not a database, or is locked.
+        The file cannot be opened, is not a database, or is locked.
     """
     db = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode={mode}",
@@ -103,12 +103,12 @@ def connect(path: Path, mode: str, *, timeout: float = 10.0, exclusive: bool = F
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("BEGIN EXCLUSIVE")
             db.execute("COMMIT")
-        db.execute("SELECT 1 FROM sqlite_schema").fetchone()  # only now is the file read
+        db.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the first read of the file
     except sqlite3.Error:
         db.close()
         raise
     except (MemoryError, UnicodeDecodeError):
-        # A damaged length asks for more than there is; a message quotes bytes that are not text.
+        # A damaged length asks for too much memory, or a message quotes bytes that are not text.
         db.close()
         error = sqlite3.DatabaseError("the schema is damaged")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT

@@ -1,4 +1,4 @@
-"""Writes the links of a crawl store to files that other programs read."""
+"""Exports the links of a crawl store to files that other programs read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BATCH = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: `files`, first the one asked for; all pages; pages visited; links."""
+    """What was written: `files`, the requested one first; and counts of pages and links."""
 
     files: tuple[Path, ...]
     n_pages: int
@@ -43,44 +43,44 @@ class Exported:
 def export_links(
     store: Store, path: str | Path, track: Track = iter, *, for_spreadsheets: bool = False
 ) -> Exported:
-    """Write the links of the store to `path`, in the format that its ending names.
+    """Write the links of the store to `path`, in the format that its extension names.
 
     `.csv`, `.jsonl`, `.parquet`: source URL, target URL and anchor text of each link. `.graphml`:
     pages with URL and site, links with anchor text. `.npz`: `indptr`, `indices`, `site`, with the
-    URLs in `NAME.urls.gz` beside it. `.txt.gz`: page ids, two a line, under a `#` header.
-    Where the crawl started is in `NAME.seeds.txt` beside each. `read_graph` reads `.graphml` and
-    `.npz` as the same graph, pages without links too, the others as the same links.
+    URLs in `NAME.urls.gz` beside it. `.txt.gz`: page ids, two per line, under a `#` header.
+    `NAME.seeds.txt` beside each has the seeds of the crawl. `read_graph` reads `.graphml` and
+    `.npz` as the same graph, including pages without links, and the others as the same links.
 
     A page visited more than once has the links of its last visit. Sources come in the order of
-    those visits (in `.npz`: of pages), their links in page order. `path` is replaced once all is
-    written, and left alone on failure. One page's links at a time are in memory, and the table of
-    pages; for `.npz` all links as ids.
+    those visits (in `.npz`: of pages), their links in page order. `path` is replaced once
+    everything is written, and left alone on failure. Memory holds the page table and the links of
+    one page at a time; for `.npz`, all links as ids.
 
     Parameters
     ----------
     store
-        May be one that a crawl is writing to: all is of one moment.
+        A crawl may be writing to it: the export is a snapshot.
     track
-        Given the rows, one per visited page, returns them as they are: a progress bar.
+        Takes the rows, one per visited page, and returns them unchanged: a progress bar.
     for_spreadsheets
-        In `.csv`, put an apostrophe before texts that a spreadsheet would take for formulas; a
-        `read_graph` of such a file has the apostrophes too.
+        In `.csv`, put an apostrophe before texts that a spreadsheet would take for formulas;
+        `read_graph` does not remove them again.
 
     Raises
     ------
     StoreError
-        The ending is not known, pyarrow is missing for `.parquet`, the file cannot be written, or
+        The extension is unknown, pyarrow is missing for `.parquet`, the file cannot be written, or
         the store is damaged.
     """
     path = Path(path)
     suffix = next((s for s in _WRITERS if path.name.lower().endswith(s)), None)
     if suffix is None:
         known = ", ".join(_WRITERS)
-        raise StoreError(f"{path}: the ending names the format and must be one of {known}.")
+        raise StoreError(f"{path}: the extension names the format and must be one of {known}.")
     if path.exists() and path.samefile(store.path):
         raise StoreError(f"{path}: this is the crawl store itself; name another file.")
     if not path.parent.is_dir():
-        raise StoreError(f"{path}: there is no folder {path.parent}; make it first.")
+        raise StoreError(f"{path}: there is no folder {path.parent}; create it first.")
     if path.is_dir():
         raise StoreError(f"{path}: this is a folder; name a file.")
     try:
@@ -90,7 +90,7 @@ def export_links(
                 counts = _Counts(store, track, for_spreadsheets=for_spreadsheets)
                 _WRITERS[suffix](counts, unfinished)
                 _write_seeds(store, unfinished, suffix)
-            # The file asked for comes last: once it is there, so is what belongs to it.
+            # The requested file comes last: once it is there, so are the files beside it.
             files = sorted(Path(folder).iterdir(), key=lambda file: (file == unfinished, file.name))
             for file in files:
                 os.replace(file, path.with_name(file.name))
@@ -103,7 +103,7 @@ def export_links(
 
 
 class _Counts:
-    """The rows of a store, counted as they go by."""
+    """The rows of a store, counted as they are read."""
 
     def __init__(self, store: Store, track: Track, *, for_spreadsheets: bool) -> None:
         self.store = store
@@ -118,7 +118,7 @@ class _Counts:
             yield row
 
     def links(self, pages: PageTable) -> Iterator[tuple[str, str, str]]:
-        """Source URL, target URL and anchor text of each link."""
+        """Yield source URL, target URL and anchor text of each link."""
         for page, targets, anchors in self.rows():
             source = pages.url(page)
             for url, anchor in zip(
@@ -128,7 +128,7 @@ class _Counts:
 
 
 def _write_seeds(store: Store, path: Path, suffix: str) -> None:
-    """Where the crawl started, a line each: URLs, or page ids where the links are ids alone."""
+    """Write the seeds of the crawl, one per line: URLs, or page ids where links are only ids."""
     seeds = store.seeds()
     if seeds:
         lines = seeds if suffix == ".txt.gz" else [url for url, _ in store.read_urls(seeds)]
@@ -137,7 +137,7 @@ def _write_seeds(store: Store, path: Path, suffix: str) -> None:
 
 
 def _write_csv(counts: _Counts, path: Path) -> None:
-    """A header and one record per link, as RFC 4180 has it."""
+    """Write a header and one record per link, as in RFC 4180."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("source", "target", "anchor"))
@@ -148,7 +148,7 @@ def _write_csv(counts: _Counts, path: Path) -> None:
 
 
 def _write_jsonl(counts: _Counts, path: Path) -> None:
-    """One object per link and line."""
+    """Write one object per link, one per line."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for source, target, anchor in counts.links(counts.store.load_pages()):
@@ -156,9 +156,9 @@ def _write_jsonl(counts: _Counts, path: Path) -> None:
 
 
 def _write_parquet(counts: _Counts, path: Path) -> None:
-    """Three columns of strings, in row groups."""
+    """Write three columns of strings, in row groups."""
     try:
-        # By name: type checkers need not have it.
+        # Imported by name so that type checkers do not need it.
         pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         raise StoreError(
@@ -183,14 +183,14 @@ def _write_parquet(counts: _Counts, path: Path) -> None:
 
 
 def _write_npz(counts: _Counts, path: Path) -> None:
-    """The arrays, and the URLs in a file beside them."""
+    """Write the arrays, and the URLs in a file beside them."""
     for _ in counts.rows():
         pass
     write_npz(counts.store.link_graph(), path)
 
 
 def _write_graphml(counts: _Counts, path: Path) -> None:
-    """A directed graph whose nodes are page ids."""
+    """Write a directed graph whose nodes are page ids."""
     pages = counts.store.load_pages()
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(
@@ -215,7 +215,7 @@ def _write_graphml(counts: _Counts, path: Path) -> None:
 
 
 def _write_edge_list(counts: _Counts, path: Path) -> None:
-    """The form of SNAP's data sets, as crawlprio and others read it."""
+    """Write the format of SNAP's data sets, which crawlprio and others read."""
     with _gzipped(path) as file:
         n_pages = counts.store.n_pages
         file.write(f"# Directed graph: links of a crawl of {n_pages} pages\n".encode())
@@ -225,13 +225,13 @@ def _write_edge_list(counts: _Counts, path: Path) -> None:
 
 
 def _xml(text: str) -> str:
-    """Text for an XML element, without the characters that XML 1.0 cannot hold."""
+    """Return text for an XML element, without the characters that XML 1.0 cannot hold."""
     return escape(_NOT_IN_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
 
 @contextmanager
 def _gzipped(path: Path) -> Iterator[gzip.GzipFile]:
-    """A gzip file that is the same for the same content."""
+    """Open a gzip file that is byte-identical for identical content."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as file:
         yield file
 

@@ -1,4 +1,4 @@
-"""What SQLite and the system say of a store that cannot be used, as one sentence."""
+"""One-sentence messages for the errors of SQLite and the system about a store."""
 
 from __future__ import annotations
 
@@ -15,64 +15,65 @@ _REMEDIES = {
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written, or a size limit is reached",
     sqlite3.SQLITE_BUSY: "another program keeps it locked; end that program's transaction",
     sqlite3.SQLITE_LOCKED: "another program keeps it locked; end that program's transaction",
-    sqlite3.SQLITE_READONLY: "it may not be written; check the permissions of the file and folder",
+    sqlite3.SQLITE_READONLY: "it is not writable; check the permissions of the file and folder",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the permissions of the file and folder",
     sqlite3.SQLITE_PERM: "it cannot be opened; check the permissions of the file and folder",
-    sqlite3.SQLITE_NOTADB: "not a crawl store, nor any SQLite database",
+    sqlite3.SQLITE_NOTADB: "not a crawl store, nor any other SQLite database",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; `sqlite3 FILE .recover` may save part of it",
-    sqlite3.SQLITE_INTERRUPT: "the file is damaged (a query does not end); restore a copy",
-    sqlite3.SQLITE_TOOBIG: "the file is damaged (a value is too large); restore a copy",
+    sqlite3.SQLITE_INTERRUPT: "the file is damaged (a query does not end); restore a backup",
+    sqlite3.SQLITE_TOOBIG: "the file is damaged (a value is too large); restore a backup",
 }
 
 
-def unopened(path: Path, error: Exception) -> StoreError:
-    """The sentence for a failure to open, read, write or rename a store."""
+def store_error(path: Path, error: Exception) -> StoreError:
+    """Return the error for a failure to open, read, write or rename a store."""
     if not path.parent.is_dir():
-        return StoreError(f"{path}: there is no folder {path.parent}; make it first.")
+        return StoreError(f"{path}: there is no folder {path.parent}; create it first.")
     if isinstance(error, OSError):
         return StoreError(f"{path}: {error.strerror}; check the file and its folder.")
     remedy = _REMEDIES.get(primary_code(error))
-    said = f"the crawl store fails, as SQLite says: {printable(error)}"
-    return StoreError(f"{path}: {remedy or said}.")
+    quoted = f"SQLite failed with: {printable(error)}"
+    return StoreError(f"{path}: {remedy or quoted}.")
 
 
 def too_large(path: Path) -> StoreError:
-    """The sentence for a store that has reached the size that was set for it."""
+    """Return the error for a store that has reached its size limit."""
     return StoreError(
-        f"{path}: as large as CRAWLPRIO_MAX_STORE_BYTES allows; raise it, then resume the crawl."
+        f"{path}: the limit of CRAWLPRIO_MAX_STORE_BYTES is reached; raise it, then resume the "
+        "crawl."
     )
 
 
 def printable(value: object, length: int = 200) -> str:
-    """What a file says, fit for a terminal: cut, and without control characters."""
+    """Return a value from a file, truncated and without control characters, for a terminal."""
     text = str(value)
     cut = text if len(text) <= length else f"{text[:length]}..."
     return "".join(char if char.isprintable() else "?" for char in cut)
 
 
 def primary_code(error: BaseException) -> int:
-    """SQLite's primary result code of an error; 0 when the error is not SQLite's own."""
+    """Return SQLite's primary result code of an error; 0 if the error is not SQLite's own."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 @contextlib.contextmanager
-def sentences(path: Path) -> Iterator[None]:
-    """Turn what a broken file makes of a query, or of its rows, into a StoreError."""
+def store_errors(path: Path) -> Iterator[None]:
+    """Convert errors that a damaged file causes, in a query or in its rows, to StoreError."""
     try:
         yield
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
     except RecursionError:
         raise StoreError(
-            f"{path}: the file is damaged (JSON nested too deep); restore a copy."
+            f"{path}: the file is damaged (JSON nested too deep); restore a backup."
         ) from None
     except (ValueError, TypeError, OverflowError, LookupError, zlib.error) as error:
         raise StoreError(
-            f"{path}: the file is damaged ({printable(error)}); restore a copy."
+            f"{path}: the file is damaged ({printable(error)}); restore a backup."
         ) from None
     except MemoryError:
         raise StoreError(
-            f"{path}: there is too little memory, or the file is damaged; restore a copy."
+            f"{path}: there is too little memory, or the file is damaged; restore a backup."
         ) from None

@@ -1,4 +1,4 @@
-"""The files of a crawl store: their names and modes, and what is wrong with them."""
+"""The files of a crawl store: names, permissions, renaming and opening."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.store.connection import Connection, connect
-from crawlprio.store.failures import primary_code, unopened
+from crawlprio.store.failures import primary_code, store_error
 from crawlprio.store.locks import StoreInUse, WriterLock, is_open_elsewhere
 
 COMPANIONS = ("", "-wal", "-shm")
-"""SQLite's two further files while a database is open in WAL mode, after the database itself."""
+"""Suffixes of the database itself, and of SQLite's two other files in WAL mode."""
 
 
 class NameTaken(StoreError):
-    """There is a file of the name that a new store should have."""
+    """The name for a new store is taken."""
 
 
 def keep_existing(path: str | Path) -> Path | None:
-    """Rename an existing file to the next free numbered name, unless somebody has it open.
+    """Rename an existing file to the next free numbered name, unless a program has it open.
 
-    `crawl.sqlite` becomes `crawl.1.sqlite`, the next one `crawl.2.sqlite`; what its write-ahead log
-    still holds is moved into it first, so that one file is the whole store. A file that is not a
+    `crawl.sqlite` becomes `crawl.1.sqlite`, the next one `crawl.2.sqlite`. What its write-ahead log
+    still holds is moved into it first, so that the store is a single file. A file that is not a
     store is kept in the same way. Nothing is ever overwritten.
 
-    A program that has the file open would find another store under the name it knows, and SQLite
-    would even read that one's log as if it were the old one's. Two checks find such programs. By
-    SQLite's own locks, on any system: every connection, of this process too, that has read the
-    file since it was opened. By a lease, on Linux, where the file belongs to this user: every
-    descriptor and mapping of the file, whatever program has it. Neither finds a program on another
-    machine, nor one that opens the file in the moment of the renaming.
+    A program that has the file open would find a different store under the name it knows, and
+    SQLite would even read the new store's log as the old one's. Two checks find such programs.
+    SQLite's own locks, on any system, find every connection, including those of this process, that
+    has read the file since it was opened. A lease, on Linux and if the file belongs to this user,
+    finds every descriptor and mapping of the file, in any program. Neither finds a program on
+    another machine, or one that opens the file at the moment of the renaming.
 
     Returns
     -------
     Path or None
-        The name it is kept under; None when there was nothing to keep.
+        The new name of the file; None if there was nothing to keep.
 
     Raises
     ------
     StoreInUse
-        Somebody writes to it or has it open; a new store can have a numbered name instead
+        A program writes to it or has it open; a new store can have a numbered name instead
         (`Store.create_numbered`).
     StoreError
-        It is a folder, or the folder is missing or may not be written.
+        It is a folder, or its folder is missing or not writable.
     """
     path = Path(path)
     if path.is_dir():
@@ -61,24 +61,24 @@ def keep_existing(path: str | Path) -> Path | None:
             with contextlib.suppress(NameTaken):
                 reserve(kept)
                 break
-        # The log goes first: left behind, it would be taken for that of the next store.
+        # The log goes first: if it were left behind, the next store would read it as its own.
         for companion in reversed(COMPANIONS):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{path}{companion}", f"{kept}{companion}")
         return kept
     except OSError as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
     finally:
         lock.release()
 
 
 def discard_unfinished(path: str | Path) -> bool:
-    """Remove a store whose maker was killed before it had a table; return whether it was one.
+    """Remove a store whose creator was killed before it made a table; return whether it was one.
 
     Raises
     ------
     StoreInUse
-        A living process is at work on it.
+        A running process is writing to it.
     """
     path = Path(path)
     lock = WriterLock(path)
@@ -95,7 +95,7 @@ def discard_unfinished(path: str | Path) -> bool:
 
 
 def numbered(path: Path) -> Iterator[Path]:
-    """Every numbered name of `path`, from 1: `crawl.1.sqlite`, `crawl.2.sqlite`, ..."""
+    """Yield every numbered name of `path`, from 1: `crawl.1.sqlite`, `crawl.2.sqlite`, ..."""
     for n in itertools.count(1):
         yield path.with_name(f"{path.stem}.{n}{path.suffix}")
 
@@ -103,8 +103,8 @@ def numbered(path: Path) -> Iterator[Path]:
 def reserve(path: Path) -> None:
     """Create an empty file that only this user may read and write, whatever the umask.
 
-    SQLite gives the files beside it the same mode. NameTaken if there is such a file, or a log of
-    that name.
+    SQLite gives the files beside it the same mode. Raise NameTaken if the file, or a log of that
+    name, exists.
     """
     try:
         if any(os.path.lexists(f"{path}{companion}") for companion in COMPANIONS):
@@ -112,20 +112,20 @@ def reserve(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         path.chmod(0o600)
     except FileExistsError:
-        raise NameTaken(f"{path}: a file of this name is there; name another store.") from None
+        raise NameTaken(f"{path}: a file of this name exists; name another store.") from None
     except OSError as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
 
 
 def make_private_folder(folder: str | Path) -> None:
-    """Create a folder that only this user may enter, and those above it; one that exists stays.
+    """Create a folder that only this user may enter, and its parents, unless it exists.
 
-    For a job directory, before anything else creates it: Scrapy gives it the mode of the umask.
+    Call it for a job directory before anything else creates that: Scrapy uses the umask's mode.
 
     Raises
     ------
     StoreError
-        A file has its name, or it may not be created.
+        A file has its name, or it cannot be created.
     """
     folder = Path(folder)
     if folder.is_dir():
@@ -138,43 +138,43 @@ def make_private_folder(folder: str | Path) -> None:
         if not folder.is_dir():
             raise StoreError(f"{folder}: a file has this name; name another folder.") from None
     except OSError as error:
-        raise StoreError(f"{folder} cannot be made: {error.strerror}; name another.") from None
+        raise StoreError(f"{folder} cannot be created: {error.strerror}; name another.") from None
 
 
 def remove(path: Path) -> None:
-    """Remove a store that was not finished."""
+    """Remove a store whose creation did not finish."""
     for companion in COMPANIONS:
         Path(f"{path}{companion}").unlink(missing_ok=True)
 
 
 def open_database(path: Path, *, readonly: bool) -> Connection:
-    """Open the database in a file that exists, to read even where nothing may be written."""
+    """Open an existing database file, for reading even where nothing is writable."""
     if path.is_dir():
         raise StoreError(f"{path}: this is a folder, not a crawl store.")
     if not path.exists():
-        raise StoreError(f"{path}: there is no such crawl store; check the name.")
+        raise StoreError(f"{path}: no such crawl store; check the name.")
     try:
         try:
-            # A reader may write too, or it would leave its shared-memory file and log behind.
+            # A reader opens it for writing too, or would leave its log and shared memory behind.
             db = connect(path, "rw")
             if readonly:
                 db.execute("PRAGMA query_only = ON")
         except sqlite3.OperationalError:
             if not readonly or Path(f"{path.resolve()}-wal").exists():
                 raise
-            # No files may be created beside it, and so nobody can be writing to it.
+            # No file can be created beside it, so nothing can be writing to it.
             db = connect(path, "ro&immutable=1")
         return db
     except sqlite3.Error as error:
-        raise unopened(path, error) from None
+        raise store_error(path, error) from None
 
 
 def _check_unused(path: Path) -> None:
-    """StoreInUse if anybody has the file open; else its log is moved into it."""
+    """Raise StoreInUse if a program has the file open; otherwise move its log into it."""
     try:
         with contextlib.closing(connect(path, "rw", timeout=0.0, exclusive=True)) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            # Left by a crawl that was killed: nobody has it mapped.
+            # Left behind by a crawl that was killed: no process has it mapped.
             Path(f"{path.resolve()}-shm").unlink(missing_ok=True)
     except sqlite3.Error as error:
         if primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

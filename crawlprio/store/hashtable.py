@@ -1,4 +1,4 @@
-"""A table from 64-bit hashes to small numbers: compiled open addressing, where it is large."""
+"""A table from 64-bit hashes to small numbers: compiled open addressing once it is large."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Computer Programming 3, 6.4)."""
 
 
 class HashTable:
-    """Finds a number by a 64-bit hash in 16 to 32 bytes of memory an entry.
+    """Maps 64-bit hashes to numbers, in 16 to 32 bytes of memory per entry.
 
-    Two arrays, 12 bytes a slot, at most three quarters full, twice as long whenever they are.
-    Linear probing from a slot that stands as far along in a longer table, so that growing reads and
-    writes both arrays from front to back.
+    Two arrays, 12 bytes per slot, are at most three quarters full, and double when they would be
+    fuller. Linear probing starts at the same relative position whatever the length of the table, so
+    that growing reads and writes the arrays from front to back.
 
     Parameters
     ----------
     plain_until
-        entries up to which a dictionary does instead (some 110 bytes an entry); by default as
-        `crawlprio.compiled.plain_until` says.
+        number of entries up to which a dictionary is used instead (some 110 bytes per entry);
+        default: `crawlprio.compiled.plain_until`.
     """
 
     def __init__(self, plain_until: int | None = None) -> None:
@@ -63,7 +63,7 @@ class HashTable:
         return numbers
 
     def add(self, hashed: int, value: int) -> bool:
-        """Enter a number, 0 or more; return False, and change nothing, if the hash is there."""
+        """Add a number, 0 or more; return False, and change nothing, if the hash is present."""
         self._make_room(1)
         if self._few is not None:
             is_new = hashed not in self._few
@@ -76,12 +76,12 @@ class HashTable:
         return is_new
 
     def add_run(self, hashes: Sequence[int] | Hashes, first: int) -> list[int]:
-        """Enter first, first + 1, ... under these hashes.
+        """Add first, first + 1, ... under these hashes.
 
         Returns
         -------
         list of int
-            positions of the hashes that were there already; those are left as they were.
+            positions of the hashes that were already present, which are left unchanged.
         """
         new = np.asarray(hashes, dtype=np.int64)
         self._make_room(len(new))
@@ -113,7 +113,7 @@ class HashTable:
 
 @njit(cache=True)
 def _slot(hashes: Hashes, values: Values, hashed: int) -> int:
-    """The slot that a hash stands in, or the empty one where it belongs."""
+    """Return the slot of a hash, or the empty slot where it belongs."""
     mask = len(values) - 1
     # The upper 32 bits, scaled to the length.
     upper = (np.uint64(hashed) * _GOLDEN) >> np.uint64(32)
@@ -130,7 +130,7 @@ def _find(hashes: Hashes, values: Values, hashed: int) -> int:
 
 @njit(cache=True)
 def _find_all(hashes: Hashes, values: Values, wanted: Hashes) -> None:
-    """Put the numbers of hashes in their place: an array to return would cost more than they do."""
+    """Replace hashes by their numbers in place: a new array would cost more than the lookup."""
     for at in range(len(wanted)):
         wanted[at] = values[_slot(hashes, values, wanted[at])]
 
@@ -158,7 +158,7 @@ def _add_run(hashes: Hashes, values: Values, new: Hashes, first: int) -> NDArray
 
 @njit(cache=True)
 def _move(hashes: Hashes, values: Values, to_hashes: Hashes, to_values: Values) -> None:
-    """Enter all of one table into another, from the first slot that begins a run of entries."""
+    """Add all of one table to another, starting at an empty slot so that no run is split."""
     n_slots = len(values)
     start = 0
     while values[start] != EMPTY:

@@ -1,4 +1,4 @@
-"""The items of a spider as rows of a crawl store, each in one transaction with its visit."""
+"""The items of a spider as rows of a crawl store, each in the transaction of its visit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from crawlprio.store.visit_rows import storable
 
 ItemRow = tuple[int, str]
-"""The page of an item, `NO_PAGE` for one of none, and the item as JSON."""
+"""The page of an item, or `NO_PAGE` if it has none, and the item as JSON."""
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS items(id INTEGER PRIMARY KEY, page INTEGER NOT NULL, "
@@ -17,7 +17,7 @@ _CREATE = (
 
 
 def put_items(cursor: sqlite3.Cursor, items: Sequence[ItemRow]) -> None:
-    """Insert items, inside a transaction; the table is made for the first of them."""
+    """Insert items, inside a transaction; create the table if it does not exist."""
     cursor.execute(_CREATE)
     cursor.executemany(
         "INSERT INTO items(page, item) VALUES(?, ?)",
@@ -26,7 +26,7 @@ def put_items(cursor: sqlite3.Cursor, items: Sequence[ItemRow]) -> None:
 
 
 def read_items(db: sqlite3.Connection) -> Iterator[ItemRow]:
-    """Yield all items, in the order kept; ValueError or TypeError for one that is damaged."""
+    """Yield all items, in the order kept; raises TypeError for a damaged one."""
     kinds = db.execute("SELECT type FROM sqlite_schema WHERE name = 'items'").fetchall()
     if not kinds:
         return

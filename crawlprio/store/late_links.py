@@ -1,8 +1,8 @@
 """Links that were outside when their page was visited, and whose target became known later.
 
-A visit keeps such a link among `outside`, as it was evidence to nobody then; who reads the graph
-of a crawl finds its target by URL. For those who ask in SQL the table `late_links` has them, filled
-when a run ends in good order. Nothing here reads that table, which anyone may have written.
+A visit keeps such a link in `outside`, because it was not evidence at that time; reading the graph
+of a crawl finds its target by URL. For SQL queries, the table `late_links` lists these links; it is
+filled when a run ends cleanly. Crawlprio does not read that table, which anyone may have written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CREATE TABLE IF NOT EXISTS late_links(
     PRIMARY KEY(source, target)) WITHOUT ROWID;
 """
 
-# json_extract by position keeps SQLite's parsed copy of the anchors from one link to the next, and
-# costs nothing where a query leaves anchors out; a join of two json_each parses them per link.
-# The + keeps the index on page for queries that name a page: the rest read visits in order.
+# json_extract by position reuses SQLite's parsed copy of the anchors from one link to the next, and
+# costs nothing if a query leaves anchors out; a join of two json_each would parse them per link.
+# The + keeps the index on page for queries that name a page; all others read visits in order.
 VIEW = """
 CREATE VIEW links(source, target, anchor) AS
     SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
@@ -34,14 +34,14 @@ CREATE VIEW links(source, target, anchor) AS
 def add_late_links(
     pages: PageTable, targets: list[int], anchors: list[str], outside: str | None, source: int
 ) -> tuple[list[int], list[str]]:
-    """Return the targets and anchors of a visit with those of its late links behind them.
+    """Return the targets and anchors of a visit, followed by those of its late links.
 
     Parameters
     ----------
     pages
-        the table of the crawl as it is now.
+        the current page table of the crawl.
     outside
-        what the visit has under `outside`.
+        the visit's value of `outside`.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def add_late_links(
 def late_links(
     pages: PageTable, source: int, targets: Iterable[int], outside: str
 ) -> Iterator[tuple[int, str]]:
-    """Yield target and anchor text of the links outside whose target is known now."""
+    """Yield target and anchor text of the outside links whose target is now known."""
     links = pair_list(outside)
     found = pages.find_all([url for url, _ in links])
     taken = {source, *targets}
@@ -74,7 +74,7 @@ def late_links(
 def fill_table(cursor: sqlite3.Cursor, pages: PageTable) -> None:
     """Write the table, inside a transaction, for the visits stored so far.
 
-    O(links outside), some 1 µs each; one visit at a time is in memory.
+    O(outside links), some 1 µs each; one visit at a time is in memory.
     """
     cursor.execute("DELETE FROM late_links")
     visits = cursor.connection.execute(

@@ -1,4 +1,4 @@
-"""Who has a crawl store open: the writer's lock, and the search for anybody else."""
+"""Locking of a crawl store: the writer's lock, and the check for other programs."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.store.connection import connect
-from crawlprio.store.failures import primary_code, unopened
+from crawlprio.store.failures import primary_code, store_error
 
 try:
     import fcntl
-except ImportError:  # Windows renames no file that is open, and has no hard links to one.
+except ImportError:  # Windows can neither rename an open file nor hard-link it.
     fcntl = None  # type: ignore[assignment]
 
 _LOCKED_BYTE = 0x4000_0000 + 1024
-"""A byte that SQLite neither locks (those before it) nor keeps data in."""
+"""A byte that SQLite neither locks (it locks those before it) nor stores data in."""
 
 _locked: set[tuple[int, int]] = set()
 """Files whose `_LOCKED_BYTE` this process has locked, by device and inode."""
 
 
 class StoreInUse(StoreError):
-    """A living process writes to the store, or has it open.
+    """A running process writes to the store, or has it open.
 
     Parameters
     ----------
     path
         the store.
     pid
-        the id of the process; 0 when it is not known.
+        the id of the process; 0 if unknown.
     reads
-        whether it may only be reading.
+        whether the process may be only reading.
     """
 
     def __init__(self, path: Path, pid: int = 0, *, reads: bool = False) -> None:
@@ -49,24 +49,24 @@ class StoreInUse(StoreError):
 
 
 class WriterLock:
-    """The right to write to a store: one living process has it, however earlier ones ended.
+    """The exclusive right to write to a store, held by one process, however earlier ones ended.
 
-    The lock of the name is an SQLite write lock on the empty file `PATH-lock`: the system drops it
-    with the process, and it works wherever the store itself does. It is there before the store is.
-    `lock_file` adds a lock of the file itself, which holds when the file is renamed meanwhile.
-    Readers meet neither.
+    The lock on the name is an SQLite write lock on the empty file `PATH-lock`. The system releases
+    it with the process, it works wherever the store itself does, and it is taken before the store
+    exists. `lock_file` adds a lock on the file itself, which holds even if the file is renamed.
+    Neither affects readers.
 
     Parameters
     ----------
     path
-        The store; it need not exist, its folder must.
+        The store; it need not exist, but its folder must.
 
     Raises
     ------
     StoreInUse
         Another store object, of this or another process, holds the lock.
     StoreError
-        The folder is missing or may not be written.
+        The folder is missing or not writable.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,22 +89,22 @@ class WriterLock:
                 if primary_code(error) == sqlite3.SQLITE_BUSY:
                     raise StoreInUse(path, _last_writer(path)) from None
                 ours = isinstance(error, sqlite3.OperationalError)
-                raise unopened(path if ours else self._file, error) from None
-            # The last holder may have removed the file between our opening and locking it.
+                raise store_error(path if ours else self._file, error) from None
+            # The previous holder may have removed the file after we opened it.
             if before is not None and before == _inode(self._file):
                 self._db: sqlite3.Connection | None = db
                 return
             db.close()
 
     def check_file(self) -> None:
-        """Check that the file of the store can have one writer, before it is opened.
+        """Check, before the store is opened, that its file can have only one writer.
 
         Raises
         ------
         StoreInUse
             This process writes to the file under another name.
         StoreError
-            The file has several names: SQLite keeps a log for each, and they damage the file.
+            The file has several names: SQLite keeps a log for each, which damages the file.
         """
         with contextlib.suppress(OSError):
             status = self._path.stat()
@@ -117,10 +117,10 @@ class WriterLock:
                 raise StoreInUse(self._path, os.getpid())
 
     def lock_file(self) -> None:
-        """Lock the file of the store, now that a connection of this process has it open.
+        """Lock the file of the store, once a connection of this process has it open.
 
-        A POSIX lock on a descriptor that SQLite has of the file. A descriptor of our own would not
-        do: closing it would drop SQLite's locks.
+        This is a POSIX lock on SQLite's own descriptor of the file. A separate descriptor would not
+        work, because closing it would release SQLite's locks.
 
         Raises
         ------
@@ -136,22 +136,22 @@ class WriterLock:
             except OSError as error:
                 if error.errno in (errno.EACCES, errno.EAGAIN):
                     raise StoreInUse(self._path) from None
-                continue  # Open for reading only.
+                continue  # open for reading only
             self._inode = inode
             _locked.add(inode)
             return
 
     def release(self) -> None:
-        """Give the lock up and remove its file; a second call does nothing."""
+        """Release the lock and remove its file; a second call does nothing."""
         if self._db is None:
             return
         if self._inode is not None:
-            # A reader of this process may have the file open still.
+            # A reader of this process may still have the file open.
             for descriptor in _descriptors(self._inode):
                 with contextlib.suppress(OSError):
                     fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, _LOCKED_BYTE)
             _locked.discard(self._inode)
-        with contextlib.suppress(OSError):  # Windows removes no open file, and no race is then left
+        with contextlib.suppress(OSError):  # Windows cannot remove an open file, so it has no race
             self._file.unlink()
         self._db.close()
         self._db = None
@@ -161,11 +161,11 @@ class WriterLock:
 
 
 def is_open_elsewhere(path: Path) -> bool:
-    """Whether any program has a file open or mapped; False also where the system cannot tell.
+    """Return whether any program has a file open or mapped; False if the system cannot tell.
 
-    A lease for writing is granted only while nobody else has a file open (Linux, local files that
-    belong to this user). It is given back at once: some 15 µs. No connection of this process may
-    have the file open, as its locks would be lost.
+    A write lease is granted only while nothing else has the file open (Linux, local files that
+    belong to this user). It is released immediately: some 15 µs. No connection of this process may
+    have the file open, because it would lose its locks.
     """
     if fcntl is None or not hasattr(fcntl, "F_SETLEASE"):
         return False
@@ -174,7 +174,7 @@ def is_open_elsewhere(path: Path) -> bool:
     except OSError:
         return False
     try:
-        # Should somebody open the file just now, the signal must be one that nobody minds.
+        # If a program opens the file at this moment, the signal must be a harmless one.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -186,7 +186,7 @@ def is_open_elsewhere(path: Path) -> bool:
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of the same name; None when there is none."""
+    """Return the device and inode of a file; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -195,7 +195,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
 
 
 def _descriptors(inode: tuple[int, int]) -> list[int]:
-    """The descriptors that this process has of a file; none where the system lists none."""
+    """Return this process's descriptors of a file; none if the system does not list them."""
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir("/dev/fd"):
@@ -207,7 +207,7 @@ def _descriptors(inode: tuple[int, int]) -> list[int]:
 
 
 def _last_writer(path: Path) -> int:
-    """The process id that the store's last writer left in it, 0 when there is none."""
+    """Return the process id that the store's last writer left in it; 0 if there is none."""
     try:
         with contextlib.closing(connect(path, "ro")) as db:
             row = db.execute("SELECT value FROM meta WHERE key = 'writer_pid'").fetchone()

@@ -1,4 +1,4 @@
-"""A page table as rows of SQLite values, and rows as a page table."""
+"""Conversion between a page table and rows of SQLite values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from crawlprio.store.stored_pages import StoredPages, UrlRow
 from crawlprio.store.visit_rows import storable, storable_all
 
 _CHUNK = 10_000
-"""Rows that are read at once."""
+"""Number of rows read at a time."""
 
 
 def read_pages(db: sqlite3.Connection) -> PageTable:
-    """Return the table as it is on disk; ValueError or TypeError if the rows make none."""
+    """Return the table stored on disk; raise ValueError or TypeError if rows are invalid."""
     pages = PageTable()
     for site, host in _sites(db):
         if pages.site(host) != site:
@@ -34,7 +34,7 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
 
 
 def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
-    """Fill an empty table with the hashes of what is on disk; ValueError if the rows make none."""
+    """Load the hashes of what is on disk into an empty table; raise ValueError if invalid."""
     hosts = [host for _, host in _sites(db)]
     cursor = db.execute("SELECT id, url, key, site, depth FROM pages ORDER BY id")
     chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
@@ -44,7 +44,7 @@ def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
 
 
 def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
-    """Return the URL and the key of each page; ValueError or TypeError if one has none."""
+    """Return the URL and the key of each page; raise ValueError or TypeError if one is invalid."""
     if isinstance(pages, range) and len(pages) > 1:
         rows = db.execute(
             "SELECT url, key FROM pages WHERE id BETWEEN ? AND ? ORDER BY id", (pages[0], pages[-1])
@@ -66,7 +66,7 @@ def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
 
 
 def _sites(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
-    """The sites, in order; ValueError or TypeError if one is missing or has no name."""
+    """Yield the sites, in order; raise ValueError or TypeError if one is missing or invalid."""
     for number, (site, host) in enumerate(db.execute("SELECT id, host FROM sites ORDER BY id")):
         if site != number:
             raise ValueError(f"a site is missing before site {site}")
@@ -76,7 +76,7 @@ def _sites(db: sqlite3.Connection) -> Iterator[tuple[int, str]]:
 
 
 def _aliases(db: sqlite3.Connection, n_pages: int) -> Iterator[tuple[str, int]]:
-    """Further identities of pages; ValueError or TypeError for one of no page."""
+    """Yield further identities of pages; raise ValueError or TypeError for an invalid one."""
     for key, page in db.execute("SELECT key, page FROM aliases ORDER BY id"):
         if not (type(page) is int and 0 <= page < n_pages):
             raise ValueError(f"an alias of page {page!r}, of {n_pages}")
@@ -86,13 +86,13 @@ def _aliases(db: sqlite3.Connection, n_pages: int) -> Iterator[tuple[str, int]]:
 
 
 def insert_sites(cursor: sqlite3.Cursor, pages: PageTable, n_sites: int) -> None:
-    """Insert the sites beyond so many."""
+    """Insert the sites beyond the first `n_sites`."""
     rows = [(site, storable(pages.host(site))) for site in range(n_sites, pages.n_sites)]
     cursor.executemany("INSERT INTO sites VALUES(?, ?)", rows)
 
 
 def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
-    """Insert pages, the first of which has this id, and aliases. O(what is new)."""
+    """Insert new pages, with ids from `first` on, and aliases. O(new pages and aliases)."""
     urls, keys = storable_all(new.urls), new.keys
     cursor.executemany(
         "INSERT INTO pages(id, url, site, depth) VALUES(?, ?, ?, ?)",

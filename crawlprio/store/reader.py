@@ -1,4 +1,4 @@
-"""What a crawl store holds, read back: pages, visits, links, requests and facts of the crawl."""
+"""Reading of a crawl store: pages, visits, links, requests and facts of the crawl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from crawlprio.errors import StoreError
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
-from crawlprio.store.failures import sentences
+from crawlprio.store.failures import store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.items import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 RequestRow = tuple[int, int, bytes]
-"""A request that waits: its number, its page, and its JSON in UTF-8."""
+"""A waiting request: its number, its page, and its JSON in UTF-8."""
 
 MAX_HOPS = 20
-"""Redirects in a row that are followed from a seed."""
+"""Maximum number of redirects in a row that are followed from a seed."""
 
 
 class StoreReader:
-    """The reading half of `Store`, which opens it; all methods raise `StoreError` as that does."""
+    """The reading half of `Store`, which opens it; its methods raise `StoreError` likewise."""
 
     def __init__(self, path: Path, db: Connection, *, writes: bool) -> None:
         self.path = path
@@ -51,80 +51,80 @@ class StoreReader:
 
     @property
     def n_pages(self) -> int:
-        """Pages stored, visited or not; to a reader, when it opened or last read the store."""
+        """Number of stored pages, visited or not; for a reader, when it last read the store."""
         return self._n_pages
 
     @property
     def last_seq(self) -> int:
-        """Place in the crawl of the last visit on disk, from 1; 0 without one."""
+        """Place in the crawl of the last visit on disk, from 1; 0 if there is none."""
         return self._last_seq
 
     @property
     def n_visits(self) -> int:
-        """Visits stored, revisits counted; those of `NO_PAGE`, which only name seeds, not."""
+        """Number of stored visits, with revisits, without those of `NO_PAGE` that name seeds."""
         return self._n_visits
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make all that is read inside of one moment, also beside a running crawl.
+        """Read a consistent snapshot inside the block, even beside a running crawl.
 
         It may be nested. Nothing can be recorded inside.
         """
         if self._db.in_transaction:
             yield
             return
-        with sentences(self.path):
+        with store_errors(self.path):
             self._db.execute("BEGIN")
         try:
             if not self._writes:
-                with sentences(self.path):
+                with store_errors(self.path):
                     self._count()
             yield
         finally:
-            # Nothing was written; of a damaged file SQLite may refuse even to end it.
+            # Nothing was written; for a damaged file, SQLite may refuse even the rollback.
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
 
     def load_pages(self) -> PageTable:
         """Return the page table of the crawl: ids, identities, sites, depths. O(pages)."""
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             pages = read_pages(self._db)
         if self._writes:
             self._n_identities = pages.n_identities
         return pages
 
     def read_urls(self, pages: Iterable[int]) -> list[UrlRow]:
-        """Return URL and `key` of stored pages, also once the store is closed. Some 3 µs each."""
+        """Return URL and `key` of stored pages, even after the store is closed. Some 3 µs each."""
         if not self._is_open:
             if _inode(self.path) != self._inode:
                 raise StoreError(
-                    f"{self.path}: the store was moved away after the crawl; its pages cannot be "
-                    "read any more."
+                    f"{self.path}: the store was moved after the crawl; its pages can no longer be "
+                    "read."
                 )
             with (
                 contextlib.closing(open_database(self.path, readonly=True)) as db,
-                sentences(self.path),
+                store_errors(self.path),
             ):
                 return read_url_rows(db, pages)
-        with sentences(self.path):
+        with store_errors(self.path):
             return read_url_rows(self._db, pages)
 
     def page_urls(self) -> Iterator[str]:
         """Yield the URL of every page, in order; one at a time is in memory."""
-        with sentences(self.path):
+        with store_errors(self.path):
             for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
                 yield url
 
     def visits(self, *, texts: bool = True, anchors: bool = True) -> Iterator[Visit]:
-        """Yield the visits in the order recorded, equal field by field to what was put in.
+        """Yield the visits in the order recorded, equal in every field to what was recorded.
 
-        Anchors that were all empty come back as none. Visits recorded while this runs are not
-        among them. One visit at a time is in memory.
+        Anchors that were all empty come back as an empty list. Visits recorded meanwhile are left
+        out. One visit at a time is in memory.
 
         Parameters
         ----------
         texts
-            False leaves out title, text and links outside, which saves half of the time.
+            False leaves out title, text and outside links, which saves half of the time.
         anchors
             False leaves out anchor texts.
         """
@@ -133,9 +133,9 @@ class StoreReader:
             columns = columns.replace("outside, title, text", "NULL, '', NULL")
         if not anchors:
             columns = columns.replace("anchors", "NULL")
-        with sentences(self.path):
+        with store_errors(self.path):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
-            if not self._writes:  # the pages that these visits may name, or more
+            if not self._writes:  # at least the pages that these visits may name
                 self._count()
             before = 0
             for row in self._db.execute(
@@ -146,14 +146,14 @@ class StoreReader:
 
     @property
     def last_request(self) -> int:
-        """The largest number of a stored request; 0 without one."""
-        with sentences(self.path):
+        """The largest number of a stored request; 0 if there is none."""
+        with store_errors(self.path):
             (last,) = self._db.execute("SELECT ifnull(max(id), 0) FROM requests").fetchone()
             return _numbered(last)
 
     def requests(self) -> Iterator[RequestRow]:
-        """Yield the requests that were recorded for pages and have not ended, by number."""
-        with sentences(self.path):
+        """Yield the requests that were recorded and have not ended, by number."""
+        with store_errors(self.path):
             before = 0
             for row in self._db.execute("SELECT id, page, request FROM requests ORDER BY id"):
                 before = _later(row[0], before)
@@ -161,7 +161,7 @@ class StoreReader:
 
     def requests_of(self, page: int) -> list[RequestRow]:
         """Return the requests of one page that have not ended, by number."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute(
                 "SELECT id, page, request FROM requests WHERE page = ? ORDER BY id", (page,)
             ).fetchall()
@@ -169,7 +169,7 @@ class StoreReader:
 
     def request(self, number: int) -> bytes:
         """Return a request that has not ended, by its number."""
-        with sentences(self.path):
+        with store_errors(self.path):
             row = self._db.execute(
                 "SELECT id, page, request FROM requests WHERE id = ?", (number,)
             ).fetchone()
@@ -178,7 +178,7 @@ class StoreReader:
             return self._checked(*row)[2]
 
     def _checked(self, number: int, page: object, request: object) -> RequestRow:
-        """A row of `requests`; ValueError or TypeError for a damaged one."""
+        """Return a row of `requests`; raise ValueError or TypeError for a damaged one."""
         if not (isinstance(page, int) and 0 <= page < self._n_pages):
             raise ValueError(f"a request of page {page!r}, of {self._n_pages} pages")
         if not isinstance(request, str):
@@ -187,16 +187,16 @@ class StoreReader:
 
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute("SELECT id FROM pages WHERE seed ORDER BY id")
             return [page for (page,) in rows]
 
     def redirected_seeds(self) -> list[str]:
-        """Return the URLs at which seeds that redirect arrived, in the order of the seeds.
+        """Return the URLs that seeds redirected to, in the order of the seeds.
 
-        O(visits); in memory are the visits that redirect.
+        O(visits) time; the visits that redirect are in memory.
         """
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             hops: dict[int, list[int]] = {}
             for page, targets in self._db.execute(
                 "SELECT page, targets FROM visits"
@@ -215,17 +215,17 @@ class StoreReader:
     def link_rows(self) -> Iterator[tuple[int, list[int], list[str]]]:
         """Yield each visited page with its targets and their anchor texts, by its last visit.
 
-        The order is that of the last visits. Anchors are as many as targets, or none. Links that
-        were outside, and whose target became known later, come last. One page at a time is in
-        memory, and if there are links outside, the table of pages.
+        Pages come in the order of these visits. There are as many anchors as targets, or none.
+        Links that were outside and whose target became known later come last. Memory holds one page
+        at a time and, if there are outside links, the page table.
         """
-        with sentences(self.path):
+        with store_errors(self.path):
             pages: PageTable | None = None
             rows = self._db.execute(
                 "SELECT page, targets, anchors, outside FROM visits WHERE seq IN"
                 " (SELECT max(seq) FROM visits WHERE page >= 0 GROUP BY page) ORDER BY seq"
             )
-            if not self._writes:  # the pages as the query sees them, or more
+            if not self._writes:  # at least the pages that the query sees
                 self._count()
             for page, targets, anchors, outside in rows:
                 if not (isinstance(page, int) and page < self._n_pages):
@@ -240,14 +240,14 @@ class StoreReader:
     def link_graph(self) -> LinkGraph:
         """Return the links between stored pages, in page order; unvisited pages have none.
 
-        Links that were not followed come after those that were, if their target is known by now. A
-        page visited more than once has the row of its last visit, be that a failed one. O(pages +
+        Links that were not followed come after those that were, if their target is now known. A
+        page visited more than once has the row of its last visit, even if that failed. O(pages +
         links) time and memory.
         """
         from crawlprio.linkgraph import LinkGraph
 
         flat = array("i")
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             pages = read_pages(self._db)
             indptr = np.zeros(len(pages) + 1, dtype=np.int64)
             for page, targets, outside in self._db.execute(
@@ -269,18 +269,18 @@ class StoreReader:
         )
 
     def kept_items(self) -> Iterator[ItemRow]:
-        """Yield page and JSON of each item that is kept, in the order of the visits."""
-        with sentences(self.path):
+        """Yield page and JSON of each stored item, in the order of the visits."""
+        with store_errors(self.path):
             yield from read_items(self._db)
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""
-        with sentences(self.path):
+        with store_errors(self.path):
             return list(read_site_states(self._db))
 
     def last_fetches(self) -> list[tuple[int, float, float, int]]:
         """Return `(site, fetched_at, elapsed, n_bytes)` of each site's last visit. O(visits)."""
-        with sentences(self.path):
+        with store_errors(self.path):
             rows = self._db.execute(
                 "SELECT site, fetched_at, elapsed, n_bytes FROM (SELECT site, max(seq) AS last"
                 " FROM visits JOIN pages ON pages.id = page GROUP BY site)"
@@ -292,26 +292,26 @@ class StoreReader:
             return rows
 
     def unfiltered(self) -> list[int]:
-        """Return the pages that are new to requests without `dont_filter`."""
+        """Return the known pages that are still new to requests without `dont_filter`."""
         return self._marked("unfiltered")
 
     def get_meta(self, key: str, default: str = "") -> str:
         """Return the fact of the crawl stored under `key`, or `default`."""
-        with sentences(self.path):
+        with store_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else str(row[0])
 
     def _marked(self, table: str) -> list[int]:
-        """The pages in a table of marks; ValueError for one that is no page."""
-        with sentences(self.path):
+        """Return the pages in a table of marks; raise ValueError for an invalid one."""
+        with store_errors(self.path):
             pages = [page for (page,) in self._db.execute(f"SELECT page FROM {table} ORDER BY 1")]
             if pages and not 0 <= pages[0] <= pages[-1] < self._n_pages:
                 raise ValueError(f"page {pages[0]} or {pages[-1]}, of {self._n_pages}, in {table}")
         return pages
 
     def _count(self) -> None:
-        """Count what is stored; ids are dense, so the largest tells the number."""
-        # Without a condition, count(*) is one step to SQLite, which no limit of steps can stop.
+        """Count what is stored; ids are dense, so the largest id gives the number."""
+        # Without a condition, count(*) is a single step, which no limit on steps can stop.
         one = self._db.execute(
             "SELECT (SELECT ifnull(max(id) + 1, 0) FROM pages),"
             " (SELECT ifnull(max(id) + 1, 0) FROM sites),"
@@ -325,21 +325,21 @@ class StoreReader:
 
 
 def _later(number: int, before: int) -> int:
-    """The number of a row; ValueError if the row before does not come before it."""
+    """Return the number of a row; raise ValueError if it does not increase."""
     if number <= before:
         raise ValueError(f"row {number} after row {before}")
     return number
 
 
 def _numbered(last: int) -> int:
-    """The last number of rows; ValueError if no more may follow."""
+    """Return the last row number; raise ValueError if it leaves no room for more."""
     if not 0 <= last < 2**62:
         raise ValueError(f"a row has the number {last}")
     return last
 
 
 def _followed(hops: dict[int, list[int]], seed: int) -> list[int]:
-    """The pages that redirects lead to from a seed, nearest first, after at most 20 of them."""
+    """Return the pages that redirects lead to from a seed, nearest first, up to `MAX_HOPS` away."""
     reached: list[int] = []
     here = [seed]
     for _ in range(MAX_HOPS):
@@ -349,7 +349,7 @@ def _followed(hops: dict[int, list[int]], seed: int) -> list[int]:
 
 
 def _inode(path: Path) -> tuple[int, int]:
-    """What tells a file from another of the same name."""
+    """Return the device and inode of a file; zeros if it does not exist."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

@@ -1,6 +1,6 @@
 """The schema of a crawl store, and the check that a file has it.
 
-`docs/store.md` describes it to those who query it.
+`docs/store.md` describes it for users who query a store.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from crawlprio.store.failures import printable
 from crawlprio.store.late_links import CREATE, VIEW
 
 SCHEMA_VERSION = 3
-"""What `meta` says under `schema_version`."""
+"""The value of `schema_version` in `meta`."""
 
 PICKLED_VERSION = 2
-"""The version before, whose requests are pickles: it is read, but not written."""
+"""The previous version, whose requests are pickles: readable, but not writable."""
 
 OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "ended_at")
 """Keys of `meta` that the store writes itself."""
@@ -53,12 +53,12 @@ CREATE VIEW outside_links(source, url, anchor) AS
 
 ADD_INDEX = "CREATE INDEX IF NOT EXISTS visits_page ON visits(page)"
 DROP_INDEX = "DROP INDEX IF EXISTS visits_page"
-"""The visits of a page, for those who ask a store whose crawl has ended. While it runs nobody does,
-and every visit would rewrite one more page of the file, anywhere in it."""
+"""An index on the visits of a page, for queries once the crawl has ended. During the crawl nothing
+needs it, and each visit would rewrite one more random page of the file."""
 
 
 def create_schema(db: sqlite3.Connection) -> None:
-    """Give an empty database the schema, in one transaction, and switch it to WAL mode."""
+    """Create the schema in an empty database, in one transaction, and switch it to WAL mode."""
     db.execute("PRAGMA journal_mode = WAL")
     db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {CREATE} {VIEW}")
     own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
@@ -68,7 +68,7 @@ def create_schema(db: sqlite3.Connection) -> None:
 
 
 def add_late_links(cursor: sqlite3.Cursor) -> None:
-    """Give a store made before there was one the table `late_links`, inside a transaction."""
+    """Add the table `late_links` to an older store that lacks it, inside a transaction."""
     found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = 'links'").fetchone()
     if found is None or found[0] != VIEW.strip().rstrip(";"):
         cursor.execute(CREATE)
@@ -77,11 +77,11 @@ def add_late_links(cursor: sqlite3.Cursor) -> None:
 
 
 def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
-    """Refuse a database that is not a crawl store of a version that can be read, or written.
+    """Refuse a database that is not a crawl store, or whose version cannot be read or written.
 
-    A view, a virtual table or a computed column of the name of a table would run what the author of
-    the file wrote there, and so would a trigger; the definitions of all tables are therefore those
-    above, letter by letter. Tables, views and indexes beside them are the user's business.
+    A view, virtual table or computed column in place of a table would run what the author of the
+    file put there, and so would a trigger. All tables must therefore have exactly the definitions
+    above. Further tables, views and indexes are allowed.
     """
     tables = dict(db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall())
     found = {}
@@ -94,14 +94,14 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
     wrote = f"schema version {printable(stored, 20)}, written by crawlprio {writer}"
     if stored not in (str(SCHEMA_VERSION), str(PICKLED_VERSION)):
         raise StoreError(
-            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the one that wrote "
-            "it, or start a new crawl."
+            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the crawlprio that "
+            "wrote it, or start a new crawl."
         )
     for name, sql in _tables(int(stored)).items():
         if tables.get(name) != sql:
             raise StoreError(
-                f"{path}: the file is damaged (its table {name} is not as crawlprio makes it); "
-                "restore a copy."
+                f"{path}: the file is damaged (its table {name} is not as crawlprio creates it); "
+                "restore a backup."
             )
     if not writes:
         return
@@ -109,8 +109,8 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
         (n,) = db.execute("SELECT count(page) FROM requests").fetchone()
         raise StoreError(
             f"{path}: {wrote}, keeps {n} waiting requests as pickles, which can run code; "
-            f"{_ours()} reads its visits, but does not resume it: use the one that wrote it, or "
-            "start a new crawl."
+            f"{_ours()} reads its visits, but does not resume it: use the crawlprio that wrote it, "
+            "or start a new crawl."
         )
     if db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger'").fetchone():
         raise StoreError(
@@ -119,13 +119,13 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
 
 
 def _ours() -> str:
-    """This crawlprio."""
+    """Return the name and version of this crawlprio."""
     return f"crawlprio {version('crawlprio')}"
 
 
 @cache
 def _tables(schema_version: int) -> dict[str, str]:
-    """The definition of each table, as SQLite keeps it."""
+    """Return the definition of each table, as SQLite stores it."""
     schema = _SCHEMA
     if schema_version == PICKLED_VERSION:
         schema = schema.replace("request TEXT", "request BLOB")

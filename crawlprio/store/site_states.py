@@ -1,4 +1,4 @@
-"""How single sites want to be treated, as rows of SQLite values."""
+"""The politeness state of sites as rows of SQLite values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class SiteState(NamedTuple):
-    """What a crawl knows of a site and keeps over a restart.
+    """What a crawl knows about a site and keeps across a restart.
 
     Parameters
     ----------
@@ -18,9 +18,9 @@ class SiteState(NamedTuple):
     crawl_delay
         seconds that its robots.txt asks for; None if it does not.
     refusals
-        answers in a row by which it asked for fewer fetches (429, 503).
+        consecutive responses that asked for fewer fetches (429, 503).
     pause
-        seconds for which the last of them, if any, stopped all fetches from it.
+        seconds for which the last of them, if any, stopped all fetches from the site.
     paused_until
         Unix time at which that pause ends.
     """
@@ -38,7 +38,7 @@ def put_site_state(cursor: sqlite3.Cursor, state: SiteState) -> None:
 
 
 def read_site_states(db: sqlite3.Connection) -> Iterator[SiteState]:
-    """Yield the states on disk, by host; ValueError for a row that makes none."""
+    """Yield the states on disk, by host; raise ValueError for an invalid row."""
     for row in db.execute(
         "SELECT host, crawl_delay, refusals, pause, paused_until FROM site_states ORDER BY host"
     ):

@@ -1,4 +1,4 @@
-"""The store object: it records visits, each whole or not at all, and reads them back."""
+"""The store object, which records visits atomically and reads them back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
-from crawlprio.store.failures import sentences
+from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
 from crawlprio.store.items import ItemRow, put_items
 from crawlprio.store.late_links import fill_table
@@ -44,7 +44,7 @@ _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
 
 
 class _Recorded(NamedTuple):
-    """A visit that is to be committed, with what was recorded beside it."""
+    """A visit to commit, with what was recorded with it."""
 
     visit: Visit
     pages: PageTable
@@ -54,14 +54,14 @@ class _Recorded(NamedTuple):
 
 
 class Store(StoreReader):
-    """A crawl store: it keeps every committed visit, whatever ends the process that wrote it.
+    """A crawl store, which keeps every committed visit, however the writing process ends.
 
-    `Store.create` and `Store.open` make one. One writer at a time, any number of readers, also
-    while the crawl runs. What was committed survives `kill -9`; a power failure may cost the last
-    few visits and does not damage the file. All methods raise `StoreError`, in one sentence, when
-    the disk is full or the file is damaged.
+    `Store.create` and `Store.open` return one. There is one writer at a time, and any number of
+    readers, even while the crawl runs. What was committed survives `kill -9`; a power failure may
+    lose the last few visits, but does not damage the file. All methods raise `StoreError`, in one
+    sentence, if the disk is full or the file is damaged.
 
-    In texts, NUL and lone surrogates become U+FFFD; the text of a page is cut at `MAX_TEXT`
+    NUL and lone surrogates in texts become U+FFFD. The text of a page is cut at `MAX_TEXT`
     characters.
     """
 
@@ -78,14 +78,14 @@ class Store(StoreReader):
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
-        """Create an empty store and open it for writing; nothing may have that name yet.
+        """Create an empty store and open it for writing; the name must be free.
 
         Raises
         ------
         StoreInUse
-            A living process writes to a store of that name.
+            A running process writes to a store of that name.
         StoreError
-            The name is taken, or the folder is missing or may not be written.
+            The name is taken, or the folder is missing or not writable.
         """
         path = Path(path)
         with contextlib.ExitStack() as on_failure:
@@ -95,7 +95,7 @@ class Store(StoreReader):
             on_failure.callback(remove, path)
             db = open_database(path, readonly=False)
             on_failure.callback(db.close)
-            with sentences(path):
+            with store_errors(path):
                 create_schema(db)
             lock.lock_file()
             store = cls(path, db, lock)._start_writing()
@@ -106,8 +106,8 @@ class Store(StoreReader):
     def create_numbered(cls, path: str | Path) -> Store:
         """Create a store under the next free numbered name: `crawl.1.sqlite` for `crawl.sqlite`.
 
-        For a crawl beside somebody who has `path` open; two that ask at the same time get two
-        names. The attribute `path` says which.
+        Use it for a crawl while another program has `path` open. Two simultaneous calls get two
+        different names. The attribute `path` has the name.
         """
         for name in numbered(Path(path)):
             with contextlib.suppress(StoreInUse, NameTaken):
@@ -121,10 +121,10 @@ class Store(StoreReader):
         Raises
         ------
         StoreInUse
-            Not `readonly`, and a living process writes to it.
+            Not `readonly`, and a running process writes to it.
         StoreError
             It is missing, damaged, unreadable, not a crawl store, or of a schema version that
-            cannot be read, or written; not `readonly`, and it has triggers or several hard links.
+            cannot be read or written; or, if not `readonly`, it has triggers or several hard links.
         """
         path = Path(path)
         with contextlib.ExitStack() as on_failure:
@@ -135,7 +135,7 @@ class Store(StoreReader):
                 lock.check_file()
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
-            with sentences(path):
+            with store_errors(path):
                 check_schema(path, db, writes=not readonly)
                 store = cls(path, db, lock)
                 store._count()
@@ -146,11 +146,11 @@ class Store(StoreReader):
         return store
 
     def close(self) -> None:
-        """Commit, move the log into the store and let the next writer in.
+        """Commit, move the log into the store, and release the writer's lock.
 
-        The file is then whole, even while somebody reads it; what SQLite keeps beside it is removed
-        by the last connection to close, if that one may write. A second call does nothing. The
-        table of `stored_pages` stays readable.
+        The file is then complete, even while a program reads it. The last connection to close
+        removes SQLite's other files, if it can write. A second call does nothing. The table of
+        `stored_pages` stays readable.
         """
         try:
             if self._is_open:
@@ -185,25 +185,26 @@ class Store(StoreReader):
         items: Sequence[str] = (),
         commits: bool = True,
     ) -> int:
-        """Record a visit with all pages discovered since the last call, or neither.
+        """Record a visit and all pages discovered since the last call, both or neither.
 
         Parameters
         ----------
         visit
-            Its page and targets are pages of `pages`. That of `NO_PAGE` marks its targets as seeds.
+            Its page and targets are pages of `pages`. A visit of `NO_PAGE` marks its targets as
+            seeds.
         pages
-            The table of this crawl: the one given before, or the one that `load_pages` or
+            The page table of this crawl: always the same one, or the one that `load_pages` or
             `stored_pages` returned.
         requests
-            `(number, page, request)` of the requests that wait since the last call and are more
-            than a link, as JSON in UTF-8. Numbers are the caller's, each larger than
-            `last_request` and those before.
+            `(number, page, request)` of the requests queued since the last call that are more than
+            a link, as JSON in UTF-8. The caller chooses numbers, each larger than `last_request`
+            and those before.
         ended
-            Number of the request that the visit is the end of, which is gone with it.
+            Number of the request that the visit completes, which is deleted with it.
         items
-            What was scraped from the page, each as JSON: on disk with the visit, or not at all.
+            The items scraped from the page, each as JSON: on disk with the visit, or not at all.
         commits
-            False leaves the visit in memory until `commit`, which costs far less for several.
+            False leaves the visit in memory until `commit`, which is far cheaper for several.
 
         Returns
         -------
@@ -227,7 +228,7 @@ class Store(StoreReader):
         return seq
 
     def commit(self) -> None:
-        """Write all visits recorded, in one transaction; if it fails, none of them is on disk."""
+        """Write all recorded visits in one transaction; if it fails, none of them is on disk."""
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
@@ -255,7 +256,7 @@ class Store(StoreReader):
         seeds: Sequence[int] = (),
         requests: Sequence[RequestRow] = (),
     ) -> None:
-        """Write the pages of the table, none of them visited; mark `seeds` among them."""
+        """Write the new pages of the table, without visits; mark `seeds` among them."""
         self.commit()
         with self._transaction():
             self._add_pages(pages)
@@ -264,32 +265,32 @@ class Store(StoreReader):
         self._note(pages)
 
     def replace_requests(self, requests: Sequence[RequestRow]) -> None:
-        """Write the requests that wait, as `record` takes them, in place of all that did."""
+        """Replace all waiting requests by these, in the form that `record` takes."""
         self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM requests")
             self._add_requests(requests)
 
     def mark_leased(self, page: int) -> None:
-        """Mark a page as handed out, with what is recorded next, until its visit is recorded."""
+        """Mark a page as handed out until its visit is recorded; written with the next record."""
         self._leased.add(page)
 
     def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
-        """Mark a page as new to requests without `dont_filter`, or no more.
+        """Mark a page as still new to requests without `dont_filter`, or remove the mark.
 
-        On disk with what is recorded next.
+        It is written with what is recorded next.
         """
         self._unfiltered[page] = unfiltered
 
     def leased(self) -> list[int]:
-        """Return the pages that were handed out when the last process to write was killed."""
+        """Return the pages that were handed out when the last writer was killed."""
         pages = self._marked("leased")
         self._leased_on_disk.update(pages)
         self._leased.update(pages)
         return pages
 
     def keep_items(self, items: Sequence[ItemRow]) -> None:
-        """Write items, each with its page, or `NO_PAGE` for one of none, as JSON."""
+        """Write items as JSON, each with its page, or `NO_PAGE` if it has none."""
         with self._transaction():
             put_items(self._cursor, items)
 
@@ -299,48 +300,48 @@ class Store(StoreReader):
             put_site_state(self._cursor, state)
 
     def note_end(self, ended_at: float, pages: PageTable | None = None) -> None:
-        """Record that the run ended in good order, at a Unix time: nothing is handed out any more.
+        """Record that the run ended cleanly, at a Unix time, with no page handed out.
 
-        Given the table of the crawl, the view `links` has from then on the links that were outside
-        and whose target became known later, too. O(links outside), some 1 s for a million.
+        If given the table of the crawl, also add to the view `links` the links that were outside
+        and whose target became known later. O(outside links), some 1 s for a million.
 
         The next process that opens the store for writing finds the time in the attribute
-        `ended_at`; None there means that the last one was killed. Then the visits of a page are
-        found by an index, until somebody writes again. O(visits), 0.4 s for 200,000.
+        `ended_at`; None means that the last writer was killed. An index on the visits of a page is
+        created, and kept until the next writer. O(visits), 0.4 s for 200,000.
         """
         self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM leased")
             self._put_meta("ended_at", repr(ended_at))
-        # There may be no room for it; nothing is lost without.
+        # There may be no room for the index, which nothing depends on.
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
         if pages is not None:
-            with contextlib.suppress(StoreError), sentences(self.path), self._transaction():
+            with contextlib.suppress(StoreError), store_errors(self.path), self._transaction():
                 fill_table(self._cursor, pages)
 
     def limit_size(self, n_bytes: int) -> None:
-        """Bound the size of the file; a write beyond it fails as on a full disk."""
+        """Limit the size of the file; a write beyond it fails as on a full disk."""
         (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
         self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
 
     def stored_pages(self) -> StoredPages:
-        """Return the page table of the crawl that this store is of, its URLs left on disk.
+        """Return the page table of the crawl, with its URLs left on disk.
 
-        For the one writer: `record` takes it, and no other table then. It reads URLs from here,
-        also after `close`. O(pages), some 2 s for a million.
+        It is for the writer: `record` must then be given this table only. It reads URLs from the
+        store, even after `close`. O(pages), some 2 s for a million.
         """
         pages = StoredPages(self.read_urls)
-        with self.snapshot(), sentences(self.path):
+        with self.snapshot(), store_errors(self.path):
             load_stored_pages(self._db, pages)
         self._n_identities = pages.n_identities
         return pages
 
     def set_meta(self, key: str, value: str) -> None:
-        """Store a fact of the crawl under `key`; lists and the like as JSON text.
+        """Store a fact of the crawl under `key`; pass lists and the like as JSON text.
 
-        ValueError for a key that the store writes itself: `schema_version`, `crawlprio_version`,
-        `created`, `writer_pid`, `ended_at`.
+        Raise ValueError for a key that the store writes itself: `schema_version`,
+        `crawlprio_version`, `created`, `writer_pid`, `ended_at`.
         """
         if key in OWN_FACTS:
             raise ValueError(f"meta key {key!r} is the store's own; choose another key.")
@@ -348,7 +349,7 @@ class Store(StoreReader):
             self._put_meta(storable(key), storable(value))
 
     def _transaction(self, n_visits: int = 1) -> Transaction:
-        """A transaction: all that is written inside is committed at the end, or nothing is."""
+        """Return a transaction: everything written inside it is committed, or nothing is."""
         if self._lock is None:
             raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
         self._db.lift()
@@ -359,7 +360,7 @@ class Store(StoreReader):
         self._cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
     def _start_writing(self) -> Store:
-        """Set what SQLite keeps per connection, and say which process writes."""
+        """Set the pragmas of the connection, and record which process writes."""
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA temp_store = MEMORY")
         self._checkpoints = Checkpoints(self.path, self._db)
@@ -372,11 +373,11 @@ class Store(StoreReader):
         return self
 
     def _add_pages(self, pages: PageTable) -> None:
-        """Insert what the table has that is not stored yet, and marks, inside a transaction."""
+        """Insert marks and what the table has that is not stored yet, inside a transaction."""
         if len(pages) < self._n_pages:
             raise ValueError(
                 f"The table has {len(pages)} pages and the store {self._n_pages}; "
-                "record with the table that load_pages returned."
+                "pass the table that load_pages returned."
             )
         cursor = self._cursor
         if pages.n_sites > self._n_sites:
@@ -416,7 +417,7 @@ class Store(StoreReader):
 
 
 def _seconds(text: str) -> float | None:
-    """A Unix time as `meta` has it; None if there is none, or it is no time."""
+    """Return a Unix time from `meta`; None if it is missing or invalid."""
     try:
         seconds = float(text)
     except ValueError:

@@ -14,33 +14,33 @@ from crawlprio.store.hashtable import HashTable
 from crawlprio.store.visit_rows import storable
 
 REMEMBERED = 20_000
-"""Pages whose URLs are in memory at least, once that many are known, and at most twice as many."""
+"""Number of recently used pages whose URLs are kept in memory, and half the maximum number."""
 
 READ_AHEAD = 256
-"""Pages read at once where the last one asked for was the one before."""
+"""Number of pages read at once while pages are asked for in order."""
 
 UrlRow = tuple[str, str | None]
-"""URL and identity of a page, the identity None where it is the URL."""
+"""URL and identity of a page; the identity is None if it equals the URL."""
 
 
 class StoredPages(PageTable):
-    """A page table whose URLs are in the crawl store: some 26 bytes of memory a page.
+    """A page table whose URLs are in the crawl store: some 26 bytes of memory per page.
 
-    A page is found by a 64-bit hash of its identity: Python's own of a text, keyed at random in
-    each process. What is found is compared with the identity in the store, by one indexed query
-    unless the page was met lately; so two identities of one hash are two pages, always. Pages that
-    are not recorded yet are in memory. Where a store replaces characters that SQLite cannot hold,
-    the page goes by what is stored.
+    A page is found by a 64-bit hash of its identity: Python's own string hash, keyed at random in
+    each process. A match is compared with the identity in the store, by one indexed query unless
+    the page was used recently, so two identities with one hash are always two pages. Pages that are
+    not recorded yet are in memory. Where the store replaces characters that SQLite cannot hold, the
+    stored identity counts.
 
-    Memory: 16 to 32 bytes a page in the hash table, 6 for site and depth, and the URLs of 20,000 to
-    40,000 pages met lately (some 10 MB).
+    Memory: 16 to 32 bytes per page in the hash table, 6 for site and depth, and the URLs of 20,000
+    to 40,000 recently used pages (some 10 MB).
 
     Parameters
     ----------
     read
-        returns the stored `(URL, identity)` of pages; the identity None where it is the URL.
+        returns the stored `(URL, identity)` of pages; the identity is None if it equals the URL.
     hash_of
-        gives the 64-bit hash of an identity.
+        returns the 64-bit hash of an identity.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class StoredPages(PageTable):
         self._read = read
         self._hash_of = hash_of
         self._table = HashTable()
-        # Aliases, and identities whose hash means another page.
+        # Aliases, and identities whose hash belongs to another page.
         self._exact: dict[str, int] = {}
         self._n_aliases = 0
-        # Pages met lately, in two generations: by identity, URLs of those that were new then, in
-        # order from the first on, and URLs of the others. What is not recorded, or not in the hash
-        # table, is in the younger one.
+        # Recently used pages, in two generations, each with pages by identity, the URLs of pages
+        # that were new then, in order from the first, and the URLs of the others. Pages that are
+        # not recorded, or not in the hash table, are in the younger generation.
         self._young: dict[str, int] = {}
         self._old: dict[str, int] = {}
         self._new_urls: list[str] = []
@@ -66,7 +66,7 @@ class StoredPages(PageTable):
         self._first_old = 0
         self._met_urls: dict[int, str] = {}
         self._old_met_urls: dict[int, str] = {}
-        # Identities of new pages that are not their URLs: of those stored, and of the others.
+        # Identities of new pages that differ from their URLs: of stored pages, and of the others.
         self._new_keys: dict[int, str] = {}
         self._unstored_keys: dict[int, str] = {}
         self._n_stored = 0
@@ -84,7 +84,7 @@ class StoredPages(PageTable):
         return self._find_all([identity])[0] if page == NO_PAGE else page
 
     def find_all(self, identities: Iterable[str]) -> list[int]:
-        """Return the page with each identity, or `NO_PAGE`; faster than one by one."""
+        """Return the page with each identity, or `NO_PAGE`; faster than `find` for each."""
         identities = list(identities)
         found = list(map(self._young.get, identities, repeat(NO_PAGE)))
         if NO_PAGE in found:
@@ -96,7 +96,7 @@ class StoredPages(PageTable):
         return found
 
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
-        """Give a new page the next id; the identity must not be known yet."""
+        """Add a page under the next id; the identity must be new."""
         page = self._place(site, depth)
         self._young[identity] = page
         self._new_urls.append(url)
@@ -112,9 +112,9 @@ class StoredPages(PageTable):
         self._new_aliases.append((identity, page))
 
     def url(self, page: int) -> str:
-        """Return the URL of a page: from the store, unless it was met lately.
+        """Return the URL of a page: from the store, unless it was used recently.
 
-        Pages asked for in order of discovery are read many at once.
+        Pages asked for in order of discovery are read in batches.
         """
         url = self._remembered(page)
         if url is None:
@@ -128,7 +128,7 @@ class StoredPages(PageTable):
         return url
 
     def urls(self, pages: Iterable[int]) -> list[str]:
-        """Return the URLs of pages, those that were not met lately from the store."""
+        """Return the URLs of pages: from the store, unless they were used recently."""
         pages = list(pages)
         found = list(map(self._remembered, pages))
         if None in found:
@@ -138,10 +138,10 @@ class StoredPages(PageTable):
         return [url for url in found if url is not None]
 
     def new_since(self, n_pages: int, n_identities: int) -> NewPages:
-        """Return what is not stored yet; the store that reads this table is the one to ask."""
+        """Return what is not stored yet; only the table's own store may ask."""
         first, last, keys = self._n_stored, self._n_pages, self._unstored_keys
         if n_pages != first:
-            raise ValueError(f"The table's own store has more or less than {n_pages} pages.")
+            raise ValueError(f"The table's own store has {first} pages; {n_pages} were given.")
         return NewPages(
             self._new_urls[first - self._first_new :],
             self._sites[first:last].tolist(),
@@ -151,7 +151,7 @@ class StoredPages(PageTable):
         )
 
     def note_stored(self) -> None:
-        """Note that the store has all that the table holds: it need not stay in memory."""
+        """Note that the store has everything in the table, so that memory can drop it."""
         self._n_stored = self._n_pages
         if self._new_aliases:
             self._new_aliases = []
@@ -162,7 +162,7 @@ class StoredPages(PageTable):
             self._grow_old()
 
     def _grow_old(self) -> None:
-        """Enter the pages of the younger generation, all stored, in the hash table."""
+        """Make the younger generation, all stored, the older one; add it to the hash table."""
         identities = self._new_urls.copy()
         for page, key in self._new_keys.items():
             identities[page - self._first_new] = key
@@ -178,7 +178,7 @@ class StoredPages(PageTable):
         hosts: Sequence[str],
         chunks: Iterable[Sequence[Sequence[Any]]],
     ) -> None:
-        """Load what a store holds into a table that is empty.
+        """Load what a store holds into an empty table.
 
         Parameters
         ----------
@@ -186,6 +186,7 @@ class StoredPages(PageTable):
             host names of the sites, in order.
         chunks
             columns of rows of pages, in order: ids, URLs, identities or None, sites, depths.
+
         Raises
         ------
         ValueError, TypeError
@@ -216,17 +217,17 @@ class StoredPages(PageTable):
         self._site_sizes = array("i", counts.tolist())
 
     def load_alias(self, identity: str, page: int) -> None:
-        """Load one of a store's aliases."""
+        """Load an alias from the store."""
         self.alias(identity, page)
         self._new_aliases.clear()
 
     def _enter(self, identities: list[str], first: int) -> None:
-        """Enter the identities of the pages first, first + 1, ... in the hash table."""
+        """Add the identities of the pages first, first + 1, ... to the hash table."""
         for at in self._table.add_run(list(map(self._hash_of, identities)), first):
             self._exact[identities[at]] = first + at
 
     def _remembered(self, page: int) -> str | None:
-        """The URL of a page that was met lately."""
+        """Return the URL of a page that was used recently; None for any other."""
         if page >= self._first_new:
             return self._new_urls[page - self._first_new]
         if page >= self._first_old:
@@ -235,7 +236,7 @@ class StoredPages(PageTable):
         return self._old_met_urls.get(page) if url is None else url
 
     def _find_all(self, identities: list[str]) -> list[int]:
-        """Find pages that the younger generation does not have, and note that they were met."""
+        """Find pages that are not in the younger generation, and add them to it."""
         found = self._table.find_all(map(self._hash_of, identities))
         if not self._exact and max(found) == NO_PAGE:
             return found

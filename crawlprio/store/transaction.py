@@ -1,4 +1,4 @@
-"""One transaction on a crawl store: all that is written inside is committed, or nothing is."""
+"""A transaction on a crawl store: everything written inside it is committed, or nothing is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.failures import primary_code, too_large, unopened
+from crawlprio.store.failures import primary_code, store_error, too_large
 
 
 class Transaction:
-    """Begins when entered; commits at the end, or rolls back if anything was raised inside.
+    """A context manager that commits at its end, or rolls back if anything was raised inside.
 
-    What SQLite raises becomes a `StoreError` of one sentence.
+    Errors of SQLite become a `StoreError` of one sentence.
     """
 
     __slots__ = ("_checkpoints", "_cursor", "_n_visits", "_path")
@@ -37,7 +37,7 @@ class Transaction:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.Error as error:
-            raise unopened(self._path, error) from None
+            raise store_error(self._path, error) from None
 
     def __exit__(
         self,
@@ -53,20 +53,20 @@ class Transaction:
                 return
             except sqlite3.Error as failure:
                 error = failure
-        # SQLite has rolled back by itself after some errors, a full disk among them.
+        # SQLite rolls back by itself after some errors, such as a full disk.
         if self._cursor.connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._cursor.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             if primary_code(error) == sqlite3.SQLITE_FULL and self._is_at_limit():
                 raise too_large(self._path) from None
-            raise unopened(self._path, error) from None
+            raise store_error(self._path, error) from None
 
     def _is_at_limit(self) -> bool:
-        """Whether the file is about as large as it may be, so that not the disk is full."""
+        """Return whether the size limit, and not the disk, stopped the write."""
         n_pages, most = (
             self._cursor.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "max_page_count")
         )
-        # What was rolled back is not in the file.
+        # Rolled back pages are not in the file, so it may be somewhat smaller.
         return bool(n_pages >= 0.9 * most)

@@ -1,4 +1,4 @@
-"""A visit as a row of SQLite values, and a row as a visit."""
+"""Conversion between visits and rows of SQLite values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from crawlprio.pages import NO_PAGE, Visit
 
 MAX_TEXT = 100_000
-"""Characters of a page's text that are stored; the rest is cut off."""
+"""Maximum number of characters stored of a page's text; the rest is cut off."""
 
 VISIT_COLUMNS = (
     "page, status, fetched_at, elapsed, n_bytes, content_hash, targets, anchors, outside, title, "
@@ -23,7 +23,7 @@ VISIT_COLUMNS = (
 )
 
 _MAX_ENCODED = 4 * MAX_TEXT
-"""Bytes of that text in UTF-8, at most."""
+"""Maximum number of bytes of that text in UTF-8."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -31,7 +31,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def visit_row(visit: Visit) -> tuple[Any, ...]:
-    """Return the values of `VISIT_COLUMNS`."""
+    """Return the values of `VISIT_COLUMNS` for a visit."""
     text = storable(visit.text[:MAX_TEXT]).encode() if visit.text else b""
     return (
         int(visit.page),
@@ -55,7 +55,7 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
     Raises
     ------
     ValueError, TypeError, RecursionError, zlib.error
-        The row makes no visit: a page of none, a number that is text, a text that is none.
+        The row is invalid: an unknown page, say, or a value of the wrong type.
     """
     page, status, fetched_at, elapsed, n_bytes, content_hash = row[:6]
     targets, anchors, outside, title, text, error = row[6:12]
@@ -85,9 +85,9 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
 
 
 def target_list(text: str, n_pages: int) -> list[int]:
-    """Return the page ids of a `targets` value; ValueError or TypeError if it has any other.
+    """Return the page ids of a `targets` value; raise ValueError or TypeError if one is invalid.
 
-    Compiled code would follow them anywhere.
+    The check matters because compiled code uses them as indices without checking bounds.
     """
     targets: list[int] = json.loads(text)
     if type(targets) is not list or (targets and set(map(type, targets)) != {int}):
@@ -102,7 +102,7 @@ def target_list(text: str, n_pages: int) -> list[int]:
 def anchor_list(text: str | None, n_targets: int) -> list[str]:
     """Return the anchor texts of an `anchors` value, as many as targets, or none.
 
-    ValueError or TypeError if it has anything else, lone surrogates among them.
+    Raise ValueError or TypeError if it holds anything else, including lone surrogates.
     """
     if text is None:
         return []
@@ -114,14 +114,14 @@ def anchor_list(text: str | None, n_targets: int) -> list[str]:
 
 
 def pair_list(text: str) -> list[tuple[str, str]]:
-    """Return the links of an `outside` value; ValueError or TypeError if they are none."""
+    """Return the links of an `outside` value; raise ValueError or TypeError if it is invalid."""
     pairs = [(url, anchor) for url, anchor in json.loads(text)]
     "".join([part for pair in pairs for part in pair]).encode()
     return pairs
 
 
 def storable(text: str) -> str:
-    """Return the text, with U+FFFD for NUL and lone surrogates: SQLite's is UTF-8 that NUL ends."""
+    """Return a text with U+FFFD for NUL and lone surrogates, which SQLite cannot store as text."""
     if not text.isascii():
         try:
             text.encode()
@@ -131,7 +131,7 @@ def storable(text: str) -> str:
 
 
 def storable_all(texts: list[str]) -> list[str]:
-    """Return texts as `storable` has each."""
+    """Return `storable` of each text."""
     joined = "".join(texts)
     if joined.isascii() and "\0" not in joined:
         return texts
@@ -139,7 +139,7 @@ def storable_all(texts: list[str]) -> list[str]:
 
 
 def _inflated(deflated: bytes) -> bytes:
-    """The text in a zlib stream; ValueError if it is longer than any that is stored."""
+    """Return the text in a zlib stream; raise ValueError if it exceeds the maximum stored."""
     stream = zlib.decompressobj()
     text = stream.decompress(deflated, _MAX_ENCODED + 1)
     if len(text) > _MAX_ENCODED or not stream.eof:
@@ -148,12 +148,12 @@ def _inflated(deflated: bytes) -> bytes:
 
 
 def _json_texts(texts: Sequence[str]) -> str:
-    """A JSON array of texts that SQLite can store and take apart again."""
+    """Return a JSON array of texts that SQLite can store and parse."""
     joined = "".join(texts)
-    # No NUL, no other control character and no surrogate is printable.
+    # NUL, other control characters and surrogates are not printable.
     if joined.isprintable() and '"' not in joined and "\\" not in joined:
         return '["' + '","'.join(texts) + '"]'
-    # Four times as fast as an encoder that has to find out that these are texts.
+    # Four times as fast as a general encoder, which would check the type of each text.
     encoded = "[" + ",".join(map(encode_basestring, texts)) + "]"
     if "\\u0000" in encoded:
         encoded = _encode([storable(text) for text in texts])
@@ -161,7 +161,7 @@ def _json_texts(texts: Sequence[str]) -> str:
 
 
 def _json_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    """A JSON array of [URL, anchor text]."""
+    """Return a JSON array of [URL, anchor text]."""
     encoded = _encode(list(pairs))
     if "\\u0000" in encoded:
         encoded = _encode([[storable(url), storable(anchor)] for url, anchor in pairs])

@@ -23,6 +23,10 @@ CLAIMED_SHARE = 4
 MAX_NEW_SITES = 1_000
 """Sites that one page may make known."""
 
+SILENT_SHARE = 64
+"""One part in so many of all sites, and `MAX_NEW_SITES` at least, is how many the pages of one
+domain may have made known that have not answered with success yet."""
+
 NO_SITE = -1
 """Where a page comes from that no page led to."""
 
@@ -59,7 +63,7 @@ class Budgets:
     random in each process: two may count as one, so that the limit can come early (for one pattern
     in a million for each that is at its limit), never late, and nobody can choose which. Two
     domains are the same if 31 bits of their hashes are.
-    Cost: 1 µs a page, 2 µs with parameters; 8 bytes a site.
+    Cost: 1 µs a page, 2 µs with parameters; 12 bytes a site.
     """
 
     def __init__(
@@ -83,6 +87,9 @@ class Budgets:
         self._domains = array("I")
         self._domain_pages = _counts(per_domain)
         self._led_to = _counts(max_sites)
+        # How many of those have not answered; and of each such site 1 + the slot of that domain.
+        self._silent = _counts(max_sites)
+        self._shown_by = array("i")
         self._n_replayed_sites = 0
         self._pattern_pages = _counts(per_pattern)
         # Claims, by the same three; of each page that is one its slot and 2, of others 0.
@@ -137,8 +144,9 @@ class Budgets:
     def take_site(self, n_new: int, n_sites: int, source: int, host: str) -> bool:
         """Return whether a page may make one more site known, and count it.
 
-        Pages of one domain lead to a quarter (`CLAIMED_SHARE`) of all sites at most, so that none
-        can use up what all have.
+        The pages of one domain add a quarter (`CLAIMED_SHARE`) of all sites at most, and fewer
+        that have yet to answer with success (`SILENT_SHARE`): invented hosts use up neither the
+        sites of others nor much memory.
 
         Parameters
         ----------
@@ -154,9 +162,10 @@ class Budgets:
             n_new > MAX_NEW_SITES
             or n_sites >= self._max_sites
             or self._led_to[place] >= _claimable(self._max_sites)
+            or self._silent[place] >= max(MAX_NEW_SITES, self._max_sites // SILENT_SHARE)
         ):
             return False
-        self._led_to[place] += 1
+        self._lead_to(n_sites, place)
         return True
 
     def add(self, site: int, host: str, url: str) -> None:
@@ -179,13 +188,14 @@ class Budgets:
         """Whether a page is a claim still."""
         return 0 <= page < len(self._claimed) and self._claimed[page] > 0
 
-    def fetched(self, page: int, site: int, host: str) -> None:
-        """Note that a page has answered with success: it is no claim any more."""
+    def fetched(self, page: int, site: int) -> None:
+        """Note that a page has answered with success, and so neither it nor its site is a claim."""
+        self._site_answered(site)
         if not self.is_claim(page):
             return
         slot = self._claimed[page] - 2
         self._claimed[page] = 0
-        domain = self._domain(site, host)
+        domain = self._domains[site]
         self._site_claims[site] -= 1
         if self._per_domain is not None:
             self._domain_claims[domain >> _FURTHER_BITS] -= 1
@@ -203,14 +213,19 @@ class Budgets:
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
                 if self._max_sites is not None:
-                    self._led_to[domain >> _FURTHER_BITS] += 1
+                    self._lead_to(site, domain >> _FURTHER_BITS)
             if not self._bounds:
                 continue
             if site != source and self._domain(site, its_host) != domain:
                 self._mark(page, NO_SLOT)
 
-    def replay_fetched(self, page: int) -> None:
-        """Note that a page answered with success in an earlier run, or that no page led there."""
+    def replay_fetched(self, page: int, site: int) -> None:
+        """Note that a page of a site answered with success in an earlier run."""
+        self._site_answered(site)
+        self.replay_asked_for(page)
+
+    def replay_asked_for(self, page: int) -> None:
+        """Note that a page was asked for in an earlier run by the project, whoever links to it."""
         if page < len(self._claimed):
             self._claimed[page] = 0
 
@@ -232,6 +247,19 @@ class Budgets:
             if is_claim and self._pattern_claims[slot] >= self._claimable_of_pattern:
                 return "claim-budget"
         return ""
+
+    def _lead_to(self, site: int, place: int) -> None:
+        """Count a new site for the domain of this slot, as one that has not answered."""
+        if site >= len(self._shown_by):
+            self._shown_by.frombytes(bytes(4 * (site + 4_096 - len(self._shown_by))))
+        self._led_to[place] += 1
+        self._silent[place] += 1
+        self._shown_by[site] = place + 1
+
+    def _site_answered(self, site: int) -> None:
+        if site < len(self._shown_by) and self._shown_by[site]:
+            self._silent[self._shown_by[site] - 1] -= 1
+            self._shown_by[site] = 0
 
     def _count(self, site: int, host: str, slot: int) -> None:
         if self._bounds:

@@ -1,7 +1,6 @@
-"""What must hold for any bytes that the web or a file brings, each as a function of bytes.
+"""Properties that must hold for any bytes from the web or a file, each as a function of bytes.
 
-`test_hostile_fuzz.py` calls them with what hypothesis makes up, `by_hand.py` with what atheris
-does.
+`test_hostile_fuzz.py` calls them with bytes from hypothesis, `by_hand.py` with bytes from atheris.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url, without_c
 
 
 def check_url(url: str) -> None:
-    """A URL in normal form is http(s), plain, short, and fit for all that crawls do with it."""
+    """Check that a normalised URL is http(s), plain, short, and usable everywhere in a crawl."""
     assert url.startswith(("http://", "https://"))
     assert url.isascii()
     assert url.isprintable()
@@ -81,7 +80,7 @@ def check_url(url: str) -> None:
 
 
 def page(data: bytes) -> None:
-    """Any bytes are a page, under any Content-Type."""
+    """Any bytes can be parsed as a page, under any Content-Type."""
     head, _, body = data.partition(b"\n")
     for many in (body, body * (20_000 // max(len(body), 1))):
         found = parse_page(
@@ -95,14 +94,14 @@ def page(data: bytes) -> None:
 
 
 def check_text(text: str) -> None:
-    """A text that is kept is short, and has no characters that a terminal or a store acts upon."""
+    """Check that a stored text is short and has no characters that affect a terminal or a store."""
     assert len(text) <= MAX_ANCHOR_LENGTH
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
     text.encode()
 
 
 def url(data: bytes) -> None:
-    """Any text is a URL in normal form, or none."""
+    """Any text yields a normalised URL, or none."""
     for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
         for whole in (text, f"http://{text}", f"http://a.test/{text}", f"http://{text}/?{text}"):
             normal = normalise_url(whole)
@@ -116,7 +115,7 @@ def url(data: bytes) -> None:
 
 
 def headers(data: bytes) -> None:
-    """Any Retry-After is a wait within bounds, or none."""
+    """Any Retry-After yields a wait within bounds, or none."""
     response = Response("http://a.test/", headers={"Retry-After": data})
     seconds = _retry_after(response)
     assert seconds is None or seconds >= 0
@@ -125,7 +124,7 @@ def headers(data: bytes) -> None:
 
 
 def robots(data: bytes) -> None:
-    """Any robots.txt has a Crawl-delay that is a number, or none, and says yes or no."""
+    """Any robots.txt yields a Crawl-delay that is a number, or none, and a yes or no for a URL."""
     for body in (data, b"User-agent: *\nCrawl-delay: " + data):
         parser = BoundedRobotParser(body, None)
         assert parser.allowed("http://a.test/x", "crawlprio") in (True, False)
@@ -136,7 +135,7 @@ def robots(data: bytes) -> None:
 
 
 def robot_rules(data: bytes) -> None:
-    """Any robots.txt says of a robot what Protego says that reads the whole of it."""
+    """The reduced robots.txt gives the same answers as Protego on the whole file."""
     agent, _, body = data.partition(b"\n")
     name = agent.decode("utf-8", "replace")
     parser = BoundedRobotParser(body, None)
@@ -148,7 +147,7 @@ def robot_rules(data: bytes) -> None:
 
 
 def redirect(data: bytes) -> None:
-    """Wherever a Location leads, the host that is judged is the one that is connected to."""
+    """Whatever a Location header says, the host that is checked is the one connected to."""
     for location in (data, b"http://10.0.0.1" + data, b"http://" + data + b"10.0.0.1/"):
         response = Response("http://a.test/", status=302, headers={"Location": location})
         try:
@@ -162,7 +161,7 @@ def redirect(data: bytes) -> None:
         try:
             sent = used.fromBytes(to_bytes(urldefrag(asked.url)[0], encoding="ascii")).host
         except UnicodeError:
-            continue  # the handler fails likewise
+            continue  # the handler fails in the same way
         connected = sent.rpartition(b"@")[2].decode("latin-1")
         if not judged:
             continue
@@ -173,9 +172,10 @@ def redirect(data: bytes) -> None:
 
 
 def graph(data: bytes) -> None:
-    """Any bytes are a graph of any kind, or refused with an error of ours.
+    """Any bytes are a graph of any kind, or are refused with one of our errors.
 
-    The first byte chooses the kind; of a WebGraph the first line is the properties, `;` between.
+    The first byte chooses the kind. For a WebGraph, the first line holds the properties, separated
+    by `;`.
     """
     if not data:
         return
@@ -204,7 +204,7 @@ def graph(data: bytes) -> None:
 
 
 def rows(data: bytes) -> None:
-    """Any numbers are rows of a graph, or refused with an error of ours."""
+    """Any numbers are rows of a graph, or are refused with one of our errors."""
     numbers = np.frombuffer(data[: len(data) // 8 * 8], dtype=">i8").astype(np.int64)
     small = np.frombuffer(data, dtype=np.int8).astype(np.int64)
     for values in (numbers, small):
@@ -220,7 +220,7 @@ def rows(data: bytes) -> None:
 
 
 def store(data: bytes) -> None:
-    """A store whose bytes were changed is read, or refused with an error of ours."""
+    """A store with modified bytes is read, or refused with one of our errors."""
     whole = bytearray(_stored())
     if len(data) >= 4:
         at = int.from_bytes(data[:4], "big") % len(whole)
@@ -232,10 +232,10 @@ def store(data: bytes) -> None:
 
 
 def schema(data: bytes) -> None:
-    """A store with any definition of one of its tables is read, or refused with an error of ours.
+    """A store with any definition of one of its tables is read, or refused with one of our errors.
 
-    The first byte chooses the table, the second whether the rest replaces its definition or
-    follows it.
+    The first byte chooses the table; the second decides whether the rest replaces its definition or
+    is appended to it.
     """
     if len(data) < 3:
         return
@@ -255,7 +255,7 @@ def schema(data: bytes) -> None:
 
 
 def row(data: bytes) -> None:
-    """A store with any value in one column of a table is read, or refused with an error of ours.
+    """A store with any value in one column of a table is read, or refused with one of our errors.
 
     The first byte chooses the column, the second the type of the value.
     """
@@ -287,7 +287,7 @@ def row(data: bytes) -> None:
 
 
 def check_store(path: Path) -> None:
-    """Whatever a file is, what reads a store reads it whole, or says in one sentence why not."""
+    """Everything that reads a store either reads it whole or refuses it in one sentence."""
     for readonly in (True, False):
         try:
             with Store.open(path, readonly=readonly) as opened:
@@ -311,13 +311,13 @@ def check_store(path: Path) -> None:
 
 
 def check_sentence(error: CrawlprioError) -> None:
-    """An error of ours is one sentence that does nothing to a terminal."""
+    """Check that one of our errors is a single sentence without effect on a terminal."""
     assert str(error).isprintable()
     assert len(str(error)) < 2000
 
 
 def request(data: bytes) -> None:
-    """Any bytes are a stored request, or refused with an error of ours."""
+    """Any bytes are a stored request, or are refused with one of our errors."""
     for stored in (data, b'{"url":"http://a.test/","meta":{"a":' + data + b"}}"):
         try:
             made = from_json(stored, _spider())
@@ -372,13 +372,13 @@ def _scope() -> Scope:
 
 @cache
 def _patterns() -> Budgets:
-    """Budgets of patterns, whose table takes longer to make than all else of a URL."""
+    """Pattern budgets; their table takes longer to build than everything else about a URL."""
     return Budgets(registered_domain, lambda site: 0, per_pattern=1)
 
 
 @cache
 def _stored() -> bytes:
-    """A small store as bytes."""
+    """Return a small store as bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "crawl.sqlite"
         pages = PageTable()
@@ -404,7 +404,7 @@ def _stored() -> bytes:
                 )
                 opened.mark_leased(number + 1)
                 opened.record(visit, pages, [(number + 1, number, b'{"url":"http://b.test/"}')])
-        # What the journal holds belongs to the file, which is read without it.
+        # The content of the journal belongs to the file, which is read without it.
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()

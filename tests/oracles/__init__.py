@@ -1,6 +1,6 @@
-"""Slow, obvious crawls, by which the fast orderings are judged.
+"""Slow, obvious crawls that the fast orderings are checked against.
 
-An oracle imports nothing of `crawlprio`: it shares no code with what it judges.
+An oracle imports nothing from `crawlprio`, so it shares no code with what it checks.
 """
 
 from . import combined, fixed, link_based, scout, siblings

@@ -1,4 +1,4 @@
-"""What every ordering of the oracle has."""
+"""The interface of all orderings of the oracle."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def splitmix(index: int, seed: int = 0) -> float:
 class Ordering:
     """A policy over a record: `observe` after each visit, `keys` of the waiting pages at any time.
 
-    Larger is sooner. `keys` may name fetched pages too. A class is found in `ORDERINGS` by the
-    `name` that its definition gives.
+    Larger keys come first. `keys` may include fetched pages. A class is registered in `ORDERINGS`
+    under the `name` that its definition gives.
     """
 
     cases: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
-    """Options under which an ordering is held to its oracle."""
+    """Options with which an ordering is compared with its oracle."""
 
     def __init_subclass__(cls, *, name: str = "") -> None:
         if name:
@@ -43,7 +43,7 @@ class Ordering:
         self.record = record
 
     def observe(self, page: int) -> None:
-        """Take note that `page`, whose links are recorded, was fetched."""
+        """Record that `page`, whose links are recorded, was fetched."""
 
     def keys(self) -> Keys:
         raise NotImplementedError
@@ -55,7 +55,7 @@ class Ordering:
 
 
 class Fixed(Ordering):
-    """A page's key is settled when it is discovered."""
+    """A policy that fixes a page's key when the page is discovered."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)

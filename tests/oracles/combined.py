@@ -1,4 +1,4 @@
-"""The ordering of the oracle that is made of others."""
+"""The oracle's ordering that combines other orderings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The importance of fetched pages, by linear algebra; nothing here knows how it is kept up."""
+"""The importance of fetched pages, by linear algebra; nothing here knows how it is maintained."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 def trusted_pagerank(
     links: dict[int, list[int]], seeds: list[int], damping: float = 0.85
 ) -> dict[int, float]:
-    """PageRank of a surfer who starts at a seed, again where there are no links; the sum is 1.
+    """PageRank of a surfer who starts at a seed, and restarts there if there are no links; sum 1.
 
     `links` has a row for every page; a row lists distinct other pages.
     """
@@ -30,9 +30,9 @@ def trusted_pagerank(
 def least_coverage(
     links: dict[int, list[int]], fetched: list[int], seeds: list[int], damping: float = 0.85
 ) -> float:
-    """The share of all importance that is certain, whatever the pages not fetched link to.
+    """The share of all importance that is certain, whatever the unfetched pages link to.
 
-    The surfer who comes to one of those is lost: they link to themselves for ever.
+    A surfer who reaches an unfetched page is lost: these pages link only to themselves.
     """
     rows = {page: links[page] if page in set(fetched) else [page] for page in links}
     ranks = trusted_pagerank(rows, seeds, damping)

@@ -24,11 +24,11 @@ class Topic:
     stem: bool = False
 
     def is_named_in(self, text: str) -> bool:
-        """Say whether an anchor text or URL contains the topic."""
+        """Return whether an anchor text or URL contains the topic."""
         return occurrences(text, self.words, self.stem) > 0
 
     def is_hot(self, title: str, body: str) -> bool:
-        """Say whether a fetched page is on the topic."""
+        """Return whether a fetched page is on the topic."""
         return (
             occurrences(title, self.words, self.stem) >= self.title
             or occurrences(body, self.words, self.stem) >= self.body
@@ -36,10 +36,10 @@ class Topic:
 
 
 class Turns:
-    """Rounds over the sites in which pages wait, each of which gives `share` pages in a round.
+    """Rounds over the sites with waiting pages, each of which gives `share` pages per round.
 
-    A site that gives a page has had a turn more. One in which no page waited has missed all turns
-    of the rounds before the one under way.
+    A site that gives a page uses up a turn. A site without waiting pages misses its turns in all
+    rounds before the current one.
     """
 
     def __init__(self, record: Record, share: int) -> None:
@@ -52,13 +52,13 @@ class Turns:
         return self.record.web.site.get(page, 0)
 
     def found(self, page: int) -> None:
-        """Note that a page is about to wait."""
+        """Record that a page is about to wait."""
         site = self.site(page)
         if site not in map(self.site, self.record.waiting()):
             self.had[site] = max(self.had[site], self.latest // self.share * self.share)
 
     def first(self, ordered: list[int]) -> int:
-        """Take the first of the pages of the sites whose round is the earliest."""
+        """Take the first page of the sites whose round is the earliest."""
         page = min(ordered, key=lambda page: self.had[self.site(page)] // self.share)
         self.latest = max(self.latest, self.had[self.site(page)])
         self.had[self.site(page)] += 1
@@ -66,7 +66,7 @@ class Turns:
 
 
 def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
-    """Take the first page of the hot queue, or if that is empty of the URL queue."""
+    """Take the first page of the hot queue, or of the URL queue if the hot queue is empty."""
     queue = record.hot_queue or record.url_queue
     ordered = ordering.reorder(queue)
     page = ordered[0] if turns is None else turns.first(ordered)
@@ -75,7 +75,7 @@ def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
 
 
 def belongs_in_hot_queue(record: Record, topic: Topic, source: int, page: int) -> bool:
-    """Judge a page that `source` has just led to: Fig. 5, and where distance is 0 Fig. 4."""
+    """Judge a page that `source` has just linked to: Fig. 5, or Fig. 4 if the distance is 0."""
     web = record.web
     if topic.is_named_in(web.anchors.get((source, page), "")):
         return True
@@ -93,9 +93,9 @@ def crawling(
     site_share: int | None = None,
     **options: Any,
 ) -> Iterator[tuple[Record, Ordering]]:
-    """Yield the record and the ordering, ever the same two objects, after each visit.
+    """Yield the record and the ordering, always the same two objects, after each visit.
 
-    Fig. 1 (Algorithm 5.1); with a topic Fig. 4 (5.2) or Fig. 5 (5.3), whose loop condition must
+    Fig. 1 (Algorithm 5.1); with a topic, Fig. 4 (5.2) or Fig. 5 (5.3), whose loop condition must
     read "or". The queues stay in order of discovery and are sorted again for each page.
     """
     if topic is not None and not isinstance(topic, Topic):
@@ -136,7 +136,7 @@ def crawl(
 ) -> list[int]:
     """Return the pages in the order in which the ordering fetches them.
 
-    `options` are those of the ordering, with `site_share`; a topic puts a hot queue in front of it.
+    `options` are the ordering's, including `site_share`. A topic puts a hot queue in front of it.
     """
     order: list[int] = []
     for record, _ in crawling(web, seeds, ordering, budget, topic, **options):
@@ -145,7 +145,7 @@ def crawl(
 
 
 def drawn_from_a_list(web: Web, seeds: Sequence[int], rng: random.Random) -> list[int]:
-    """Return the order of a crawler that draws each next page from a list of those that wait."""
+    """Return the order of a crawler that draws each next page from a list of waiting pages."""
     known = set(seeds)
     waiting = list(dict.fromkeys(seeds))
     order = []

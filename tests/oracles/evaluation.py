@@ -1,6 +1,6 @@
-"""The measures of crawl orders as the papers put them, page by page; nothing here is quick.
+"""The measures of crawl orders as the papers define them, page by page and slow.
 
-They must not know `crawlprio`. Importance is a dict by page; a web is a dict of rows of links.
+Importance is a dict by page; a web is a dict of rows of links.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def crawl_and_stop(order: list[int], importance: Importance) -> list[Fraction]:
 
 
 def hot_share(importance: Importance, bound: float) -> Fraction:
-    """The chance that a page taken at random is hot."""
+    """The probability that a random page is hot."""
     return Fraction(sum(i >= bound for i in importance.values()), len(importance))
 
 
@@ -45,9 +45,9 @@ def crawl_and_stop_with_threshold(
 def buffer_after(
     order: list[int], capacity: int, estimate: Callable[[list[int], int], float]
 ) -> list[int]:
-    """The pages in the buffer in the end, rising.
+    """The pages left in the buffer at the end, in ascending order.
 
-    `estimate(fetched, page)` is what a crawl that has fetched these believes of the page.
+    `estimate(fetched, page)` is what a crawl that has fetched these pages believes about the page.
     """
     buffer: list[int] = []
     for k, page in enumerate(order):
@@ -66,13 +66,14 @@ def backlinks_seen(links: Links) -> Callable[[list[int], int], float]:
 
 
 def pagerank_every(links: Links, every: int, damping: float) -> Callable[[list[int], int], float]:
-    """IR'(P), computed again after 0, every, 2 * every, ... fetches.
+    """IR'(P), recomputed after 0, every, 2 * every, ... fetches.
 
-    Each fetch after that adds damping * IR'(page) / out-degree to its targets that were unknown.
+    Between computations, each fetch adds damping * IR'(page) / out-degree to its targets that were
+    unknown.
     """
 
     def estimate(fetched: list[int], page: int) -> float:
-        # The page that comes is decided on after its own links were seen.
+        # A new page is judged after its own links were seen.
         n_before = (len(fetched) - 1) // every * every
         ranks = cho_pagerank(links, fetched[:n_before], damping)
         values = {p: ranks.get(p, 1 - damping) for p in links}
@@ -98,13 +99,13 @@ def cho_pagerank(links: Links, fetched: list[int], damping: float) -> dict[int, 
 
 
 def mean_over_choices(values: Importance, n: int, score: Callable[[int], float]) -> float:
-    """The mean score of the top n, over all choices among pages that tie."""
+    """The mean score of the top n, over all ways to break ties."""
     tops = list(tops_of(values, n))
     return sum(sum(score(p) for p in top) / n for top in tops) / len(tops)
 
 
 def tops_of(values: Importance, n: int) -> Iterable[tuple[int, ...]]:
-    """All sets of n pages of which none is less important than one left out."""
+    """Return all sets of n pages that contain no page less important than one left out."""
     bound = sorted(values.values(), reverse=True)[n - 1]
     above = [p for p, v in values.items() if v > bound]
     tied = [p for p, v in values.items() if v == bound]
@@ -113,18 +114,18 @@ def tops_of(values: Importance, n: int) -> Iterable[tuple[int, ...]]:
 
 
 def overlap_over_choices(first: Importance, second: Importance, n: int) -> float:
-    """The mean share that the two tops have in common, over all choices among pages that tie."""
+    """The mean share that the two tops have in common, over all ways to break ties."""
     pairs = list(itertools.product(tops_of(first, n), tops_of(second, n)))
     return sum(len(set(a) & set(b)) / n for a, b in pairs) / len(pairs)
 
 
 def active_at(started: list[float], ended: list[float], time: float) -> int:
-    """Fetches in flight just after a time."""
+    """Return the number of fetches in flight just after a time."""
     return sum(s <= time < e for s, e in zip(started, ended, strict=True))
 
 
 def depths(links: Links, seeds: list[int]) -> dict[int, int]:
-    """Links from the seeds, one circle after the other."""
+    """Return the distance in links from the seeds, level by level."""
     depth = dict.fromkeys(seeds, 0)
     circle = list(depth)
     while circle:

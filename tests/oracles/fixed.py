@@ -1,4 +1,4 @@
-"""Orderings whose key for a page is settled at its discovery; none reads links seen later."""
+"""Orderings that fix a page's key at its discovery; none reads links seen later."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BreadthFirst(Fixed, name="breadth-first"):
 
 
 class DepthFirst(Fixed, name="depth-first"):
-    """Pages found last come first, those of one page in page order."""
+    """Pages found last come first; those of one page in page order."""
 
     def score(self, page: int) -> float:
         return float(self.record.found_after[page])
@@ -29,7 +29,7 @@ class DepthFirst(Fixed, name="depth-first"):
 class Random(Fixed, name="random"):
     """Exponential clocks from SplitMix64 by order of discovery: exactly the keys of `random`.
 
-    Whether they make a random crawler is judged by `drawn_from_a_list`, which has none.
+    `drawn_from_a_list`, which has no clocks, checks that they make a random crawler.
     """
 
     def __init__(self, record: Record, seed: int = 0) -> None:
@@ -54,7 +54,7 @@ class Omniscient(Fixed, name="omniscient"):
 
 
 class HistoricalPageRank(Fixed, name="historical-pagerank"):
-    """PageRank of an earlier crawl: Baeza-Yates et al. 2005, section 4.2, with its four ways."""
+    """PageRank of an earlier crawl: Baeza-Yates et al. 2005, section 4.2, with its four rules."""
 
     def __init__(
         self, record: Record, scores: Mapping[int, float], new: str = "zero", seed: int = 0
@@ -86,7 +86,7 @@ class HistoricalPageRank(Fixed, name="historical-pagerank"):
         return earlier[int(u * len(earlier))]
 
     def from_parent(self, page: int) -> float:
-        """Take the share that the parent, in which the link was first found, gives each link."""
+        """Return the share that the parent, where the link was first found, gives each link."""
         if page not in self.record.parent:
             return 0.0
         parent = self.record.parent[page]

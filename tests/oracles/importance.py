@@ -1,7 +1,7 @@
-"""Importance I(P) of the pages of a web, from the papers' words; nothing here knows orders.
+"""Importance I(P) of the pages of a web, from the papers' definitions; independent of any order.
 
-Each function returns a number for every page of the web. Cho, Garcia-Molina & Page, Efficient
-crawling through URL ordering, extended version, section 2, unless something else is said.
+Each function returns a number for every page of the web. The source is Cho, Garcia-Molina & Page,
+Efficient crawling through URL ordering, extended version, section 2, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Values = dict[int, float]
 
 
 def backlinks(web: Web) -> Values:
-    """IB(P): the pages that link to the page."""
+    """IB(P): the number of pages that link to the page."""
     return {p: float(sum(p in web.links_of(q) for q in web.pages)) for p in web.pages}
 
 
 def forward_links(web: Web) -> Values:
-    """IF(P): the links that emanate from the page."""
+    """IF(P): the number of links that leave the page."""
     return {p: float(web.out_degree(p)) for p in web.pages}
 
 
@@ -32,7 +32,7 @@ def cho_pagerank(web: Web, damping: float = 0.9) -> Values:
 
 
 def remote_pagerank(web: Web, damping: float = 0.85) -> Values:
-    """PageRank over links between hosts, the sum the number of pages: Najork & Wiener 2001, 4."""
+    """PageRank over links between hosts, with the sum n: Najork & Wiener 2001, 4."""
     site = {p: web.site.get(p, 0) for p in web.pages}
     return _iterated(
         {p: [q for q in web.links_of(p) if site[q] != site[p]] for p in web.pages}, damping
@@ -42,7 +42,7 @@ def remote_pagerank(web: Web, damping: float = 0.85) -> Values:
 def weighted_pagerank(
     web: Web, times: float = 4.0, share: float | None = None, damping: float = 0.85
 ) -> Values:
-    """PageRank whose links between hosts have more weight: Najork & Wiener 2001; the sum n."""
+    """PageRank with heavier links between hosts: Najork & Wiener 2001; the sum is n."""
     site = {p: web.site.get(p, 0) for p in web.pages}
     ranks = dict.fromkeys(web.pages, 1.0)
     for _ in range(math.ceil(42 / (1 - damping))):
@@ -79,7 +79,7 @@ def _iterated(links: Mapping[int, Sequence[int]], damping: float) -> Values:
 def location(web: Web) -> Values:
     """IL(P): .com and "home" are worth 1, each slash of the path after the first costs 1.
 
-    The least is taken off all.
+    The smallest value is subtracted from all values.
     """
     values = {}
     for page in web.pages:
@@ -137,12 +137,12 @@ def similarity(
 
 
 def _occurrences(field: Sequence[str], term: tuple[str, ...]) -> int:
-    """Count the places of a text at which a term starts."""
+    """Return the number of places in a text at which a term starts."""
     return sum(tuple(field[at : at + len(term)]) == term for at in range(len(field)))
 
 
 def harmonic(web: Web) -> Values:
-    """The sum over all other pages q of 1 / d(q, p), where d is infinite without a way."""
+    """The sum over all other pages q of 1 / d(q, p), where d is infinite if there is no path."""
     values = dict.fromkeys(web.pages, 0.0)
     for start in web.pages:
         layer, seen, distance = {start}, {start}, 0
@@ -156,7 +156,7 @@ def harmonic(web: Web) -> Values:
 
 
 def hits(web: Web) -> tuple[Values, Values]:
-    """Kleinberg's hubs and authorities, iterated from all ones, each with the sum 1."""
+    """Kleinberg's hubs and authorities, iterated from all ones, each with sum 1."""
     hub = dict.fromkeys(web.pages, 1.0)
     authority = dict(hub)
     for _ in range(5000):
@@ -201,6 +201,6 @@ IMPORTANCES: dict[str, Callable[[Web], Values]] = {
     "similarity": lambda web: similarity(web, TOPIC),
     "term-count": lambda web: similarity(web, TOPIC, idf="none", measure="inner"),
 }
-"""All that need no more than a web; the last two with `TOPIC`."""
+"""All measures that need only a web; the last two use `TOPIC`."""
 
 TOPIC = ("web crawling", "frontier")

@@ -1,4 +1,4 @@
-"""Orderings whose keys follow the links seen; none knows how pages get into a queue."""
+"""Orderings whose keys follow the links seen; none knows how pages enter a queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Opic(Ordering, name="opic"):
         self.fifo: deque[int] = deque()
 
     def spread(self, page: int) -> int:
-        """Give all cash of a page to its links, in row order; return how many there are."""
+        """Give all cash of a page to its links, in row order; return the number of links."""
         links = self.fetched[page]
         if links:
             share = self.cash[page] / len(links)
@@ -50,7 +50,7 @@ class Opic(Ordering, name="opic"):
         return len(links)
 
     def is_rich(self, page: int) -> bool:
-        """Say whether a fetched page with links has cash above `pass_on` for each of them."""
+        """Return whether a fetched page with links has cash above `pass_on` for each of them."""
         if self.pass_on is None or page not in self.fetched:
             return False
         o = len(self.fetched[page])
@@ -70,7 +70,7 @@ class Opic(Ordering, name="opic"):
 
 
 class RankMass(Ordering, name="rankmass"):
-    """Mass flows from the seeds alone, damped, each page passing it on once: Cho & Schonfeld."""
+    """Mass flows from the seeds alone, damped, and each page passes it on once: Cho & Schonfeld."""
 
     cases = ({}, {"damping": 0.5}, {"damping": 0.0})
 
@@ -89,7 +89,7 @@ class RankMass(Ordering, name="rankmass"):
 
 
 class Fica(Ordering, name="fica"):
-    """Nearest first; a link is as long as the logarithm of its page's links: Zareh Bidoki et al."""
+    """Nearest first; a link is as long as the log of its page's out-degree: Zareh Bidoki et al."""
 
     cases = ({}, {"discount": 0.5}, {"discount": 0.0, "link": 0.1}, {"discount": 0.99, "link": 2.0})
 
@@ -113,7 +113,7 @@ class Fica(Ordering, name="fica"):
 
 
 class LargerSitesFirst(Ordering, name="larger-sites-first"):
-    """Site with most waiting pages first: Castillo et al. 2004, section V, *Length*."""
+    """Site with the most waiting pages first: Castillo et al. 2004, section V, *Length*."""
 
     def keys(self) -> Keys:
         return dict.fromkeys(self.record.discovered, 0.0)
@@ -121,8 +121,8 @@ class LargerSitesFirst(Ordering, name="larger-sites-first"):
     def reorder(self, queue: list[int]) -> list[int]:
         """Sort the queue by size of site, counting both queues, then by discovery.
 
-        The first of all is so the first page, in this queue, of the site that comes first. What
-        follows it is sorted again before it is used.
+        The first page is then the first page, in this queue, of the first site. The rest is sorted
+        again before it is used.
         """
         site = self.record.web.site
         n_waiting = Counter(site.get(u, 0) for u in self.record.waiting())
@@ -154,7 +154,7 @@ class PartialPageRank(Ordering, name="partial-pagerank"):
 
 
 class PageRank(PartialPageRank, name="pagerank"):
-    """PageRank of all seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
+    """PageRank of everything seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
 
     def __init__(self, record: Record, every: int = 1, damping: float = 0.85) -> None:
         super().__init__(record, every, damping)

@@ -1,4 +1,4 @@
-"""PageRank by linear algebra; nothing here knows queues or orderings."""
+"""PageRank by linear algebra; independent of queues and orderings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def solved(links: dict[int, list[int]], damping: float) -> dict[int, float]:
 
 
 def iterated(links: dict[int, list[int]], damping: float) -> dict[int, float]:
-    """Follow the equation so often that what is left of the start is below 1e-18."""
+    """Iterate the equation until the remainder of the start is below 1e-18."""
     pages = list(links)
     n = len(pages)
     place = {page: i for i, page in enumerate(pages)}
@@ -68,7 +68,7 @@ def true_pagerank(web: Web, damping: float = 0.85) -> dict[int, float]:
 
 
 def partial_pagerank(record: Record, damping: float = 0.85) -> dict[int, float]:
-    """Return the PageRank, to 8 digits, of all pages seen; those not fetched are dangling."""
+    """Return the PageRank, to 8 digits, of all pages seen; unfetched pages are dangling."""
     links: dict[int, list[int]] = {u: [] for u in record.discovered}
     for u, v in record.links:
         links[u].append(v)

@@ -17,6 +17,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         {"novelty": 0.0, "n_passes": 0},
         {"novelty": 1.0, "n_passes": 5, "seed_mass": 1.0},
         {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
+        {"n_passes": 5, "kept_links": 7},
     )
 
     def __init__(
@@ -28,6 +29,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         novelty: float = 0.2,
         n_passes: int = 2,
         siblings: bool = True,
+        kept_links: int = 2**22,
     ) -> None:
         super().__init__(record)
         self.damping = damping
@@ -35,6 +37,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.novelty = novelty
         self.n_passes = n_passes
         self.siblings = siblings
+        self.kept_links = kept_links
         self.depth: dict[int, int] = {}
         self.mass: Keys = {}
         self.from_kin: Keys = {}
@@ -89,6 +92,20 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
                 self.from_kin[v] += share
         return links
 
+    def kept(self, page: int) -> list[int]:
+        """Return the links of a page that are kept if it is one of the latest visits."""
+        links = self.record.web.links_of(page)
+        return links if len(links) <= min(10_000, self.kept_links) else []
+
+    def oldest_kept(self) -> int:
+        """Return the number of the first visit such that the links from it on are not too many."""
+        visits = self.record.crawled_pages
+        return next(
+            first
+            for first in range(len(visits) + 1)
+            if sum(len(self.kept(u)) for u in visits[first:]) <= self.kept_links
+        )
+
     def observe(self, page: int) -> None:
         record = self.record
         new = [v for v in record.web.links_of(page) if v not in self.mass]
@@ -112,15 +129,17 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
                 after = siblings.index(page) + 1
                 stale += (siblings[after:] + siblings[:after])[:256]
 
+        oldest = self.oldest_kept()
         n_passed = 0
         for _ in range(16):
             if n_passed == self.n_passes:
                 break
-            self.at = (self.at + 1) % len(record.crawled_pages)
+            self.at += 1
+            if not oldest <= self.at < len(record.crawled_pages):
+                self.at = oldest
             giver = record.crawled_pages[self.at]
             gained = self.mass[giver] - self.passed[giver]
-            links = record.web.links_of(giver)
-            if 0 < len(links) <= 10_000 and gained > 0.2 * self.mass[giver]:
+            if self.kept(giver) and gained > 0.2 * self.mass[giver]:
                 stale += self.pass_on(giver)
                 n_passed += 1
 

@@ -1,4 +1,4 @@
-"""Words and phrases in a text; nothing here knows pages or queues."""
+"""Words and phrases in a text; independent of pages and queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def words(text: str, stem: bool = False) -> tuple[str, ...]:
 
 @cache
 def _occurrences(text: str, phrases: tuple[str, ...], stem: bool) -> int:
-    """Count the places of the text at which one of the distinct phrases starts."""
+    """Return the number of places in the text at which one of the distinct phrases starts."""
     haystack = words(text, stem)
     count = 0
     for phrase in {words(phrase, stem) for phrase in phrases} - {()}:
@@ -31,5 +31,5 @@ def _occurrences(text: str, phrases: tuple[str, ...], stem: bool) -> int:
 
 
 def occurrences(text: str, phrases: Sequence[str], stem: bool = False) -> int:
-    """Count how often the phrases occur in a text, word by word, over all distinct phrases."""
+    """Return how often the phrases occur in a text, word by word, over all distinct phrases."""
     return _occurrences(text, tuple(phrases), stem)

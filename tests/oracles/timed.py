@@ -1,6 +1,6 @@
-"""A crawl in time, by plain lists: what fetches, transfers, delays and robots do at each moment.
+"""A timed crawl with plain lists: what fetches, transfers, delays and robots do at each moment.
 
-It must not know `crawlprio`, nor any ordering; nothing is kept that can be worked out again.
+It keeps nothing that can be recomputed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Roads:
 
 @dataclass
 class Fetch:
-    """A fetch in flight. `rate` is None before its transfer; `end` when that is not known."""
+    """A fetch in flight. `rate` is None before its transfer; `end` is None until it is known."""
 
     number: int
     page: int
@@ -58,7 +58,7 @@ class Fetch:
 
 
 def shares(speeds: Sequence[Any], bandwidth: Any) -> list[Any]:
-    """Return the rate of each transfer: none above its speed, the rest of the bandwidth alike."""
+    """Return the rate of each transfer: at most its speed, and an equal share of the rest."""
     rates: list[Any] = [None] * len(speeds)
     left, n = bandwidth, len(speeds)
     limited = [i for i in range(len(speeds)) if speeds[i] is not None]
@@ -68,7 +68,7 @@ def shares(speeds: Sequence[Any], bandwidth: Any) -> list[Any]:
             rates[i] = speeds[i]
             left, n = left - speeds[i], n - 1
         else:
-            rates[i] = left / n  # the same for all that follow
+            rates[i] = left / n  # the same rate for all that follow
     return rates
 
 
@@ -96,7 +96,7 @@ def timed_crawl(
     zero: Any = 0.0,
     **options: Any,
 ) -> list[tuple[int, Any, Any, int]]:
-    """Return (page, start, end, place among the visits) of each fetch, in the order of starts."""
+    """Return (page, start, end, place among the visits) of each fetch, in order of starts."""
     record = Record(web, list(dict.fromkeys(seeds)))
     for seed in record.seeds:
         record.discover(seed, record.url_queue)

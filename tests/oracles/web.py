@@ -1,4 +1,4 @@
-"""A web to crawl and the record of a crawl; nothing here knows how pages are ordered."""
+"""A web to crawl and the record of a crawl; independent of orderings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Web:
         return len(self.links_of(page))
 
     def reachable(self, seeds: list[int]) -> set[int]:
-        """Return the pages that can be reached from the seeds, these included."""
+        """Return the pages reachable from the seeds, the seeds included."""
         reached: set[int] = set()
         ahead = list(seeds)
         while ahead:
@@ -59,9 +59,9 @@ class Web:
 class Record:
     """What a crawler has seen: the data structures of Cho et al. (WWW7, 1998), Fig. 1, 4 and 5.
 
-    Both queues keep order of discovery. `discovered` lists every known page in that order,
-    `parent` the page in which each was first found (seeds have none), `found_after` how many pages
-    had been visited then, the discovering one included. `backlinks` is `links` turned round.
+    Both queues keep order of discovery. `discovered` lists every known page in that order. `parent`
+    is the page in which each was first found (seeds have none), and `found_after` the number of
+    pages visited by then, the discovering page included. `backlinks` is `links` reversed.
     """
 
     web: Web
@@ -89,14 +89,14 @@ class Record:
         self.backlinks.setdefault(page, [])
 
     def record_link(self, source: int, target: int) -> None:
-        """Remember the pair (source, target), seen in the fetched page `source`."""
+        """Record the pair (source, target), seen in the fetched page `source`."""
         self.links.append((source, target))
         self.backlinks.setdefault(target, []).append(source)
 
     def distance_from_hotpage(self, page: int) -> float:
-        """Return the fewest recorded links from a hot page to `page`; infinity if there is no way.
+        """Return the fewest recorded links from a hot page to `page`, or infinity without a path.
 
-        Cho et al., Fig. 5, where it is spelled out up to 2.
+        Cho et al., Fig. 5, which spells it out up to 2.
         """
         distance = 0
         reached: set[int] = set()

@@ -1,14 +1,14 @@
-"""Runs Scrapy's own tests with crawlprio switched on and compares with Scrapy alone.
+"""Runs Scrapy's own tests with crawlprio switched on, and compares with Scrapy alone.
 
-`python tests/upstream/run.py` takes some half an hour on two cores: the whole suite with Scrapy
-alone, then with each part of crawlprio those tests that make a crawler at all. Tests that end
-otherwise are run once more by themselves, one at a time, so that a busy machine does not count.
-The exit status is 1 if `docs/compatibility.md` lists other tests than these.
+`python tests/upstream/run.py` takes about half an hour on two cores. It runs the whole suite with
+Scrapy alone, then, with each part of crawlprio, the tests that create a crawler. Tests with a
+different outcome are run again one at a time, so that a busy machine does not count. The exit
+status is 1 if `docs/compatibility.md` lists other tests than these.
 
-`--prepare` only fetches the suite; `--update` writes the rows of the document, with `?` where the
-reason is to be given; `--reuse` takes what the last run found with Scrapy alone, which does not
-depend on crawlprio. `--part` and `--skip` leave out parts of crawlprio and tests, which are then
-not compared with the document either: `--skip "tests/test_command*"` takes a quarter of the time.
+`--prepare` only downloads the suite. `--update` writes the rows of the document, with `?` where a
+reason is missing. `--reuse` takes the last run's outcomes with Scrapy alone, which do not depend on
+crawlprio. `--part` and `--skip` leave out parts of crawlprio and tests, which are then not compared
+with the document either: `--skip "tests/test_command*"` saves three quarters of the time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> int:
             differs.setdefault(test, set()).add(part)
     known = listed()
     compared = {test: known[test] for test in without(known, arguments.skip)}
-    # What was not run differs as far as is known.
+    # Tests that were not run are assumed to differ as listed.
     listed_so = {
         test: set(entry.parts) - (set(parts) if test in compared else set())
         for test, entry in known.items()
@@ -99,7 +99,7 @@ def compile_all(found: Suite) -> None:
 
 
 def timed(found: Suite, part: str, tests: list[str], n_processes: int) -> dict[str, str]:
-    """Run tests and say how long they took."""
+    """Run tests and print how long they took."""
     start = monotonic()
     outcomes = run_tests(found, part, tests, outcomes_file(part), n_processes=n_processes)
     counts = {kind: list(outcomes.values()).count(kind) for kind in ("passed", "skipped", "failed")}
@@ -109,14 +109,14 @@ def timed(found: Suite, part: str, tests: list[str], n_processes: int) -> dict[s
 
 
 def outcomes_file(part: str) -> Path:
-    """Where the outcomes of a run go."""
+    """Return where the outcomes of a run go."""
     return FOLDER / f"outcomes-{part or 'plain'}.jsonl"
 
 
 def settled(
     found: Suite, part: str, plain: Mapping[str, str], ours: Mapping[str, str], chosen: list[str]
 ) -> list[str]:
-    """Return the tests that end otherwise with a part of crawlprio, by themselves too."""
+    """Return the tests with a different outcome under a part of crawlprio, also when run alone."""
     suspects = list(differing({test: plain[test] for test in chosen}, ours))
     if not suspects:
         return []
@@ -143,7 +143,7 @@ def update(rows: list[str]) -> None:
 
 
 def judge(differs: Mapping[str, set[str]], known: Mapping[str, frozenset[str]]) -> int:
-    """Say what the document does not list, and what it lists though it does not differ."""
+    """Print what the document does not list, and what it lists although it does not differ."""
     unlisted = [
         f"{test} with {part}"
         for test, parts in sorted(differs.items())

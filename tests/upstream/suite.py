@@ -1,9 +1,9 @@
-"""Scrapy's own test suite: fetches it, runs it with a part of crawlprio switched on, compares.
+"""Scrapy's own test suite: downloads it, runs it with a part of crawlprio enabled, compares.
 
-The suite is that of the source distribution of the Scrapy that is installed. It is unpacked into
-the user's cache, as in this folder Scrapy's commands would find the project's `scrapy.cfg`. It has
-an environment of its own for what it needs besides, which sees the packages of the project's
-environment too. `CRAWLPRIO_UPSTREAM_FOLDER` names another place.
+The suite comes from the source distribution of the installed Scrapy. It is unpacked into the user's
+cache, because in this folder Scrapy's commands would find the project's `scrapy.cfg`. Its
+additional requirements go into a separate environment, which also sees the packages of the
+project's environment. `CRAWLPRIO_UPSTREAM_FOLDER` names another place.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ INJECT = Path(__file__).parent / "inject"
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
 PARTS = ("addon", "scheduler", "queue")
-"""What is switched on: everything, the scheduler alone, one priority queue alone."""
+"""What is switched on: everything, only the scheduler, only one priority queue."""
 
 EXTRAS = ("boto3", "Twisted[http2]", "httpx2[http2,socks]", "robotexclusionrulesparser", "uvloop")
-"""Optional dependencies of Scrapy whose tests are run too."""
+"""Optional dependencies of Scrapy whose tests are also run."""
 
 MAX_TEST_SECONDS = 120
 
@@ -48,7 +48,7 @@ class Suite(NamedTuple):
 
 
 def suite() -> Suite:
-    """Return where the suite of the installed Scrapy is, or will be."""
+    """Return where the suite of the installed Scrapy is or will be."""
     return Suite(
         FOLDER / f"scrapy-{version('scrapy')}",
         FOLDER / f"venv-{sys.version_info.major}.{sys.version_info.minor}" / "bin" / "python",
@@ -56,7 +56,7 @@ def suite() -> Suite:
 
 
 def is_ready() -> bool:
-    """Whether the suite has been fetched, and what it needs installed."""
+    """Return whether the suite has been downloaded and its requirements installed."""
     return _ready_file().exists()
 
 
@@ -65,13 +65,13 @@ def _ready_file() -> Path:
 
 
 def prepare() -> Suite:
-    """Fetch the suite of the installed Scrapy and install what it needs, unless that is done."""
+    """Download the suite of the installed Scrapy and install its requirements, if necessary."""
     found = suite()
     if is_ready():
         return found
     FOLDER.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    # Only Scrapy as source: what is needed to read its metadata may be a wheel.
+    # Only Scrapy comes as source; what is needed to read its metadata may be a wheel.
     subprocess.run(
         [
             *(*pip, "download", f"scrapy=={version('scrapy')}", "--no-deps"),
@@ -92,7 +92,7 @@ def _make_environment(found: Suite) -> None:
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
     project = sysconfig.get_path("purelib")
-    # As a folder of packages in its own right, so that what is installed there in place is found.
+    # As a separate folder of packages, so that what is installed there in place is found.
     line = f"import site; site.addsitedir({project!r})\n"
     Path(done.stdout.strip(), "project.pth").write_text(line)
     subprocess.run(
@@ -159,28 +159,29 @@ def read_outcomes(outcomes: Path) -> dict[str, str]:
 
 
 def _created(outcomes: Path) -> Path:
-    """The file that says during which tests a crawler was made."""
+    """Return the file that lists the tests during which a crawler was created."""
     return outcomes.with_suffix(".created")
 
 
 def with_crawlers(outcomes: Path) -> set[str]:
-    """Return the tests of a run during which a crawler was made, here or in a subprocess.
+    """Return the tests of a run during which a crawler was created, here or in a subprocess.
 
-    No other can end otherwise with crawlprio, which is switched on as a crawler is made.
+    No other test can have a different outcome, because crawlprio is enabled when a crawler is
+    created.
     """
     lines = _created(outcomes).read_text().splitlines()
     return {line.rpartition(" (")[0] for line in lines if line}
 
 
 def environment(part: str) -> dict[str, str]:
-    """Return the environment in which every crawler has a part of crawlprio switched on."""
-    # The suite before this project, which has a folder `tests` too.
+    """Return the environment in which every crawler has a part of crawlprio enabled."""
+    # The suite comes before this project, which also has a folder `tests`.
     path = [str(INJECT), str(suite().source), str(ROOT)]
     return {**os.environ, "CRAWLPRIO_UPSTREAM": part, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def differing(plain: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the outcomes of the tests that end otherwise with crawlprio: plain, with it."""
+    """Return the outcomes of the tests that differ with crawlprio: without it, with it."""
     return {
         test: (plain.get(test, "absent"), ours.get(test, "absent"))
         for test in sorted(plain.keys() | ours.keys())
@@ -189,7 +190,7 @@ def differing(plain: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, tu
 
 
 class Listed(NamedTuple):
-    """A test that `docs/compatibility.md` says differs."""
+    """A test that `docs/compatibility.md` lists as differing."""
 
     parts: frozenset[str]
     reason: str
