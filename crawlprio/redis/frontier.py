@@ -372,6 +372,8 @@ class RedisFrontier:
         """Ask for more pages, if there may be some by now."""
         if self._is_closed:
             return
+        if self._ahead.n == 1 < len(self._all) and self._n_unanswered:
+            return  # which shard has the best page is known once all has arrived
         n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
             shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now

@@ -49,8 +49,7 @@
 --   :numbers         hash    "<shard> <run id>" -> messages sent to a shard since the server started
 --   :outbox:<worker> hash    "<shard> <run id> <number>" -> message that the worker is to deliver, as
 --                            msgpack of the arguments of `deliver.lua`; no worker: that of one that is gone
---   :inbox           hash    "<shard> <run id>" of a sender -> number up to which its messages are here
---   :inbox:<sender>  set     numbers of messages that came before those with smaller numbers
+--   :inbox:<sender>  bitmap  numbers of the messages that were taken in; a sender is "<shard> <run id>"
 --
 -- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
 -- likewise by their first page, or by larger number of waiting pages in place of the key.

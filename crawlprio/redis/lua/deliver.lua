@@ -14,20 +14,9 @@ function calls.deliver(at, is_done)
   if is_done then
     return {}
   end
-  local sender, number = ARGV[at + 1], tonumber(ARGV[at + 2])
-  local early = P .. ':inbox:' .. sender
-  local mark = tonumber(call('HGET', P .. ':inbox', sender) or 0)
-  if number <= mark or call('SISMEMBER', early, ARGV[at + 2]) == 1 then
+  local sender = ARGV[at + 1]
+  if call('SETBIT', P .. ':inbox:' .. sender, ARGV[at + 2], 1) == 1 then
     return {}
-  end
-  if number > mark + 1 then
-    call('SADD', early, ARGV[at + 2])
-  else
-    mark = number
-    while call('SREM', early, exact(mark + 1)) == 1 do
-      mark = mark + 1
-    end
-    call('HSET', P .. ':inbox', sender, exact(mark))
   end
   local links = read_links(at + 8)
   local depth, n_pages, n_counted_links = tonumber(ARGV[at + 3]), counts.pages, tonumber(ARGV[at + 4])
