@@ -149,14 +149,14 @@ def test_a_call_that_is_repeated_is_done_once(
     add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
     for _ in range(2):
         client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add)
-    leases = [client.eval(calls, 1, prefix, "w", 2, "lease", 3, 2, 0, 0)[6] for _ in range(2)]
+    leases = [client.eval(calls, 1, prefix, "w", 2, "lease", 3, 2, 0, 0)[10] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
     # Of a batch that was done in part by what the server knows, the rest is done.
     again = client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add, "lease", 3, 2, 0, 0)
-    assert again[6:] == [[1], leases[0]]
+    assert again[10:] == [[1], leases[0]]
     batch = ("lease", 3, 2, 0, 0, "lease", 3, 2, 0, 0)
-    leases = [client.eval(calls, 1, prefix, "w", 2, *batch)[6:] for _ in range(2)]
+    leases = [client.eval(calls, 1, prefix, "w", 2, *batch)[10:] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1][1::5] == [b"http://c.test/1"]
     counts = read_counts(client, prefix)
