@@ -49,7 +49,7 @@ def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:  # noqa: F811
     frontier.add(Entry("http://d.test/", "http://d.test/", "d.test", priority=3))
     second = frontier.next_page(0.0)
     assert second is not None
-    frontier._call("end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
+    frontier._call(0, "end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
     frontier._leases.pop(second.lease)
     assert frontier.next_page(0.0) is not None
     yield frontier
