@@ -231,7 +231,7 @@ def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path: Path) -> 
     assert len(visit.targets) == 10
     recorded = [url for url, _ in visit.outside]
     assert recorded == links[10 : 10 + len(recorded)]
-    assert len(recorded) == 16_384 // len("".join(visit.outside[0]))
+    assert len(recorded) == 4_096 // len("".join(visit.outside[0]))
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])

@@ -54,7 +54,7 @@ class Command(SiteCrawlCommand):
             text = meaning.format(default=self.default_settings.get(name))
             group.add_argument(f"--{option}", metavar=metavar, help=text)
         group.add_argument(
-            "--demo", action="store_true", help="crawl a synthetic web, served on this machine"
+            "--demo", action="store_true", help="crawl the demo web, served on this machine"
         )
         super().add_options(parser)
 
@@ -70,13 +70,11 @@ class Command(SiteCrawlCommand):
             opts.spargs["seeds"] = _seeds(args)
         has_seeds = not {"seeds", "url"}.isdisjoint(opts.spargs)
         if opts.demo and has_seeds:
-            raise ConfigError(
-                "--demo crawls a synthetic web and takes no URL; leave out one of them."
-            )
+            raise ConfigError("--demo crawls the demo web and takes no URL; leave out one of them.")
         if not (opts.demo or has_seeds):
             raise ConfigError(
                 "crawlprio crawl was given no URL; say where to start, as in crawlprio crawl "
-                "https://example.org/, or crawl a synthetic web with --demo."
+                "https://example.org/, or crawl the demo web with --demo."
             )
         if has_seeds:
             _check(opts.spargs)

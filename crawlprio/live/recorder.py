@@ -24,7 +24,7 @@ from crawlprio.web.budgets import NO_SITE, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_if_any, host_of
 
-REFUSED_TEXT = 16_384
+REFUSED_TEXT = 4_096
 """Characters that the links refused by a budget take in the record of one page; the rest of them
 are counted, not recorded."""
 
