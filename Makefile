@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench bare kills redis-kills spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test lint bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -36,6 +36,10 @@ kills: .venv/dev
 # about five minutes.
 redis-kills: .venv/dev
 	CRAWLPRIO_REDIS_KILL_PAGES=20000 $(BIN)/pytest -s tests/test_redis_kills.py
+
+# All tests of the frontier in Redis, on three servers of a cluster in place of one.
+redis-cluster: .venv/dev
+	CRAWLPRIO_REDIS_CLUSTER=1 $(BIN)/pytest tests/test_redis_*.py
 
 # 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev

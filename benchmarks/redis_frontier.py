@@ -1,6 +1,6 @@
 """A frontier in Redis beside scrapy-redis's: links taken in, memory, pops, and whole crawls.
 
-    python benchmarks/redis_frontier.py [--only links pops crawls] [--rounds 3]
+    python benchmarks/redis_frontier.py [--only links bound pops crawls] [--rounds 3]
 
 It starts a `redis-server` of its own for each measurement, and runs all contenders in turn.
 
@@ -12,6 +12,7 @@ links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at
         scheduler, dupefilter and priority queue, which are asked link by link, as Scrapy asks a
         scheduler; its requests are made before the clock starts. It records nothing.
 memory  After the new links, without what the scripts take, which is the same for any crawl.
+bound   A script that runs the commands which known links take, and does nothing else.
 pops    Leasing two of the pages of each of many sites, 16 at a time, and ending them.
 crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one
         worker with a frontier in Redis, two at once, and stock Scrapy with the scheduler of
@@ -24,6 +25,7 @@ link; delays. Processor time of the server is from its own count.
 from __future__ import annotations
 
 import argparse
+import json
 import queue
 import random
 import statistics
@@ -130,9 +132,10 @@ class Worker:
 
         from crawlprio.config import CrawlConfig
         from crawlprio.live.identity import Identities
-        from crawlprio.redis.connection import open_crawl, prefix_of
+        from crawlprio.redis.connection import open_crawl
         from crawlprio.redis.frontier import RedisFrontier
         from crawlprio.redis.rules import rules_of
+        from crawlprio.redis.shards import prefix_of
 
         settings = {
             "ORDERING": "opic",
@@ -148,10 +151,12 @@ class Worker:
         self._answers: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.prefix = prefix_of("benchmark")
         client = server.client()
-        open_crawl(client, self.prefix, config, rules, lease_seconds=600.0, records=records)
+        shards = open_crawl(
+            client, self.prefix, config, rules, lease_seconds=600.0, records=records
+        )
         self.frontier = RedisFrontier(
             client,
-            self.prefix,
+            shards,
             config,
             rules,
             lease_seconds=600.0,
@@ -171,7 +176,7 @@ class Worker:
             self.settle()
 
     def settle(self) -> None:
-        while self.frontier._session.n_unanswered:
+        while self.frontier._n_unanswered:
             self._answers.get()()
 
     def leased(self) -> Any:
@@ -297,6 +302,68 @@ def rate(n_links: int, cost: Cost) -> str:
     return f"{n_links / cost.seconds:7,.0f}/s ({server:4.1f} us of Redis)"
 
 
+# Bound
+
+_BARE = """
+local P, call = KEYS[1], redis.call
+local links, sites, queues = cjson.decode(ARGV[1]), cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+call('MGET', unpack(links.buckets))
+for at, key in ipairs(links.blocks) do
+  call('GETRANGE', key, links.places[at], links.places[at] + 20)
+  call('SETRANGE', key, links.places[at], ARGV[4])
+end
+local found, changed = call('HMGET', P .. ':sites', unpack(sites)), {}
+for at, site in ipairs(sites) do
+  changed[2 * at - 1], changed[2 * at] = site, found[at]
+  call('ZADD', P .. ':w:' .. site, unpack(queues[at]))
+end
+call('HSET', P .. ':sites', unpack(changed))
+"""
+
+
+def measure_bound(given: argparse.Namespace) -> None:
+    """What the commands alone cost that a visit of known links takes: no logic, no numbers."""
+    rng, n_pages = random.Random(1), 25 * given.sites
+    with fresh_server() as server, server.client() as client:
+        for block in range(n_pages // 24 + 1):
+            client.set(f"b:p:{block}", b"x" * 504)
+            client.set(f"b:i:{block}", b"x" * 224)
+        for site in range(given.sites):
+            client.hset("b:sites", str(site), "x" * 130)
+            client.zadd(f"b:w:{site}", {f"{page:04}": rng.random() for page in range(25)})
+        sha = client.script_load(_BARE)
+        calls = []
+        for at in range(given.visits):
+            on_site = [at % given.sites] * N_OWN
+            on_site += [rng.randrange(given.sites) for _ in range(N_LINKS - N_OWN)]
+            blocks = [rng.randrange(n_pages // 24) for _ in on_site]
+            links = {
+                "buckets": [f"b:i:{block}" for block in blocks],
+                "blocks": [f"b:p:{block}" for block in blocks],
+                "places": [21 * rng.randrange(24) for _ in blocks],
+            }
+            sites = sorted(set(on_site))
+            queues = [
+                [
+                    part
+                    for _ in range(on_site.count(site))
+                    for part in (rng.random(), f"{at % 25:04}")
+                ]
+                for site in sites
+            ]
+            calls.append([json.dumps(each) for each in (links, list(map(str, sites)), queues)])
+
+        def work() -> None:
+            for at in range(0, len(calls), 16):
+                pipeline = client.pipeline(transaction=False)
+                for call in calls[at : at + 16]:
+                    pipeline.evalsha(sha, 1, "b", *call, "x" * 21)
+                pipeline.execute()
+
+        cost = cost_of(client, work)
+    print(f"bound: a bare script with the commands of a known link: {rate(len(calls) * 20, cost)}")
+
+
 # Pops
 
 
@@ -395,11 +462,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = {"links": compare_links, "pops": measure_pops, "crawls": compare_crawls}
+    parts = {
+        "links": compare_links,
+        "bound": measure_bound,
+        "pops": measure_pops,
+        "crawls": compare_crawls,
+    }
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
     parser.add_argument("--sites", type=int, default=500, help="default %(default)s")
     parser.add_argument("--visits", type=int, default=2000, help="default %(default)s")
-    parser.add_argument("--pop-sites", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    parser.add_argument(
+        "--pop-sites", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000]
+    )
     parser.add_argument("--pops", type=int, default=4000, help="at most; default %(default)s")
     parser.add_argument("--pages", type=int, default=1500, help="default %(default)s")
     parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")

@@ -1,10 +1,12 @@
 """What a crawl that many workers share loses of its order, by fetches in flight and by workers.
 
     python benchmarks/redis_order.py GRAPH [--seed URL|ID] [--fetches 10000] [--ordering NAME]...
+        [--shards N]...
 
 A link graph is crawled through real frontiers in a `redis-server` of its own: as many as there
-are workers, in this one process, each with its part of the fetches in flight. When all are in
-flight, one drawn at random (`--random`) ends. For orderings whose keys an elected worker computes,
+are workers, in this one process, each with its part of the fetches in flight; sites are spread over
+as many shards as `--shards` says (default: 1). When all are in flight, one drawn at random
+(`--random`) ends. For orderings whose keys an elected worker computes,
 its thread does, and how far it is behind is looked at every 100 visits. Figures: average cumulative
 PageRank over the first fetches, and after all of them, beside the simulator's, which fetches one
 at a time.
@@ -40,11 +42,12 @@ from crawlprio.items import LinkPairs
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.redis.connection import open_crawl, prefix_of
+from crawlprio.redis.connection import open_crawl
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
+from crawlprio.redis.shards import prefix_of
 from crawlprio.simulator import crawl_order
 
 SETUPS = ((1, 1), (1, 4), (1, 64), (4, 4), (4, 64))
@@ -74,6 +77,7 @@ class Crawl:
         n_workers: int,
         n_in_flight: int,
         rng: random.Random,
+        n_shards: int = 1,
     ) -> None:
         self._graph = graph
         self._rng = rng
@@ -96,15 +100,17 @@ class Crawl:
                 "CRAWLPRIO_STORE": None,
             }
             config = CrawlConfig.from_settings(get_crawler(settings_dict=settings).settings)
-            rules = rules_of(config.ordering, ordering)
+            rules = rules_of(config.ordering, ordering, n_shards=n_shards)
             self._config = config
             self._is_elected = rules.is_elected
             shared: dict[str, Any] = {"lease_seconds": 600.0, "records": rules.is_elected}
-            open_crawl(self._client, self._prefix, config, rules, **shared)
+            shards = open_crawl(
+                self._client, self._prefix, config, rules, n_shards=n_shards, **shared
+            )
             self.workers.append(
                 RedisFrontier(
                     server.client(),
-                    self._prefix,
+                    shards,
                     config,
                     rules,
                     deliver=self._answers.put,
@@ -141,7 +147,7 @@ class Crawl:
                     in_flight.append((at, handout))
                     of_worker[at] += 1
             is_full = len(in_flight) == self._n_in_flight
-            if not is_full and any(worker._session.n_unanswered for worker in self.workers):
+            if not is_full and any(worker._n_unanswered for worker in self.workers):
                 self._wait()
                 continue
             if not in_flight:
@@ -213,6 +219,7 @@ def main() -> None:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--fetches", type=int, default=10_000)
     parser.add_argument("--ordering", action="append")
+    parser.add_argument("--shards", type=int, action="append")
     parser.add_argument("--random", type=int, default=1)
     options = parser.parse_args()
     graph = read_graph(options.graph)
@@ -231,7 +238,8 @@ def main() -> None:
         print(f"\n{ordering:36} {'average':>8} {'at end':>8}   pages/s   behind: mean, most")
         simulated = crawl_order(graph, [seed], make_ordering(ordering), budget=options.fetches)
         print(row("simulator, one at a time", simulated))
-        for n_workers, n_in_flight in SETUPS:
+        setups = [(*setup, n_shards) for n_shards in options.shards or [1] for setup in SETUPS]
+        for n_workers, n_in_flight, n_shards in setups:
             with tempfile.TemporaryDirectory() as folder:
                 server = RedisServer(Path(folder))
                 server.start()
@@ -243,15 +251,18 @@ def main() -> None:
                         n_workers,
                         n_in_flight,
                         random.Random(options.random),
+                        n_shards,
                     )
                     found = crawl.run(seed, options.fetches)
                 finally:
                     server.kill()
-            text = row(f"{n_workers} workers, {n_in_flight} in flight in all", found.order)
+            text = row(
+                f"{n_workers} workers, {n_in_flight} in flight, {n_shards} shards", found.order
+            )
             text += f" {found.pages_per_second:9.0f}"
             if found.behind:
                 text += f"   {np.mean(found.behind):10.1f} {max(found.behind):5}"
-            if n_in_flight == 1:
+            if n_in_flight == n_shards == 1:
                 text += "   same order" if found.order == simulated.tolist() else "   OTHER ORDER"
             print(text, flush=True)
             if found.rebuilt:

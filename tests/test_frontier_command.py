@@ -49,7 +49,7 @@ def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:  # noqa: F811
     frontier.add(Entry("http://d.test/", "http://d.test/", "d.test", priority=3))
     second = frontier.next_page(0.0)
     assert second is not None
-    frontier._call("end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
+    frontier._call(0, "end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
     frontier._leases.pop(second.lease)
     assert frontier.next_page(0.0) is not None
     yield frontier
@@ -135,11 +135,11 @@ def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
     assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
-    frontier._ask_at = 0.0
+    frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is None
     assert frontier.ready_at() > monotonic()
     assert run("resume", "shop")[1] == "shop: pages are handed out again.\n"
-    frontier._ask_at = 0.0
+    frontier._all[0].ask_at = 0.0
     assert frontier.next_page(monotonic()) is not None
 
 

@@ -12,7 +12,7 @@ from test_redis_crawl import crawl
 
 from crawlprio.errors import StoreError
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.shards import prefix_of
 
 PREFIX = prefix_of("site")
 TABLES = {

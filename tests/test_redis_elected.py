@@ -19,8 +19,8 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
 from crawlprio.redis.elected import Elected
+from crawlprio.redis.shards import prefix_of
 
 SETTINGS: dict[str, Any] = {
     "CRAWLPRIO_MAX_PAGES_PER_SITE": None,

@@ -20,8 +20,9 @@ from settled_redis import SettledRedis
 from crawlprio.errors import ConfigError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.connection import connect, prefix_of
+from crawlprio.redis.connection import connect
 from crawlprio.redis.counts import read_counts
+from crawlprio.redis.shards import prefix_of
 
 AWAY = 10.0
 """Seconds for which a server is away."""
@@ -57,7 +58,7 @@ def visit(frontier: SettledRedis, n_pages: int) -> list[str]:
         if handout is None:  # no page leaves for a second after a restart
             assert monotonic() < until
             sleep(0.05)
-            frontier._ask_at = 0.0
+            frontier._all[0].ask_at = 0.0
             continue
         visited.append(handout.url)
         links = [f"{handout.url}{n}/" for n in range(N_LINKS)]

@@ -13,13 +13,16 @@ from collections import Counter
 from pathlib import Path
 from time import monotonic, sleep
 
+import pytest
 from redis_invariants import lease_of
 from redis_servers import RedisServer, require_redis
 from redis_workers import Workers, smallest_gap
 
 from crawlprio.demo.web import DemoWeb
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.collect_shards import ids_by_shard
+from crawlprio.redis.shards import prefix_of, shards_of
+from crawlprio.store import Store
 
 N_PAGES = int(os.environ.get("CRAWLPRIO_REDIS_KILL_PAGES", "300"))
 N_SITES = max(N_PAGES // 100, 40)
@@ -30,19 +33,24 @@ SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
 PREFIX = prefix_of("site")
 
 
-def leased_by(server: RedisServer, pid: int) -> list[int]:
-    """The pages that a worker has leased."""
+def leased_by(server: RedisServer, pid: int, n_shards: int) -> list[tuple[int, int]]:
+    """The pages that a worker has leased, each with its shard."""
+    found = []
     with server.client() as client:
-        for key in client.scan_iter(f"{PREFIX.replace('{', '[{]')}:worker:*"):
-            name = client.hget(key, "name") or b""
-            if name.endswith(b":%d" % pid):
-                worker = key.rsplit(b":", 1)[1].decode()
-                leases = client.hvals(f"{PREFIX}:leases:{worker}")
-                return [page for page, _, _ in map(lease_of, leases) if page >= 0]
-    return []
+        for shard in range(n_shards):
+            prefix = prefix_of("site", shard)
+            for key in client.scan_iter(f"{prefix.replace('{', '[{]')}:worker:*"):
+                name = client.hget(key, "name") or b""
+                if name.endswith(b":%d" % pid):
+                    worker = key.rsplit(b":", 1)[1].decode()
+                    leases = client.hvals(f"{prefix}:leases:{worker}")
+                    found += [(shard, page) for page, _, _ in map(lease_of, leases) if page >= 0]
+    return found
 
 
+@pytest.mark.parametrize("n_shards", [1, 4], ids=["one-shard", "four-shards"])
 def test_four_workers_that_are_killed_in_turn_fetch_all_and_record_each_link_once(
+    n_shards: int,
     tmp_path: Path,
 ) -> None:
     require_redis()
@@ -56,12 +64,13 @@ def test_four_workers_that_are_killed_in_turn_fetch_all_and_record_each_link_onc
         "DOWNLOAD_DELAY": DELAY,
         "CONCURRENT_REQUESTS": IN_FLIGHT,
         "CRAWLPRIO_LEASE_SECONDS": 5,
+        "CRAWLPRIO_REDIS_SHARDS": n_shards,
         "CRAWLPRIO_MAX_STATIC_DEPTH": None,
         "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None,
         "LOG_LEVEL": "INFO",
     }
     workers = Workers(tmp_path, server.url, pages=N_PAGES, sites=N_SITES, settings=settings)
-    leased: list[list[int]] = []
+    leased: list[list[tuple[int, int]]] = []
     try:
         started = monotonic()
         workers.start(N_WORKERS)
@@ -74,12 +83,13 @@ def test_four_workers_that_are_killed_in_turn_fetch_all_and_record_each_link_onc
                 break  # one has found nothing left to fetch
             chosen = rng.randrange(N_WORKERS)
             workers.pause(chosen)
-            leased.append(leased_by(server, workers.processes[chosen].pid))
+            leased.append(leased_by(server, workers.processes[chosen].pid, n_shards))
             workers.kill(chosen)
             workers.start()
         seconds = monotonic() - started
         assert workers.wait() == [0] * N_WORKERS
         store = tmp_path / "collected.sqlite"
+        shards = shards_of(server.client(), PREFIX)
         collected = collect(server.client(), PREFIX, store)
         fetches = workers.fetches()
     finally:
@@ -104,7 +114,9 @@ def test_four_workers_that_are_killed_in_turn_fetch_all_and_record_each_link_onc
     )
     assert leased
     assert len(times) == N_PAGES
-    n_leased = Counter(page for pages in leased for page in pages)
+    with Store.open(store, readonly=True) as opened:
+        of_shard = ids_by_shard(opened.load_pages(), shards)
+    n_leased = Counter(of_shard[shard][page] for pages in leased for shard, page in pages)
     assert all(n <= n_leased[page] for page, n in again.items()), "only what was leased"
     assert smallest_gap(fetches) >= DELAY
     assert Counter(visited) == Counter(ids[url] for url in times), "each page is recorded once"

@@ -133,7 +133,7 @@ def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
     one.add_seeds(["http://a.test/2"])
     assert one.next_page(0.0) is None, "the other worker fetches from the site"
     other.clock.hold("a.test", -1)
-    one._ask_at = 0.0
+    one._all[0].ask_at = 0.0
     assert one.next_page(1e-9) is not None
     for frontier in (one, other):
         frontier.close()
@@ -145,14 +145,22 @@ def test_a_call_that_is_repeated_is_done_once(
     frontier = begin(redis_server, "again")
     frontier.add_seeds(["http://a.test/1", "http://b.test/1"])
     client, prefix = redis_server.client(), "crawlprio:{again:0}"
+    calls = script("calls").text
     add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
     for _ in range(2):
-        client.eval(script("add").text, 1, prefix, "w", 1, b"x" * 10, *add)
-    leases = [client.eval(script("lease").text, 1, prefix, "w", 2, 2, 0)[6:] for _ in range(2)]
+        client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add)
+    leases = [client.eval(calls, 1, prefix, "w", 2, "lease", 3, 2, 0, 0)[10] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
+    # Of a batch that was done in part by what the server knows, the rest is done.
+    again = client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add, "lease", 3, 2, 0, 0)
+    assert again[10:] == [[1], leases[0]]
+    batch = ("lease", 3, 2, 0, 0, "lease", 3, 2, 0, 0)
+    leases = [client.eval(calls, 1, prefix, "w", 2, *batch)[10:] for _ in range(2)]
+    assert leases[0] == leases[1]
+    assert leases[0][1][1::5] == [b"http://c.test/1"]
     counts = read_counts(client, prefix)
-    assert (counts["leased"], counts["waiting"]) == (2, 1)
+    assert (counts["leased"], counts["waiting"]) == (3, 0)
     frontier.close()
 
 

@@ -16,8 +16,8 @@ from test_redis_crawl import OPTIONS, PROJECT, TOPIC
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
 from crawlprio.redis.moving import load, save
+from crawlprio.redis.shards import prefix_of
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 

@@ -27,6 +27,7 @@ N_WORKERS = 4
 N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "8"))
 URLS = [f"http://{site}.test/{n}" for site in "abc" for n in range(8)]
 ACTIONS = ["lease", "lease", "lease", "observe", "observe", "entry", "back", "go", "die", "late"]
+ACTIONS += ["together", "together"]
 
 
 class Pair:
@@ -43,10 +44,28 @@ class Pair:
 
     def act(self, rng: random.Random, action: str) -> None:
         at = rng.randrange(N_WORKERS)
+        if action == "together":
+            self._act_together(rng, at)
+        else:
+            self._act(rng, action, at)
+
+    def _act_together(self, rng: random.Random, at: int) -> None:
+        """Have a worker make many calls that the server does at once, the last of them a lease."""
+        worker = self.workers[at]
+        for _ in range(3):
+            self._act(rng, "lease", at)
+        with worker.together():
+            for action in rng.choices(["observe", "observe", "entry", "back", "go"], k=6):
+                self._act(rng, action, at)
+            worker._all[0].ask_at = -math.inf
+            worker._ask(0.0)
+        self._act(rng, "lease", at)
+
+    def _act(self, rng: random.Random, action: str, at: int) -> None:
         worker, held = self.workers[at], self.held[at]
         lease = rng.choice(sorted(held)) if held else None
         if action == "lease":
-            worker._ask_at = -math.inf  # others may have changed what there is
+            worker._all[0].ask_at = -math.inf  # others may have changed what there is
             handout, expected = worker.next_page(0.0), self.twin.next_page(0.0)
             assert (handout and handout[1:4]) == (expected and expected[1:4])
             if handout is not None and expected is not None:
@@ -92,7 +111,7 @@ class Pair:
     def _die(self, at: int) -> None:
         """Have a worker fall silent for so long that the next lease takes over what it had."""
         worker, held = self.workers[at], self.held[at]
-        self._client.zadd(f"{self._prefix}:workers", {worker._session.worker: 0.0})
+        self._client.zadd(f"{self._prefix}:workers", {worker._all[0].session.worker: 0.0})
         for its, _ in held.values():
             self.twin.put_back(its)
         self.dead.append((worker, sorted(held)))

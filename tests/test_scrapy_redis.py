@@ -17,7 +17,7 @@ from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import prefix_of
+from crawlprio.redis.shards import prefix_of
 from crawlprio.store import Store
 
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")

@@ -13,7 +13,7 @@ from crawlprio.commands.arguments import check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
 
 if TYPE_CHECKING:
-    from crawlprio.redis.connection import Client
+    from crawlprio.redis.scripts import Client
 
 SYNTAX = "[options] [ACTION CRAWL]"
 
@@ -101,8 +101,8 @@ class Command(OneLineCommand):
 
     def _list(self, json_file: str | None) -> None:
         client = self._client()
-        from crawlprio.redis.connection import prefix_of
         from crawlprio.redis.operating import crawls, overview
+        from crawlprio.redis.shards import prefix_of
 
         found = {name: overview(client, prefix_of(name), 1) for name in crawls(client)}
         rows = [
@@ -125,8 +125,8 @@ class Command(OneLineCommand):
 
     def _show(self, crawl: str, most: int, json_file: str | None) -> None:
         client = self._client()
-        from crawlprio.redis.connection import prefix_of
         from crawlprio.redis.operating import overview
+        from crawlprio.redis.shards import prefix_of
 
         view = overview(client, prefix_of(crawl), most)
         for line in lines_of_crawl(crawl, view):
@@ -136,8 +136,8 @@ class Command(OneLineCommand):
 
     def _set(self, action: str, crawl: str) -> None:
         client = self._client()
-        from crawlprio.redis.connection import prefix_of
         from crawlprio.redis.operating import set_state
+        from crawlprio.redis.shards import prefix_of
 
         before = set_state(client, prefix_of(crawl), _STATES[action])
         was = "" if before != _STATES[action] else " (as before)"
@@ -145,8 +145,8 @@ class Command(OneLineCommand):
 
     def _load(self, store: Path, crawl: str) -> None:
         client = self._client()
-        from crawlprio.redis.connection import prefix_of
         from crawlprio.redis.moving import load
+        from crawlprio.redis.shards import prefix_of
 
         assert self.settings is not None
         moved = load(client, prefix_of(crawl), store, self.settings)
@@ -157,8 +157,8 @@ class Command(OneLineCommand):
 
     def _save(self, crawl: str, store: Path) -> None:
         client = self._client()
-        from crawlprio.redis.connection import prefix_of
         from crawlprio.redis.moving import save
+        from crawlprio.redis.shards import prefix_of
 
         moved = save(client, prefix_of(crawl), store)
         print(

@@ -71,7 +71,8 @@ class Command(OneLineCommand):
 
         try:
             from crawlprio.redis.collect import collect
-            from crawlprio.redis.connection import check_server, connect, prefix_of
+            from crawlprio.redis.connection import check_server, connect
+            from crawlprio.redis.shards import prefix_of
         except ModuleNotFoundError:
             raise CrawlprioError(
                 "links collect needs redis-py; install crawlprio with its extra redis."

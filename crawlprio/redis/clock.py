@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politeness
-from crawlprio.redis.session import N_LEASES_OF_CALL, Answer, Session
+from crawlprio.redis.session import N_LEASES_OF_CALL, Answer
 
 _POLL = 0.05
 """Seconds between two looks of a fetch that waits for leave."""
@@ -24,16 +24,19 @@ class RedisClock:
 
     Parameters
     ----------
-    session, call
-        the worker's session, and what passes calls to it.
+    call
+        passes a call to the session of the shard of a site: script, what is told, the site, and so
+        on.
+    alive_until
+        returns the monotonic time at which the server that has a site takes this worker for dead.
     politeness, limit, slots
         the delay rules, fetches at once on a site, and both for single sites.
     """
 
     def __init__(
         self,
-        session: Session,
         call: Callable[..., None],
+        alive_until: Callable[[str], float],
         politeness: Politeness,
         limit: int,
         slots: Mapping[str, tuple[float | None, int | None]],
@@ -51,7 +54,7 @@ class RedisClock:
         self._ready_at: dict[str, float] = {}
         self._ended_at: dict[str, float] = {}
         self._crawl_delays: dict[str, float] = {}
-        self._is_expired: Callable[[], bool] = lambda: monotonic() >= session.alive_until
+        self._alive_until = alive_until
 
     # What the frontier tells
 
@@ -71,7 +74,7 @@ class RedisClock:
 
     def next_start(self, site: str) -> float:
         now = monotonic()
-        if self._is_expired():
+        if now >= self._alive_until(site):
             return now + 1.0  # another worker may have the site by now
         if self._n_fetching[site] >= self._n_leased[site] + len(self._granted.get(site, ())):
             self._ask(site, now)

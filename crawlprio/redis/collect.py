@@ -10,9 +10,11 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
-from crawlprio.redis.connection import Client
+from crawlprio.redis.collect_shards import ShardsCollector, stored_shards
 from crawlprio.redis.entries import StreamedVisit, add_pages, read_visit
+from crawlprio.redis.scripts import Client
 from crawlprio.redis.session import failure
+from crawlprio.redis.shards import shards_of
 from crawlprio.store import Store
 
 CRAWL_KEY = "redis_crawl"
@@ -71,6 +73,10 @@ def collect(
         try:
             if float(client.hget(f"{prefix}:config", "elected") or 0):
                 trims = False
+            shards = stored_shards(store, prefix) or shards_of(client, prefix)
+            if len(shards) > 1:
+                found = ShardsCollector(client, shards, store, path).run(trims, limit, told)
+                return Collected(*found)
             return _Collector(client, prefix, store, path).run(trims, limit, told)
         except RedisError as error:
             raise failure(error) from None

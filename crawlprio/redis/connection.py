@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import uuid4
 
 from redis import Redis
@@ -14,14 +15,13 @@ from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
+from crawlprio.redis.cluster import CLUSTER, connect_cluster, keys_of, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.scripts import script
+from crawlprio.redis.scripts import Client, script
+from crawlprio.redis.shards import Shards, crawl_of, keep_shards, prefix_of
 
-Client: TypeAlias = Any
-"""A client of redis-py, whose annotations are of several minds about it."""
-
-LAYOUT = 2
+LAYOUT = 3
 """Of the keys and records in Redis; a crawl begun with another one is refused."""
 
 MAX_ATTEMPTS = 3
@@ -35,21 +35,22 @@ _SENTINELS = "redis+sentinel://"
 
 
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
-    """Return a client, which connects at its first command.
+    """Return a client; that of one server connects at its first command.
 
     Parameters
     ----------
     url
         one of redis-py's (`redis://`, `rediss://`, `unix://`), or that of a server which sentinels
         name: `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`. They are asked at each
-        new connection, so that the client follows a failover.
+        new connection, so that the client follows a failover. Or that of a cluster, by some of its
+        nodes: `redis+cluster://HOST:PORT[,HOST:PORT...]`.
     parameters
         of redis-py's client.
 
     Raises
     ------
     ConfigError
-        if the URL or a parameter is none of redis-py's.
+        if the URL or a parameter is none of redis-py's, or no node of a cluster answers.
     """
     chosen = {
         "socket_timeout": _TIMEOUT,
@@ -62,14 +63,24 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     try:
         if url.startswith(_SENTINELS):
             return _named_by_sentinels(url, chosen)
+        if url.startswith(CLUSTER):
+            return connect_cluster(url, chosen)
         client: Client = Redis
         return client.from_url(url, **chosen)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
-            f"make no client ({error}); give a URL such as redis://localhost:6379/0 or "
-            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0."
+            f"make no client ({error}); give a URL such as redis://localhost:6379/0, "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 or redis+cluster://HOST:PORT,HOST:PORT."
         ) from None
+    except RedisError as error:
+        raise _unreachable(url, error) from None
+
+
+def _unreachable(url: str, error: RedisError) -> ConfigError:
+    return ConfigError(
+        f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the URL."
+    )
 
 
 def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
@@ -89,20 +100,17 @@ def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
     return client
 
 
-def prefix_of(crawl: str, shard: int = 0) -> str:
-    """Return the prefix of the keys of a crawl; its hash tag keeps a shard on one node."""
-    return f"crawlprio:{{{crawl}:{shard}}}"
-
-
 def check_server(client: Client, url: str) -> None:
     """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
     try:
-        facts = client.info()
+        for server in servers(client):
+            _check_facts(server.info(), url)
     except RedisError as error:
-        raise ConfigError(
-            f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the "
-            "URL."
-        ) from None
+        raise _unreachable(url, error) from None
+
+
+def _check_facts(facts: Mapping[str, Any], url: str) -> None:
+    """Refuse a server by what it says of itself."""
     version = str(facts.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < (6, 2):
         raise ConfigError(f"The server at {url} is Redis {version}; a frontier needs 6.2 or later.")
@@ -123,8 +131,9 @@ def open_crawl(
     lease_seconds: float,
     records: bool = True,
     bounded: bool = True,
+    n_shards: int = 1,
     others: Mapping[str, str] = {},
-) -> None:
+) -> Shards:
     """Begin a crawl, or join it; what must be the same for all workers is compared.
 
     Parameters
@@ -135,8 +144,15 @@ def open_crawl(
         whether visits go to the stream.
     bounded
         whether the budget by pattern of URLs holds.
+    n_shards
+        over which sites are spread.
     others
         what else must be the same for all workers: names and values.
+
+    Returns
+    -------
+    Shards
+        where its keys are.
 
     Raises
     ------
@@ -144,33 +160,45 @@ def open_crawl(
         if the crawl was begun with other values.
     """
     wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
-    wanted.update(others)
+    wanted.update(others, shards=str(n_shards))
     slots = [
         text
         for host, (delay, limit) in config.slots.items()
         for text in (host, f"{-1 if delay is None else delay!r} {limit or 0}")
     ]
     counts = pack_counts({"initial": rules.initial_key})
-    flat = [text for pair in wanted.items() for text in pair]
-    reply = client.eval(
-        script("open").text, 1, prefix, 1, len(config.slots), uuid4().hex, *slots, counts, *flat
-    )
-    texts = [part.decode() for part in reply]
-    found = dict(zip(texts[::2], texts[1::2], strict=True))
-    for name, value in wanted.items():
-        if found.get(name) != value:
-            raise ConfigError(
-                f"The crawl under {prefix} was begun with {name} {found.get(name)}, and this "
-                f"worker has {value}; give all workers the same settings, or set "
-                "SCHEDULER_FLUSH_ON_START to begin a new crawl."
-            )
+    crawl_id = ""
+    crawl = crawl_of(prefix)
+    for shard in range(n_shards):
+        wanted["shard"] = str(shard)
+        flat = [text for pair in wanted.items() for text in pair]
+        arguments = (1, len(config.slots), crawl_id or uuid4().hex, *slots, counts, *flat)
+        one = prefix_of(crawl, shard)
+        reply = client.eval(script("open").text, *keys_of(one), *arguments)
+        texts = [part.decode() for part in reply]
+        found = dict(zip(texts[::2], texts[1::2], strict=True))
+        crawl_id = crawl_id or found["crawl_id"]
+        for name, value in (*wanted.items(), ("crawl_id", crawl_id)):
+            if found.get(name) != value:
+                raise ConfigError(
+                    f"The crawl under {one} was begun with {name} {found.get(name)}, and this "
+                    f"worker has {value}; give all workers the same settings, or set "
+                    "SCHEDULER_FLUSH_ON_START to begin a new crawl."
+                )
+    by_domain = config.max_pages_per_domain is not None
+    shards = Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
+    keep_shards(client, shards)
+    return shards
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
-    """Delete all keys of a crawl, a few at a time; O(keys of the server)."""
-    pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in prefix) + ":*"
-    for key in client.scan_iter(match=pattern, count=1000):
-        if not (keeps_visits and key == f"{prefix}:visits".encode()):
+    """Delete all keys of a crawl, in all its shards, a few at a time; O(keys of the server)."""
+    crawl = crawl_of(prefix)
+    escaped = "".join(f"[{char}]" if char in "*?[\\" else char for char in crawl)
+    its = re.compile(rf"crawlprio:\{{{re.escape(crawl)}:\d+\}}:(.*)".encode(), re.DOTALL)
+    for key in client.scan_iter(match=f"crawlprio:{{{escaped}:*}}:*", count=1000):
+        found = its.fullmatch(key)
+        if found and not (keeps_visits and found[1] in (b"visits", b"shards")):
             client.unlink(key)
 
 

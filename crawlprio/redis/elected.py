@@ -23,9 +23,9 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys
 from crawlprio.pages import PageTable, Visit
-from crawlprio.redis.connection import Client
+from crawlprio.redis.cluster import keys_of
 from crawlprio.redis.entries import add_pages, read_visit
-from crawlprio.redis.scripts import script
+from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.session import RedisFailure, failure, is_transient, load_scripts
 
 logger = logging.getLogger("crawlprio")
@@ -311,8 +311,7 @@ class Elected:
     def _rekey(self, number: int, keyed: bytes, silent: bytes = b"", hot: bytes = b"") -> None:
         self._client.evalsha(
             script("rekey").sha,
-            1,
-            self._prefix,
+            *keys_of(self._prefix),
             self._worker,
             0,
             self._token,
@@ -328,8 +327,7 @@ class Elected:
     def _elect(self, action: str) -> tuple[int, int]:
         token, read = self._client.evalsha(
             script("elect").sha,
-            1,
-            self._prefix,
+            *keys_of(self._prefix),
             self._worker,
             action,
             repr(self._lease_seconds),

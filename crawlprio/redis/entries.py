@@ -37,11 +37,28 @@ def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
             return None
         seeds = np.array(json.loads(entry["e"]), dtype=np.int32)
         return StreamedVisit(Visit(NO_PAGE, seeds), [])
-    page = int(entry["p"])
     found = [int(target) for target in json.loads(entry["t"])]
-    told: list[Any] = json.loads(entry["v"])
+    return visit_of(
+        int(entry["p"]), found, json.loads(entry["v"]), json.loads(entry.get("o", "[]"))
+    )
+
+
+def visit_of(
+    page: int, found: list[int], told: list[Any], refused: list[tuple[int, str]]
+) -> StreamedVisit:
+    """Return a visit by what the stream says of it.
+
+    Parameters
+    ----------
+    page, found
+        the page, and those that its links mean: those that are followed, then those that are not.
+    told
+        what `wire.record` wrote.
+    refused
+        place and URL of links for which a budget had no room.
+    """
     status, title, n_bytes, content_hash, fetched_at, elapsed, error = told[:7]
-    anchors, outside, text, items = told[7:]
+    anchors, outside, text, items = told[7:11]
     n_followed = len(found) - len(outside)
     texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
     first_at: dict[int, int] = {}
@@ -53,7 +70,7 @@ def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
         for (url, anchor), target in zip(outside, found[n_followed:], strict=True)
         if target == NO_PAGE
     ]
-    rest += [(url, texts[at]) for at, url in json.loads(entry.get("o", "[]"))]
+    rest += [(url, texts[at]) for at, url in refused]
     has_anchors = bool(anchors) or any(at >= n_followed for at in first_at.values())
     visit = Visit(
         page=page,

@@ -6,56 +6,51 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from time import monotonic
+from typing import Any
 
-import numpy as np
 from redis.exceptions import RedisError
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.live.figures import Figures
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.pages import PageTable
+from crawlprio.redis.ahead import Ahead
 from crawlprio.redis.clock import RedisClock
-from crawlprio.redis.connection import Client, delete_crawl
+from crawlprio.redis.connection import delete_crawl
+from crawlprio.redis.messages import Message, Messages, arguments_of
+from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Answer, Argument, Session, Status
+from crawlprio.redis.scripts import Argument, Client
+from crawlprio.redis.session import LINGER, Answer, Session, Status
+from crawlprio.redis.shard import Leased, Rounds, Shard, questions
+from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import Wire, hash_of, record
 from crawlprio.web.urls import host_of
 
 logger = logging.getLogger("crawlprio")
 
-MAX_AHEAD = 16
-"""Pages that are leased ahead at most."""
-
-_POLLS = (0.05, 0.1, 0.2, 0.5)
-"""Seconds between two questions of a worker that waits for others; the last one again and again."""
-
 _PATIENCE = 10.0
 """Seconds for which the end of a crawl waits for the server."""
-
-
-@dataclass(slots=True)
-class _Lease:
-    """A page that was handed out; `host` is its site by the server."""
-
-    url: str
-    host: str
-    holds_site: bool = True
 
 
 class RedisFrontier:
     """`crawlprio.frontier.protocol.Frontier` whose pages are in Redis.
 
-    Nothing waits for the network: a thread sends what is told, in order, and brings back pages that
-    were leased ahead. With one fetch at a time none is leased ahead, so that each choice knows all
-    visits before it.
+    Nothing waits for the network: a thread for each shard sends what is told, in order, and brings
+    back pages that were leased ahead. With one fetch at a time none is leased ahead, so that each
+    choice knows all visits before it.
+
+    With several shards pages are asked for where the best ones are by what is known. A crawl has
+    ended when two rounds of questions found all shards empty and nothing changed between them: then
+    all were empty at once.
 
     Parameters
     ----------
-    client, prefix
-        of the server, and of the crawl's keys there, which `open_crawl` has made.
+    client, shards
+        of the server, and where the crawl's keys are there, as `open_crawl` has made them.
     config
         delays, bounds and concurrency, as `open_crawl` had it.
     rules
@@ -85,8 +80,9 @@ class RedisFrontier:
         whether what is in Redis stays there when the last worker has ended the crawl; visits stay
         in any case.
     ahead
-        pages leased in one round trip, before they are asked for if it is more than 1. None: half
-        as many as there may be fetches, at most `MAX_AHEAD`.
+        pages leased in one round trip, before they are asked for if it is more than 1. None: as
+        many as it takes not to wait, `ahead.MAX_AHEAD` at most; 1 where there may be one fetch at
+        a time.
     awaits_keys
         whether no page leaves before the elected worker has written the keys that follow from all
         visits; it calls `keys_changed`.
@@ -105,7 +101,7 @@ class RedisFrontier:
     def __init__(
         self,
         client: Client,
-        prefix: str,
+        shards: Shards,
         config: CrawlConfig,
         rules: Rules,
         *,
@@ -128,13 +124,12 @@ class RedisFrontier:
         self.ends_crawl = False
         self.n_dead = 0
         self._client = client
-        self._prefix = prefix
+        self._shards = shards
         self._rules = rules
         self._records = records
         self._identity_of = identity_of
         self._read_request = read_request
-        self._pages = PageTable() if pages is None else pages
-        self._figures = Figures(self._pages) if figures is None else figures
+        self._own_visits = OwnVisits(pages, figures)
         self._refused = refused
         self._persists = persists
         self._wire = Wire(
@@ -142,40 +137,54 @@ class RedisFrontier:
             counts_domains=config.max_pages_per_domain is not None,
             counts_patterns=bounded and config.max_pages_per_pattern is not None,
         )
-        self._session = Session(
-            client,
-            prefix,
-            lease_seconds=lease_seconds,
-            deliver=deliver,
-            failed=failed,
-            told=self._told,
-        )
+        self._ahead = Ahead(ahead, config.concurrency)
+        self._all = [
+            Shard(
+                number,
+                Session(
+                    client,
+                    prefix,
+                    lease_seconds=lease_seconds,
+                    deliver=deliver,
+                    failed=failed,
+                    told=partial(self._told, number),
+                    linger=LINGER if self._ahead.n > 1 else 0.0,
+                ),
+            )
+            for number, prefix in enumerate(shards.prefixes)
+        ]
+        self._messages = Messages(shards, self._wire, self._call, self._count_refused)
         self._lease_seconds = lease_seconds
         self.clock = RedisClock(
-            self._session, self._call, config.politeness, config.limit, config.slots
+            self._call_clock,
+            lambda site: self._all[shards.of(site)].session.alive_until,
+            config.politeness,
+            config.limit,
+            config.slots,
         )
-        if ahead is None:
-            ahead = min((config.concurrency or 2 * MAX_AHEAD) // 2, MAX_AHEAD)
-        self._ahead = max(ahead, 1)
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
-        self._handouts: deque[tuple[Handout, str]] = deque()
-        self._leases: dict[int, _Lease] = {}
-        self._n_waiting = 0
-        self._n_others = 0
-        self._ready_at = math.inf
-        self._ask_at = -math.inf
-        self._n_empty = 0
-        self._is_asking = False
+        self._handouts: deque[tuple[Handout, Leased]] = deque()
+        self._leases: dict[int, Leased] = {}
+        self._rounds = Rounds(self._all)
         self._is_closed = False
-        self._session.start()
+        for shard in self._all:
+            shard.session.start()
 
     def __len__(self) -> int:
-        return self._n_waiting
+        return sum(shard.status.n_waiting for shard in self._all if shard.status is not None)
 
     @property
     def is_busy(self) -> bool:
-        return self._session.n_unanswered > 0 or bool(self._handouts) or self._n_others > 0
+        if self._n_unanswered or self._handouts:
+            return True
+        if any(shard.status is not None and shard.status.n_others for shard in self._all):
+            return True
+        return not self._rounds.is_over
+
+    @property
+    def _n_unanswered(self) -> int:
+        return sum(shard.session.n_unanswered for shard in self._all)
 
     # Pages that come to wait
 
@@ -185,7 +194,10 @@ class RedisFrontier:
     def add(self, entry: Entry) -> None:
         if entry.request is not None and not isinstance(entry.request, bytes):
             return  # the caller has counted it
+        shard = self._shards.of(entry.site)
+        self._messages.remember(entry.identity, entry.site, shard)
         self._call(
+            shard,
             "add",
             hash_of(entry.identity),
             entry.url,
@@ -203,8 +215,12 @@ class RedisFrontier:
         )
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        identities = list(map(self._identity_of, urls))
-        self._call("seeds", *self._wire.links(urls, identities), answered=self._count_refused)
+        of_shard: dict[int, list[str]] = {}
+        for url in urls:
+            of_shard.setdefault(self._shards.of(host_of(url)), []).append(url)
+        for shard, its in of_shard.items():
+            links = self._wire.links(its, list(map(self._identity_of, its)))
+            self._call(shard, "seeds", *links, answered=self._count_refused)
 
     def _added(self, answer: Answer) -> None:
         (outcome,) = answer.result
@@ -215,12 +231,13 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
+            self._ahead.found_none(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
-        handout, host = self._handouts.popleft()
-        if self._ahead > 1 and len(self._handouts) <= self._ahead // 2:
+        handout, lease = self._handouts.popleft()
+        if self._ahead.n > 1 and len(self._handouts) <= self._ahead.n // 2:
             self._ask(now)
-        self._leases[handout.lease] = _Lease(handout.url, host)
+        self._leases[handout.lease] = lease
         if isinstance(handout.request, bytes):
             try:
                 handout = handout._replace(request=self._read_request(handout.request))
@@ -235,15 +252,14 @@ class RedisFrontier:
         logger.warning(
             "An entry of the frontier in Redis cannot be used, and is set aside: %s", error
         )
-        self._end(handout.lease)
-        self._call("end_lease", handout.lease, "bury", str(error), "", ends=handout.lease)
+        self._end_lease(self._end(handout.lease), "bury", str(error))
 
     def let_go(self, lease: int) -> None:
         held = self._leases[lease]
         if held.holds_site:
             held.holds_site = False
             self.clock.released(held.host)
-            self._call("end_lease", lease, "let_go", "", "")
+            self._call(held.shard.number, "end_lease", held.number, "let_go", "", "")
 
     def observe(self, lease: int, visit: PageVisit) -> None:
         ended = self._end(lease)
@@ -254,47 +270,58 @@ class RedisFrontier:
             identities = list(map(self._identity_of, targets))
         # Scope says which links are followed, not which are links of the graph.
         outside = [(self._identity_of(url), anchor) for url, anchor in pairs.outside]
-        self._count(ended.url, visit)
+        self._own_visits.count(ended.url, visit)
+        home = ended.shard.number
+        elsewhere: Sequence[Message] = ()
+        of_links: Sequence[int] = ()
+        if len(self._all) == 1:
+            urls = [] if visit.links_are_entries else targets
+            links = self._wire.links(urls, identities, pairs.anchors, outside)
+        else:
+            split = self._messages.split(home, visit, identities, outside)
+            elsewhere, of_links = split.elsewhere(self._wire), split.shards
+            links = iter(split.at_home(self._wire))
         self._call(
+            home,
             "observe",
-            lease,
+            ended.number,
             int(visit.links_are_entries),
-            record(visit) if self._records else b"",
-            *self._wire.links(
-                [] if visit.links_are_entries else targets, identities, pairs.anchors, outside
-            ),
-            answered=self._observed,
-            ends=lease,
+            record(visit, of_links) if self._records else b"",
+            *links,
+            *arguments_of(elsewhere),
+            answered=partial(self._observed, home, elsewhere),
+            ends=ended.number,
         )
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        self._end(lease)
-        self._call(
-            "end_lease",
-            lease,
+        self._end_lease(
+            self._end(lease),
             "put_back",
             # In place of one that cannot be written it waits with the one that it had.
             request if isinstance(request, bytes) else b"",
             "" if priority is None else priority,
-            ends=lease,
         )
 
     def ready_at(self) -> float:
-        if self._session.n_unanswered:
+        if self._n_unanswered:
             return math.inf
         if self._handouts:
             return 0.0
-        return self._ask_at if self._n_others else self._ready_at
+        if not self._rounds.is_over and all(shard.is_empty for shard in self._all):
+            return min(shard.ask_at for shard in self._all)
+        return min(shard.ready_at() for shard in self._all)
 
     def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        for handout, _ in self._handouts:
-            self._call("end_lease", handout.lease, "put_back", b"", "", ends=handout.lease)
-        if not self._session.close(_PATIENCE):
+        for _, lease in self._handouts:
+            self._end_lease(lease, "put_back")
+        until = monotonic() + _PATIENCE
+        closed = [shard.session.close(max(until - monotonic(), 0.1)) for shard in self._all]
+        if not all(closed):
             logger.error(
                 "Redis did not take all that this worker had to tell; what it had leased is "
                 "fetched again once %g seconds have passed.",
@@ -303,8 +330,9 @@ class RedisFrontier:
             return
         if self.ends_crawl and not self._persists:
             try:
-                if not self._client.zcard(f"{self._prefix}:workers"):
-                    delete_crawl(self._client, self._prefix, keeps_visits=True)
+                prefixes = self._shards.prefixes
+                if not any(self._client.zcard(f"{prefix}:workers") for prefix in prefixes):
+                    delete_crawl(self._client, prefixes[0], keeps_visits=True)
             except RedisError as error:
                 logger.error("The crawl could not be deleted from Redis: %s.", error)
         self._client.close()
@@ -313,65 +341,101 @@ class RedisFrontier:
 
     def _call(
         self,
+        shard: int,
         script: str,
         *arguments: Argument,
         answered: Callable[[Answer], None] | None = None,
         ends: int | None = None,
     ) -> None:
-        self._ask_at = -math.inf
-        self._session.call(script, *arguments, answered=answered, ends=ends)
+        called = self._all[shard]
+        called.ask_at = -math.inf
+        self._rounds.begin()
+        called.session.call(script, *arguments, answered=answered, ends=ends)
+
+    def _call_clock(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
+        self._call(self._shards.of(site), script, what, site, *rest, **how)
+
+    def _end_lease(
+        self, lease: Leased, how: str, argument: Argument = b"", priority: Argument = ""
+    ) -> None:
+        self._call(
+            lease.shard.number,
+            "end_lease",
+            lease.number,
+            how,
+            argument,
+            priority,
+            ends=lease.number,
+        )
 
     def _ask(self, now: float) -> None:
         """Ask for more pages, if there may be some by now."""
-        n_pages = self._ahead - len(self._handouts)
-        if self._is_asking or n_pages <= 0 or now < self._ask_at or self._is_closed:
+        if self._is_closed:
             return
-        self._is_asking = True
-        ahead = max(now - monotonic(), 0.0)
-        self._has_new_keys = False
-        waits = int(self._awaits_keys)
-        self._session.call("lease", n_pages, repr(ahead), waits, answered=self._leased)
+        if self._ahead.n == 1 < len(self._all) and self._n_unanswered:
+            return  # which shard has the best page is known once all has arrived
+        n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
+        for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
+            shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
+            self._rounds.asked(shard)
+            self._has_new_keys = False
+            shard.session.call(
+                "lease",
+                n_asked,
+                repr(max(now - monotonic(), 0.0)),
+                int(self._awaits_keys),
+                answered=partial(self._leased, shard),
+            )
 
-    def _leased(self, answer: Answer) -> None:
-        self._is_asking = False
+    def _leased(self, shard: Shard, answer: Answer) -> None:
         until = answer.status.received + self._lease_seconds
+        n_shards = len(self._all)
         fields = iter(answer.result)
-        for lease, url, depth, request, host in zip(*[fields] * 5, strict=True):
-            handout = Handout(int(lease), url.decode(), int(depth), request or None, until)
-            self._handouts.append((handout, host.decode()))
-            self.clock.leased(host.decode())
-        if answer.result:
-            self._n_empty = 0
-        else:
-            poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
-            self._n_empty += 1
-            self._ask_at = max(min(self._ready_at, answer.status.received + poll), monotonic())
-            if self._has_new_keys:  # written after the server had answered
-                self._ask_at = -math.inf
+        for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
+            lease = Leased(shard, int(number), url.decode(), host.decode())
+            name = lease.number * n_shards + shard.number
+            handout = Handout(name, lease.url, int(depth), request or None, until)
+            self._handouts.append((handout, lease))
+            self.clock.leased(lease.host)
+        n_leased = len(answer.result) // 5
+        self._ahead.came(shard.n_asked, n_leased, len(self._handouts) - n_leased)
+        shard.was_answered(len(answer.result))
+        if not answer.result and self._has_new_keys:  # written after the server had answered
+            shard.ask_at = -math.inf
+        self._rounds.answered(shard)
         self.on_ready()
 
     def keys_changed(self) -> None:
         """Note that the elected worker has written keys."""
         self._has_new_keys = True
-        self._ask_at = -math.inf
+        for shard in self._all:
+            shard.ask_at = -math.inf
         self.on_ready()
 
-    def _told(self, status: Status, lost: set[int]) -> None:
+    def _told(self, number: int, status: Status, lost: set[int]) -> None:
         """Note how things stand."""
-        self._n_waiting, self._n_others = status.n_waiting, status.n_others
-        self._ready_at, self.n_links = status.ready_at, status.n_links
+        shard = self._all[number]
+        shard.status = status
+        self.n_links = sum(each.status.n_links for each in self._all if each.status is not None)
+        if not shard.is_empty:
+            self._rounds.begin()
+        if status.n_orphans:
+            self._messages.recover(number)
         if lost:
-            for handout, host in self._handouts:
-                if handout.lease in lost:
-                    self.clock.released(host)
-            self._handouts = deque(
-                waiting for waiting in self._handouts if waiting[0].lease not in lost
-            )
-        if not self._session.n_unanswered:
+            kept: deque[tuple[Handout, Leased]] = deque()
+            for waiting in self._handouts:
+                if waiting[1].shard is shard and waiting[1].number in lost:
+                    self.clock.released(waiting[1].host)
+                else:
+                    kept.append(waiting)
+            self._handouts = kept
+        if not self._n_unanswered:
             self.on_ready()
 
-    def _observed(self, answer: Answer) -> None:
-        self._count_refused(answer._replace(result=answer.result[1:]))
+    def _observed(self, home: int, elsewhere: Sequence[Message], answer: Answer) -> None:
+        if len(self._all) > 1:
+            self._messages.send(home, elsewhere, answer)
+        self._count_refused(answer._replace(result=answer.result[2:]))
 
     def _count_refused(self, answer: Answer) -> None:
         fields = iter(answer.result)
@@ -379,23 +443,8 @@ class RedisFrontier:
             for _ in range(int(count)):
                 self._refused(reason.decode())
 
-    def _end(self, lease: int) -> _Lease:
+    def _end(self, lease: int) -> Leased:
         ended = self._leases.pop(lease)
         if ended.holds_site:
             self.clock.released(ended.host)
         return ended
-
-    def _count(self, url: str, visit: PageVisit) -> None:
-        """Count a visit among those of this worker."""
-        pages, pairs = self._pages, visit.pairs
-        page = pages.find(url)
-        if page == NO_PAGE:
-            page = pages.add(url, url, pages.site(host_of(url)))
-        self._figures.count(
-            Visit(
-                page,
-                np.zeros(len(pairs.targets), dtype=np.int32),
-                status=pairs.status,
-                content_hash=pairs.content_hash,
-            )
-        )

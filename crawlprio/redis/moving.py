@@ -20,11 +20,15 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
 from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.redis.cluster import keys_of, server_of
 from crawlprio.redis.collect import Collected, collect
-from crawlprio.redis.connection import Client, delete_crawl, open_crawl
+from crawlprio.redis.collect_shards import ids_by_shard
+from crawlprio.redis.connection import delete_crawl, open_crawl
+from crawlprio.redis.recovery import deliver_all
 from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import script
-from crawlprio.redis.session import Argument, failure, load_scripts
+from crawlprio.redis.scripts import Argument, Client, script
+from crawlprio.redis.session import failure, load_scripts
+from crawlprio.redis.shards import shards_of
 from crawlprio.redis.wire import Wire, record
 from crawlprio.store import Store
 
@@ -99,6 +103,12 @@ class _Loader:
 
     def __init__(self, client: Client, prefix: str, store: Store, settings: BaseSettings) -> None:
         config = CrawlConfig.from_settings(settings, records=False)
+        n_shards = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
+        if n_shards > 1:
+            raise CrawlprioError(
+                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}, and the crawl of a store is loaded into 1 "
+                "shard alone; leave it out."
+            )
         rules = rules_of(config.ordering, config.ordering_name, has_topic=config.topic is not None)
         open_crawl(
             client,
@@ -123,7 +133,8 @@ class _Loader:
         )
         self._worker = uuid4().hex
         self._seq = 0
-        self._calls: list[tuple[Argument, ...]] = []
+        self._calls: list[Argument] = []
+        self._n_calls = 0
 
     def run(self, told: Callable[[int], object]) -> Collected:
         store, pages = self._store, self._pages
@@ -207,25 +218,25 @@ class _Loader:
 
     def _call(self, name: str, *arguments: Argument) -> None:
         self._seq += 1
-        self._calls.append(
-            ("EVALSHA", script(name).sha, 1, self._prefix, self._worker, self._seq, *arguments)
-        )
-        if len(self._calls) >= _CALLS:
+        self._calls += (name, len(arguments), *arguments)
+        self._n_calls += 1
+        if self._n_calls >= _CALLS:
             self._send()
 
     def _send(self) -> None:
-        calls, self._calls = self._calls, []
-        pipeline = self._client.pipeline(transaction=False)
-        for call in calls:
-            pipeline.execute_command(*call)
-        pipeline.execute()
+        if self._calls:
+            self._run("calls", self._seq - self._n_calls + 1, *self._calls)
+            self._calls, self._n_calls = [], 0
+
+    def _run(self, name: str, *arguments: Argument) -> None:
+        self._client.evalsha(script(name).sha, *keys_of(self._prefix), self._worker, *arguments)
 
     def _leave(self) -> None:
         """End as a worker does, so that nobody waits for this one."""
         name = f"{socket.gethostname()}:{os.getpid()}"
-        run_id = str(self._client.info("server")["run_id"])
-        self._call("beat", "leave", name, run_id)
+        run_id = str(server_of(self._client, self._prefix).info("server")["run_id"])
         self._send()
+        self._run("beat", self._seq + 1, "leave", name, run_id)
 
 
 def save(
@@ -238,7 +249,8 @@ def save(
     """Collect a crawl into a store from which it is resumed in one process.
 
     Beside the visits the store has the requests that wait. Saved in a job directory it is resumed
-    by a crawl with this JOBDIR. In Redis all stays as it is.
+    by a crawl with this JOBDIR. In Redis all stays as it is, but for messages between shards that
+    no worker is left to deliver.
 
     Raises
     ------
@@ -246,21 +258,30 @@ def save(
         if workers are at it, or for what `collect` raises.
     """
     try:
-        n_workers = int(client.zcount(f"{prefix}:workers", time(), "+inf"))
+        shards = shards_of(client, prefix)
+        n_workers = max(
+            int(client.zcount(f"{one}:workers", time(), "+inf")) for one in shards.prefixes
+        )
+        if n_workers:
+            raise CrawlprioError(
+                f"The crawl under {prefix} has {n_workers} workers, whose pages would be missing; "
+                "drain it, and wait until they have ended."
+            )
+        if len(shards) > 1:
+            deliver_all(client, shards)
     except RedisError as error:
         raise failure(error) from None
-    if n_workers:
-        raise CrawlprioError(
-            f"The crawl under {prefix} has {n_workers} workers, whose pages would be missing; "
-            "drain it, and wait until they have ended."
-        )
     collected = collect(client, prefix, path, trims=False, told=told)
     with Store.open(path) as store:
+        ids = ids_by_shard(store.stored_pages(), shards)
+        found = sorted(
+            (number, shard, page, request)
+            for shard, one in enumerate(shards.prefixes)
+            for number, page, request in _waiting(client, one)
+        )
         waiting = [
-            (number, page, request)
-            for number, (_, page, request) in enumerate(
-                sorted(_waiting(client, prefix)), store.last_request + 1
-            )
+            (number, ids[shard][page], request)
+            for number, (_, shard, page, request) in enumerate(found, store.last_request + 1)
         ]
         store.replace_requests(waiting)
         store.note_end(time())
@@ -272,7 +293,7 @@ def _waiting(client: Client, prefix: str) -> Iterator[tuple[int, int, bytes]]:
     cursor: Any = 0
     try:
         while True:
-            reply = client.eval(script("waiting").text, 1, prefix, "", 0, cursor)
+            reply = client.eval(script("waiting").text, *keys_of(prefix), "", 0, cursor)
             cursor, *values = reply
             fields = iter(values)
             for page, url, number, priority, request in zip(*[fields] * 5, strict=True):

@@ -13,9 +13,10 @@ from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.connection import Client
-from crawlprio.redis.scripts import script
+from crawlprio.redis.cluster import keys_of
+from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.session import failure
+from crawlprio.redis.shards import crawl_of, shards_of
 
 RUNNING, PAUSED, DRAINING = "", "paused", "draining"
 """States of a crawl: pages leave; none leaves; none leaves and workers end."""
@@ -48,6 +49,8 @@ def crawls(client: Client) -> list[str]:
 def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
     """Return how a crawl stands, as `show.lua` tells it, with up to `most` of each kind.
 
+    Of several shards counts are added up, and the rest is put in order.
+
     Raises
     ------
     CrawlprioError
@@ -55,14 +58,48 @@ def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
     """
     _check(client, prefix)
     try:
-        told = client.eval(script("show").text, 1, prefix, "", 0, most)
+        shown = [
+            json.loads(client.eval(script("show").text, *keys_of(one), "", 0, most))
+            for one in shards_of(client, prefix).prefixes
+        ]
     except RedisError as error:
         raise failure(error) from None
-    shown: dict[str, Any] = json.loads(told)
     # An empty table of Lua is an object of JSON.
-    for name in ("workers", "leases", "head", "next", "dead"):
-        shown[name] = list(shown[name])
-    return shown
+    for one in shown:
+        for name in ("workers", "leases", "head", "next", "dead"):
+            one[name] = list(one[name])
+    return _together(shown, most)
+
+
+def _together(shown: list[dict[str, Any]], most: int) -> dict[str, Any]:
+    """What is shown of a crawl by what is shown of its shards."""
+    told = {**shown[0], "shards": len(shown)}
+    if len(shown) == 1:
+        return told
+    for name in ("sites", "delayed", "streamed"):
+        told[name] = sum(one[name] for one in shown)
+    told["counts"] = {
+        name: sum(one["counts"][name] for one in shown) for name in shown[0]["counts"]
+    }
+    workers: dict[str, dict[str, Any]] = {}
+    for one in shown:
+        for worker in one["workers"]:
+            # A worker has a session in each shard, all of one name.
+            known = workers.setdefault(worker["name"], {**worker, "leases": 0})
+            known["leases"] += worker["leases"]
+            known["since"] = min(known["since"], worker["since"])
+            known["dead_at"] = min(known["dead_at"], worker["dead_at"])
+    told["workers"] = list(workers.values())
+    order: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "leases": lambda lease: lease["since"],
+        "head": lambda page: (-page["priority"], -page["hot"], -float(page["key"])),
+        "next": lambda site: site["ready_at"],
+    }
+    for name, key in order.items():
+        told[name] = sorted((each for one in shown for each in one[name]), key=key)[:most]
+    letters = sorted((each for one in shown for each in one["dead"]), key=lambda each: each["at"])
+    told["dead"] = letters[-most:]
+    return told
 
 
 def set_state(client: Client, prefix: str, state: str) -> str:
@@ -76,7 +113,9 @@ def set_state(client: Client, prefix: str, state: str) -> str:
     _check(client, prefix)
     try:
         before = client.hget(f"{prefix}:config", "state") or b""
-        client.hset(f"{prefix}:config", "state", state)
+        # Workers read that of the first shard: by then no page leaves any of them.
+        for one in reversed(shards_of(client, prefix).prefixes):
+            client.hset(f"{one}:config", "state", state)
     except RedisError as error:
         raise failure(error) from None
     return str(before.decode())
@@ -88,7 +127,7 @@ def _check(client: Client, prefix: str) -> None:
     except RedisError as error:
         raise failure(error) from None
     if not is_there:
-        name = prefix.partition("{")[2].rpartition(":")[0]
+        name = crawl_of(prefix)
         known = crawls(client)
         others = f"there are {', '.join(known)}" if known else "there is none at all"
         raise CrawlprioError(f"There is no crawl {name!r} in Redis; {others}.")

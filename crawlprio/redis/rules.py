@@ -15,7 +15,7 @@ from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.topical import AnchorSimilarity
 
-CONSTANT, RANDOM, STEP, DISTANCE, GIVEN = 0, 1, 2, 3, 4
+CONSTANT, RANDOM, STEP, DISTANCE, GIVEN, AGE = 0, 1, 2, 3, 4, 5
 """Rules for the key of a new page, as `learning.lua` has them."""
 
 NOTHING, COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 0, 1, 2, 3, 4, 5
@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     number_of: Callable[[str, str], float] = _no_number
 
 
-def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False) -> Rules:
+def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False, n_shards: int = 1) -> Rules:
     """Return the rules that make up an ordering; those of an elected worker where none do.
 
     They are written for each class by hand, so that a subclass, which may do anything, has none.
@@ -69,7 +69,7 @@ def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False) -> Rules
     ------
     ConfigError
         if the frontier cannot keep the ordering: it ranks sites by a method of its own, or has them
-        take turns.
+        take turns; or it takes an elected worker, and there are several shards.
     """
     if ordering.site_share:
         raise ConfigError(
@@ -85,6 +85,13 @@ def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False) -> Rules
     make = _RULES.get(type(ordering))
     has_rules = make is not None and (not isinstance(ordering, Opic) or ordering.runs_compiled)
     if make is None or not has_rules or has_topic:
+        if n_shards > 1:
+            raise ConfigError(
+                f"ORDERING is {name!r}{' with a TOPIC' if has_topic else ''}, whose keys one "
+                "elected worker computes from the visits in their order, and "
+                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}, which have none; use 1 shard, or an "
+                "ordering that is computed in Redis."
+            )
         key = float(ordering.initial_key)
         return Rules(
             initial_key=key,
@@ -93,7 +100,11 @@ def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False) -> Rules
             by_waiting_pages=by_waiting_pages,
             is_elected=True,
         )
-    return make(ordering)
+    rules = make(ordering)
+    if n_shards > 1 and type(ordering) is BreadthFirst:
+        # Among pages of several shards only time says which of them was found first.
+        return rules._replace(first_rule=AGE)
+    return rules
 
 
 def _location(ordering: Any) -> Rules:

@@ -19,7 +19,6 @@ from crawlprio.redis.connection import (
     connect,
     delete_crawl,
     open_crawl,
-    prefix_of,
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
@@ -27,6 +26,7 @@ from crawlprio.redis.moving import alike
 from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
+from crawlprio.redis.shards import prefix_of
 from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler
 
@@ -76,7 +76,13 @@ class RedisScheduler(Scheduler):
                 "CRAWLPRIO_ITEMS is on, and a frontier in Redis keeps no items yet; use a feed or "
                 "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
             )
-        rules = rules_of(config.ordering, config.ordering_name, has_topic=config.topic is not None)
+        n_shards = read("CRAWLPRIO_REDIS_SHARDS")
+        rules = rules_of(
+            config.ordering,
+            config.ordering_name,
+            has_topic=config.topic is not None,
+            n_shards=n_shards,
+        )
         url = read("REDIS_URL")
         client = connect(url, read("REDIS_PARAMS"))
         check_server(client, _without_password(url))
@@ -92,8 +98,14 @@ class RedisScheduler(Scheduler):
         try:
             if read("SCHEDULER_FLUSH_ON_START"):
                 delete_crawl(client, prefix)
-            open_crawl(
-                client, prefix, config, rules, others=alike(self._crawler.settings), **shared
+            shards = open_crawl(
+                client,
+                prefix,
+                config,
+                rules,
+                n_shards=n_shards,
+                others=alike(self._crawler.settings),
+                **shared,
             )
         except RedisError as error:
             raise ConfigError(
@@ -103,7 +115,7 @@ class RedisScheduler(Scheduler):
         assert stats is not None
         frontier = RedisFrontier(
             client,
-            prefix,
+            shards,
             config,
             rules,
             deliver=running.callFromThread,

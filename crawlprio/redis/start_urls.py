@@ -15,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.redis.connection import Client
+from crawlprio.redis.scripts import Client
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -144,11 +144,8 @@ def request_of(entry: bytes) -> Request:
 
 
 def _from_list(client: Client, key: str, n: int) -> Iterable[bytes]:
-    with client.pipeline() as pipe:
-        pipe.lrange(key, 0, n - 1)
-        pipe.ltrim(key, n, -1)
-        found: list[bytes] = pipe.execute()[0]
-    return found
+    found: list[bytes] | None = client.lpop(key, n)
+    return found or []
 
 
 def _from_set(client: Client, key: str, n: int) -> Iterable[bytes]:

@@ -10,7 +10,7 @@ from struct import Struct
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.rules import Rules
-from crawlprio.redis.session import Argument
+from crawlprio.redis.scripts import Argument
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of
@@ -102,7 +102,12 @@ class Wire:
         if not self._counts_patterns:
             return b""
         pattern = pattern_of(url)
-        return blake2b(pattern, digest_size=_PATTERN_BYTES).digest() if pattern else b""
+        return _hash_of_pattern(pattern) if pattern else b""
+
+
+@lru_cache(10_000)
+def _hash_of_pattern(pattern: bytes) -> bytes:
+    return blake2b(pattern, digest_size=_PATTERN_BYTES).digest()
 
 
 @lru_cache(10_000)
@@ -115,8 +120,11 @@ def hash_of(identity: str) -> bytes:
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
 
 
-def record(visit: PageVisit) -> str:
-    """What the stream says of a visit beside the pages: a list, read by `collect`."""
+def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
+    """What the stream says of a visit beside the pages: a list, read by `collect`.
+
+    `shards`: that of each link, where some are in others than the page.
+    """
     pairs = visit.pairs
     return dumps(
         [
@@ -132,6 +140,7 @@ def record(visit: PageVisit) -> str:
             pairs.outside,
             pairs.text,
             visit.items,
+            *([shards] if shards else []),
         ],
         separators=(",", ":"),
     )

@@ -31,6 +31,14 @@ SHARING = Section(
             "The name of the crawl in Redis; workers with the same name share the crawl.",
         ),
         Setting(
+            "CRAWLPRIO_REDIS_SHARDS",
+            Whole(least=1),
+            1,
+            "Shards of the frontier, each with part of the sites; in Redis Cluster each is on one "
+            "node. With several, the order is approximate and orderings that need an elected "
+            "worker are refused.",
+        ),
+        Setting(
             "CRAWLPRIO_LEASE_SECONDS",
             Number(),
             60,
@@ -42,8 +50,9 @@ SHARING = Section(
             "REDIS_URL",
             Anything("a URL"),
             "redis://localhost:6379/0",
-            "The server of a frontier in Redis; rediss:// uses TLS, and "
-            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the server.",
+            "The server of a frontier in Redis; rediss:// uses TLS, "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the server, and "
+            "redis+cluster://HOST:PORT,HOST:PORT names nodes of a cluster.",
         ),
         Setting("REDIS_PARAMS", Options(), {}, "Arguments of redis-py's client, by name."),
         Setting(

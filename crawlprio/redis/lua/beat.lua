@@ -7,8 +7,8 @@
 --   ARGV[6]...  its leases. Others that the server has for it are put back: their answers were lost.
 --   result      those of its leases that the server does not have
 
-local _, err = begin(true)
-if err then
+local known, err = begin(1, true)
+if not known then
   return err
 end
 call('HSETNX', P .. ':worker:' .. worker, 'since', exact(now))
@@ -34,6 +34,7 @@ for _, lease in ipairs(call('HKEYS', P .. ':leases:' .. worker)) do
 end
 take_over(worker, lost, false)
 if ARGV[3] == 'leave' then
+  leave_messages(worker)
   call('ZREM', P .. ':workers', worker)
   call('DEL', P .. ':worker:' .. worker, P .. ':leases:' .. worker)
 end

@@ -1,111 +1,109 @@
 -- Keep the time of sites by the server's clock: what becomes of fetches, and leave for those that
 -- no page was leased for (robots.txt, media).
 --
---   ARGV[3]     what is told:
+--   [1]     what is told:
 --     started      a fetch starts
 --     not_fetched  a page that was leased is not fetched: its site need not rest for it
---     ended        a fetch ended; ARGV[6] seconds it took, ARGV[7] status (0: no answer),
---                  ARGV[8] seconds that the answer asked to wait ('': none), ARGV[9] seconds
---                  that the fetch asks for
---     crawl_delay  ARGV[6] seconds of a Crawl-delay that are obeyed
+--     ended        a fetch ended; [4] seconds it took, [5] status (0: no answer),
+--              [6] seconds that the answer asked to wait ('': none), [7] seconds
+--              that the fetch asks for
+--     crawl_delay  [4] seconds of a Crawl-delay that are obeyed
 --     hold         one more fetch is wanted; result: 1 if it may start now, as a lease of its own
---     unhold       that lease ends; ARGV[6] the seq of the call that asked for it
---   ARGV[4]     host
---   ARGV[5]     1: the page of the fetch was leased
---   result      hold: 1 or 0, and the time at which to ask again; ended: when the site is ready
+--     unhold       that lease ends; [4] the seq of the call that asked for it
+--   [2]     host
+--   [3]     1: the page of the fetch was leased
+--   result  hold: 1 or 0, and the time at which to ask again; ended: when the site is ready
 
-local is_done, err = begin()
-if err then
-  return err
-end
-local told, handed_out = ARGV[3], ARGV[5] == '1'
-if is_done then
-  if told == 'hold' then
-    return finish(find_lease(worker, exact(seq * 1000)) and 1 or 0, exact(now))
+function calls.clock(at, is_done)
+  local told, handed_out = ARGV[at + 1], ARGV[at + 3] == '1'
+  if is_done then
+    if told == 'hold' then
+      return { find_lease(worker, exact(seq * 1000)) and 1 or 0, exact(now) }
+    end
+    return { exact(now) }
   end
-  return finish(exact(now))
-end
-local site = site_of_host(ARGV[4])
-site.dirty = true
+  local site = site_of_host(ARGV[at + 2])
+  site.dirty = true
 
-local function next_start()
-  return max(site.started_at + delay_of(site, 0), site.paused_until)
-end
-
-local function delay_until(time)
-  site.ready_at = max(site.ready_at, time)
-  touch(site)
-end
-
-local result = {}
-if told == 'started' then
-  site.unstarted = site.unstarted - ((handed_out and site.unstarted > 0) and 1 or 0)
-  site.started_at = now
-  if limit_of(site) > 1 then
-    delay_until(next_start())
+  local function next_start()
+    return max(site.started_at + delay_of(site, 0), site.paused_until)
   end
-elseif told == 'not_fetched' then
-  site.unstarted = max(site.unstarted - 1, 0)
-  if site.unstarted == 0 and limit_of(site) > 1 then
-    site.ready_at = next_start()
+
+  local function delay_until(time)
+    site.ready_at = max(site.ready_at, time)
     touch(site)
   end
-elseif told == 'ended' then
-  local elapsed, status, retry_after = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-  local pause = delay_of(site, tonumber(ARGV[9]))
-  local refuses = status == 429 or status == 503
-  site.ended_at = now
-  if refuses then
-    -- Fetches that had started before the site refused the first of them are one refusal.
-    if now - elapsed >= site.refused_at then
-      site.refusals, site.refused_at = site.refusals + 1, now
-    end
-    local asked = max(pause, 1) * 2 ^ min(site.refusals, 30)
-    if retry_after then
-      asked = max(retry_after, 0)
-    end
-    pause = max(pause, min(asked, config.max_back_off))
-  elseif status ~= 0 then
-    site.refusals = 0
-  end
-  if limit_of(site) == 1 then
-    if handed_out then
-      site.unstarted = max(site.unstarted - 1, 0)
-    end
-    site.visited = site.visited + 1
-    if refuses or not handed_out or site.visited >= config.pages_per_visit or site.waiting == 0 then
-      site.visited = 0
-      site.ready_at = max(site.ready_at, now + pause)
-    end
-    touch(site)
-  elseif pause > delay_of(site, 0) then
-    site.paused_until = max(site.paused_until, now + pause)
-    delay_until(site.paused_until)
-  end
-  result = { exact(site.ready_at) }
-elseif told == 'crawl_delay' then
-  site.crawl_delay = tonumber(ARGV[6])
-  delay_until((site.ended_at > -huge and site.ended_at or now) + delay_of(site, 0))
-elseif told == 'hold' then
-  local may = site.leased < limit_of(site) and site.ready_at <= now and now >= counts.rest_until
-  if may then
-    site.leased = site.leased + 1
-    counts.leased = counts.leased + 1
-    call('HSET', P .. ':leases:' .. worker, exact(seq * 1000),
-      lease_record(-1, site.id, true, '', 0, now))
+
+  local result = {}
+  if told == 'started' then
+    site.unstarted = site.unstarted - ((handed_out and site.unstarted > 0) and 1 or 0)
+    site.started_at = now
     if limit_of(site) > 1 then
-      site.ready_at = max(site.ready_at, now + delay_of(site, 0))
+      delay_until(next_start())
     end
-    touch(site)
+  elseif told == 'not_fetched' then
+    site.unstarted = max(site.unstarted - 1, 0)
+    if site.unstarted == 0 and limit_of(site) > 1 then
+      site.ready_at = next_start()
+      touch(site)
+    end
+  elseif told == 'ended' then
+    local elapsed, status, retry_after = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+    local pause = delay_of(site, tonumber(ARGV[at + 7]))
+    local refuses = status == 429 or status == 503
+    site.ended_at = now
+    if refuses then
+      -- Fetches that had started before the site refused the first of them are one refusal.
+      if now - elapsed >= site.refused_at then
+        site.refusals, site.refused_at = site.refusals + 1, now
+      end
+      local asked = max(pause, 1) * 2 ^ min(site.refusals, 30)
+      if retry_after then
+        asked = max(retry_after, 0)
+      end
+      pause = max(pause, min(asked, config.max_back_off))
+    elseif status ~= 0 then
+      site.refusals = 0
+    end
+    if limit_of(site) == 1 then
+      if handed_out then
+        site.unstarted = max(site.unstarted - 1, 0)
+      end
+      site.visited = site.visited + 1
+      if refuses or not handed_out or site.visited >= config.pages_per_visit or site.waiting == 0 then
+        site.visited = 0
+        site.ready_at = max(site.ready_at, now + pause)
+      end
+      touch(site)
+    elseif pause > delay_of(site, 0) then
+      site.paused_until = max(site.paused_until, now + pause)
+      delay_until(site.paused_until)
+    end
+    result = { exact(site.ready_at) }
+  elseif told == 'crawl_delay' then
+    site.crawl_delay = tonumber(ARGV[at + 4])
+    delay_until((site.ended_at > -huge and site.ended_at or now) + delay_of(site, 0))
+  elseif told == 'hold' then
+    local may = site.leased < limit_of(site) and site.ready_at <= now and now >= counts.rest_until
+    if may then
+      site.leased = site.leased + 1
+      counts.leased = counts.leased + 1
+      call('HSET', P .. ':leases:' .. worker, exact(seq * 1000),
+        lease_record(-1, site.id, true, '', 0, now))
+      if limit_of(site) > 1 then
+        site.ready_at = max(site.ready_at, now + delay_of(site, 0))
+      end
+      touch(site)
+    end
+    local retry_at = max(site.ready_at, counts.rest_until, now + 0.05)
+    result = { may and 1 or 0, exact(min(retry_at, now + 1)) }
+  elseif told == 'unhold' then
+    local lease = exact(tonumber(ARGV[at + 4]) * 1000)
+    if find_lease(worker, lease) then
+      forget_lease(worker, lease)
+      site.leased = site.leased - 1
+      touch(site)
+    end
   end
-  local retry_at = max(site.ready_at, counts.rest_until, now + 0.05)
-  result = { may and 1 or 0, exact(min(retry_at, now + 1)) }
-elseif told == 'unhold' then
-  local lease = exact(tonumber(ARGV[6]) * 1000)
-  if find_lease(worker, lease) then
-    forget_lease(worker, lease)
-    site.leased = site.leased - 1
-    touch(site)
-  end
+  return result
 end
-return finish(unpack(result))

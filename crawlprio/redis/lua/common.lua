@@ -2,13 +2,17 @@
 --
 -- Calling convention of every script
 --   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
+--   KEYS[2]  a key that never exists, so that no call begins while its slot migrates (`keys_of`)
 --   ARGV[1]  worker: a text that names the calling process, new for each process
---   ARGV[2]  seq: number of the call, which grows from call to call of a worker. A call whose number
---            is not above the last one done is not done again, so a worker may repeat what it does
---            not know to have arrived; one that leaves out a number is refused (GAP).
---   ARGV[3]  and on: what each script says
---   returns  {now, waiting, leased, leased by others, ready_at, links, result...}: the server's Unix
---            time in seconds, counts, when a page can leave (0: now; inf: that takes an event)
+--   ARGV[2]  seq: number of the (first) call, which grows from call to call of a worker. A call whose
+--            number is not above the last one done is not done again, so a worker may repeat what it
+--            does not know to have arrived; one that leaves out a number is refused (GAP).
+--   ARGV[3]  and on: what each script says; for those in `calls`, see `calls.lua`
+--   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
+--            result...}: the server's Unix time in seconds, counts, when a page can leave (0: now; inf:
+--            that takes an event); messages of workers that are gone, a number that grows with each
+--            change of the counts, and where the first page of the order stands ('': none is ready).
+--            The last four where a crawl has one shard: 0 and ''. Messages count as leased by others
 --
 -- Keys, all under P; <page> and <site> are numbers from 0 in order of discovery
 --   :config          hash    what the crawl was begun with: rules of the ordering, delays, budgets;
@@ -16,13 +20,14 @@
 --   :rules           string  the same as msgpack, as it was when the crawl began
 --   :counts          string  the numbers of COUNTS, a double each
 --   :i:<bucket>      string  identities: 10 bytes of hash and the page, >I4; see "Identities"
---   :p:<page / 128>  string  records of pages, packed as PAGE
+--   :p:<page / 24>   string  records of pages, packed as PAGE
 --   :u:<page / 16>   string  URLs of pages that wait or are leased: page % 16 as B, length as >I3,
 --                            and "h" (http) or "s" (https) and what follows the host, or "u" and
 --                            the whole URL
 --   :given           hash    page -> first key that its caller gave, until a visit shows the page
---   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request}}
---   :hosts           hash    host -> site
+--   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request,
+--                            own priority if that is another}}
+--   :hosts           hash    host -> site; here and in the next two, ' ' is no name (`open.lua`)
 --   :sites           hash    site -> record of a site, packed as SITE, and its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none
 --   :domains         hash    registered domain -> pages known, where a budget counts them
@@ -40,6 +45,11 @@
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
 --   :elected         hash    who computes keys that no script can, see `elect.lua`
+--   :shards          hash    of shard 0, where there are several: how sites are spread (`shards.py`)
+--   :numbers         hash    "<shard> <run id>" -> messages sent to a shard since the server started
+--   :outbox:<worker> hash    "<shard> <run id> <number>" -> message that the worker is to deliver, as
+--                            msgpack of the arguments of `deliver.lua`; no worker: that of one that is gone
+--   :inbox:<sender>  bitmap  numbers of the messages that were taken in; a sender is "<shard> <run id>"
 --
 -- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
 -- likewise by their first page, or by larger number of waiting pages in place of the key.
@@ -72,11 +82,12 @@ local AT_ONCE = 2000 -- arguments of a command at most, as Lua's stack is small
 local function call_in_parts(arguments, ...)
   local n_first = select('#', ...)
   if #arguments <= AT_ONCE then
-    local all = { ... }
-    for at = 1, #arguments do
-      all[n_first + at] = arguments[at]
+    if n_first == 1 then
+      call(..., unpack(arguments))
+    else
+      local command, key = ...
+      call(command, key, unpack(arguments))
     end
-    call(unpack(all))
     return
   end
   for from = 1, #arguments, AT_ONCE do
@@ -91,6 +102,13 @@ end
 -- The values that a command has for many names, some at a time.
 local function values_of(names, ...)
   local n_first = select('#', ...)
+  if #names <= AT_ONCE then
+    if n_first == 1 then
+      return call(..., unpack(names))
+    end
+    local command, key = ...
+    return call(command, key, unpack(names))
+  end
   local found = {}
   for from = 1, #names, AT_ONCE do
     local all = { ... }
@@ -110,10 +128,11 @@ end
 -- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
 -- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
 -- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers;
--- recorded: entries of the stream. `wire.py` reads them too.
+-- recorded: entries of the stream; outgoing: messages not delivered yet, as far as is known; changes:
+-- grows whenever one of the others changes. `counts.py` has them too.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
-  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded',
+  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'changes',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil
@@ -129,14 +148,18 @@ do
 end
 local n_pages_before = counts.pages
 
-local function save_counts()
+local function packed_counts()
   local values = {}
   for at = 1, #COUNTS do
     values[at] = counts[COUNTS[at]]
   end
-  local packed = pack(COUNTS_FORMAT, unpack(values))
-  if packed ~= counts_before then
-    call('SET', P .. ':counts', packed)
+  return pack(COUNTS_FORMAT, unpack(values))
+end
+
+local function save_counts()
+  if packed_counts() ~= counts_before then
+    counts.changes = counts.changes + 1
+    call('SET', P .. ':counts', packed_counts())
   end
 end
 
@@ -152,22 +175,50 @@ end
 -- Pages
 
 local PAGE = '>dI4i4I2BBB' -- key, site, tier, depth, state, leases, flags
-local PAGE_SIZE, PAGES = 21, 128
+local PAGE_SIZE, PAGES = 21, 24 -- a block of so many takes 512 bytes with what Redis adds
 local pages = {}
+
+local function read_page(id, block, at)
+  local key, site, tier, depth, state, leases, flags = unpack_struct(PAGE, block, at)
+  local page = {
+    key = key, site = site, tier = tier, depth = depth, state = state, leases = leases,
+    flags = flags, dirty = false,
+  }
+  pages[id] = page
+  return page
+end
 
 local function page_of(id)
   local page = pages[id]
   if page == nil then
     local from = id % PAGES * PAGE_SIZE
-    local record = call('GETRANGE', P .. ':p:' .. floor(id / PAGES), from, from + PAGE_SIZE - 1)
-    local key, site, tier, depth, state, leases, flags = unpack_struct(PAGE, record)
-    page = {
-      key = key, site = site, tier = tier, depth = depth, state = state, leases = leases,
-      flags = flags, dirty = false,
-    }
-    pages[id] = page
+    local name = P .. ':p:' .. floor(id / PAGES)
+    page = read_page(id, call('GETRANGE', name, from, from + PAGE_SIZE - 1), 1)
   end
   return page
+end
+
+-- Read many pages at once.
+local function read_pages(ids)
+  local prefix, names, place_of, missing = P .. ':p:', {}, {}, {}
+  for at = 1, #ids do
+    local id = ids[at]
+    if pages[id] == nil then
+      missing[#missing + 1] = id
+      local block = floor(id / PAGES)
+      if place_of[block] == nil then
+        names[#names + 1] = prefix .. block
+        place_of[block] = #names
+      end
+    end
+  end
+  if #names > 0 then
+    local blocks = values_of(names, 'MGET')
+    for at = 1, #missing do
+      local id = missing[at]
+      read_page(id, blocks[place_of[floor(id / PAGES)]], id % PAGES * PAGE_SIZE + 1)
+    end
+  end
 end
 
 local function record_of_page(page)
@@ -282,9 +333,17 @@ local site_ids, new_hosts, n_hosts = {}, {}, nil
 
 -- Read the sites of many hosts, those that there are.
 local function read_hosts(hosts)
-  local found = {}
-  for at, id in ipairs(values_of(hosts, 'HMGET', P .. ':hosts')) do
-    site_ids[hosts[at]] = id and tonumber(id)
+  local names, found = {}, {}
+  for at = 1, #hosts do
+    if site_ids[hosts[at]] == nil then
+      names[#names + 1] = hosts[at]
+    end
+  end
+  if #names == 0 then
+    return
+  end
+  for at, id in ipairs(values_of(names, 'HMGET', P .. ':hosts')) do
+    site_ids[names[at]] = id and tonumber(id)
     if id then
       found[#found + 1] = tonumber(id)
     end
@@ -302,7 +361,7 @@ local function site_of_host(host)
   if id then
     return site_of(id)
   end
-  n_hosts = n_hosts or call('HLEN', P .. ':hosts')
+  n_hosts = n_hosts or call('HLEN', P .. ':hosts') - 1
   id = n_hosts
   n_hosts = n_hosts + 1
   site_ids[host] = id

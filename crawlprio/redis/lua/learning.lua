@@ -3,7 +3,8 @@
 --
 -- Numbers of `config` that it reads
 --   first_rule     key of a new page: 0 `new_key`; 1 drawn at random; 2 number of the visit that
---                  shows it; 3 by its distance from the seeds; 4 given by the caller
+--                  shows it; 3 by its distance from the seeds; 4 given by the caller; 5 minus the time at
+--                  which it was shown. With several shards 2 is the time, as their visits count apart
 --   evidence_rule  0 links say nothing; 1 each adds 1 to its target's key; 2 a page's key is split
 --                  over its links and gone; 3 a target's key is at least the number that is given;
 --                  4 a page passes `factor` times its key on, in equal shares, and keeps it; 5 a
@@ -11,7 +12,7 @@
 --   factor, link   of rule 4; how much of a page's distance its links inherit, and their length
 --   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: pages known at most (0: any)
 
-local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN = 0, 1, 2, 3, 4
+local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN, AGE = 0, 1, 2, 3, 4, 5
 local COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 1, 2, 3, 4, 5
 local NO_PAGE = -1
 
@@ -71,7 +72,7 @@ end
 
 -- Pages known by registered domain and by pattern of URLs, where budgets count them.
 local function tally(key, limit)
-  return { key = key, limit = limit, of = {}, has_changed = false }
+  return { key = key, limit = limit, of = {}, changed = {} }
 end
 
 local by_domain = tally(P .. ':domains', config.per_domain)
@@ -92,18 +93,40 @@ end
 local function count_page(tallied, name)
   if tallied.limit > 0 and name ~= '' then
     tallied.of[name] = (tallied.of[name] or tonumber(call('HGET', tallied.key, name) or 0)) + 1
-    tallied.has_changed = true
+    tallied.changed[name] = true
   end
 end
 
 local function save_tally(tallied)
-  if tallied.has_changed then
-    local values = {}
-    for name, count in pairs(tallied.of) do
-      values[#values + 1] = name
-      values[#values + 1] = count
-    end
+  local values = {}
+  for name in pairs(tallied.changed) do
+    values[#values + 1] = name
+    values[#values + 1] = tallied.of[name]
+  end
+  if #values > 0 then
     call_in_parts(values, 'HSET', tallied.key)
+  end
+end
+
+-- Read what budgets count of the new pages among links.
+local function read_tally(tallied, links, name_of)
+  if tallied.limit == 0 then
+    return
+  end
+  local names, ids, host_numbers = {}, links.ids, links.host_numbers
+  for link = 1, links.n do
+    if not ids[link] and host_numbers[link] > 0 then
+      local name = name_of(links, link)
+      if name ~= '' and tallied.of[name] == nil then
+        tallied.of[name] = 0
+        names[#names + 1] = name
+      end
+    end
+  end
+  if #names > 0 then
+    for at, count in ipairs(values_of(names, 'HMGET', tallied.key)) do
+      tallied.of[names[at]] = tonumber(count or 0)
+    end
   end
 end
 
@@ -164,6 +187,7 @@ local function read_links(at)
   for own = 1, tonumber(ARGV[at]) do
     links.identities[tonumber(ARGV[at + 2 * own - 1])] = ARGV[at + 2 * own]
   end
+  links.after = at + 2 * tonumber(ARGV[at]) + 1
   return links
 end
 
@@ -177,10 +201,19 @@ local function host_of_link(links, link)
   return ARGV[at], ARGV[at + 1]
 end
 
+local function domain_of_link(links, link)
+  return ARGV[links.hosts_at + 2 * links.host_numbers[link] + 1]
+end
+
+local function pattern_of_link(links, link)
+  local pattern = links.patterns[link]
+  return pattern == NO_PATTERN and '' or pattern
+end
+
 -- The pages that links mean, new ones with the next numbers. Returns how many links each budget
--- refused, and which.
-local function find_or_add(links, depth)
-  local hosts, is_named, is_added, refused, without_room = {}, {}, {}, {}, {}
+-- refused, and which; none where there is `room` for all.
+local function find_or_add(links, depth, room)
+  local hosts, is_named, refused, without_room = {}, {}, {}, {}
   local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
   find_pages(hashes, ids)
   for link = 1, links.n do
@@ -194,111 +227,63 @@ local function find_or_add(links, depth)
     return refused, without_room
   end
   read_hosts(hosts)
+  read_tally(by_domain, links, domain_of_link)
+  read_tally(by_pattern, links, pattern_of_link)
   for link = 1, links.n do
     local hash = hashes[link]
     if not ids[link] then
       -- A link before this one may have had the same target.
-      ids[link] = is_added[hash] or false
+      ids[link] = new_pages_of[hash] or false
     end
     if not ids[link] and host_numbers[link] > 0 then
       local host, domain = host_of_link(links, link)
-      local pattern = links.patterns[link]
-      pattern = pattern == NO_PATTERN and '' or pattern
+      local pattern = pattern_of_link(links, link)
       local site = site_of_host(host)
-      local reason = refusal(site, domain, pattern)
+      local reason = not room and refusal(site, domain, pattern)
       if reason then
         without_room[#without_room + 1] = link
         refused[reason] = (refused[reason] or 0) + 1
       else
         local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
           links.numbers[link])
-        ids[link], is_added[hash] = id, id
+        ids[link] = id
         added[#added + 1] = link
       end
     end
   end
-  save_tally(by_domain)
-  save_tally(by_pattern)
   return refused, without_room
 end
 
--- Give keys to the pages that have none, and let links change those of their targets.
---   visited  the page fetched, or NO_PAGE: the targets are seeds
---   targets  pages of its links, distinct, without the page itself
---   numbers  the number of each that the rules ask for
-local function learn(visited, targets, numbers)
-  local rule, is_seed = config.first_rule, visited == NO_PAGE
-  local page = not is_seed and page_of(visited) or nil
-  local again = page ~= nil and has_flag(page, OBSERVED)
-  local before = page and page.key or 0
-  if page and visited >= counts.keyed then
-    before = config.initial_key
-  end
-  local changed = {}
-
-  -- Minus the distance of the links of a page with this key.
-  local function distant(key)
-    return -(config.factor * -key + math.log(max(#targets, 1)) + config.link)
-  end
-
-  if counts.keyed < counts.pages then
-    local parent_key = is_seed and counts.parent or before
-    for id = counts.keyed, counts.pages - 1 do
-      local new = page_of(id)
-      if rule == CONSTANT then
-        new.first_key = is_seed and config.seed_key or config.new_key
-      elseif rule == RANDOM then
-        new.first_key = parent_key + math.log(1 - uniform(config.random_seed, id))
-      elseif rule == STEP then
-        new.first_key = is_seed and 0 or counts.visits + 1
-      elseif rule == DISTANCE then
-        new.first_key = is_seed and 0 or distant(before)
-      else
-        new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
-        if not new.given then
-          call('HDEL', P .. ':given', id)
-        end
-      end
-      changed[id] = new.first_key
-    end
-  end
-  if page and not again then
-    set_flag(page, OBSERVED, true)
-    counts.visits = counts.visits + 1
-    local evidence, share = config.evidence_rule, 0
-    local own_key = changed[visited] or page.key
-    if evidence == COUNT_BACKLINKS then
-      share = 1
-    elseif evidence == SPREAD and #targets > 0 then
-      share = own_key / #targets
-    elseif evidence == PASS and #targets > 0 then
-      share = config.factor * own_key / #targets
-    end
-    if share ~= 0 then
-      if evidence == SPREAD then
-        -- Where it waits already, to be fetched again, it stays where it stands.
-        if changed[visited] then
-          changed[visited] = 0
-        else
-          page.key, page.dirty = 0, true
-        end
-      end
-      for at = 1, #targets do
-        local id = targets[at]
-        changed[id] = (changed[id] or page_of(id).key) + share
-      end
-    elseif evidence == RAISE or evidence == SHORTEN then
-      local key = evidence == SHORTEN and distant(own_key)
-      for at = 1, #targets do
-        local id = targets[at]
-        changed[id] = max(changed[id] or page_of(id).key, key or numbers[at])
+-- Give first keys to the pages that have none.
+--   changed     takes the keys
+--   parent_key  key of the page that shows them, as it was before
+--   shown       rules 2, 3 and 5: the key
+local function give_first_keys(changed, is_seed, parent_key, shown)
+  local rule = config.first_rule
+  for id = counts.keyed, counts.pages - 1 do
+    local new = page_of(id)
+    if rule == CONSTANT then
+      new.first_key = is_seed and config.seed_key or config.new_key
+    elseif rule == RANDOM then
+      local number = uniform(config.random_seed, id * config.shards + config.shard)
+      new.first_key = parent_key + math.log(1 - number)
+    elseif rule == AGE then
+      new.first_key = is_seed and -server_now or shown
+    elseif rule == STEP or rule == DISTANCE then
+      new.first_key = is_seed and 0 or shown
+    else
+      new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
+      if not new.given then
+        call('HDEL', P .. ':given', id)
       end
     end
-    if rule == RANDOM then
-      counts.parent, counts.initial = own_key, own_key - 1
-    end
+    changed[id] = new.first_key
   end
   counts.keyed = counts.pages
+end
+
+-- Have pages stand by their changed keys; new ones come to wait.
+local function put_in_place(changed)
   local their_sites = {}
   for id in pairs(changed) do
     local one = page_of(id)
@@ -319,10 +304,109 @@ local function learn(visited, targets, numbers)
   end
 end
 
+-- Give keys to the pages that have none, and let links change those of their targets.
+--   visited  the page fetched, or NO_PAGE: the targets are seeds
+--   targets  pages of its links, distinct, without the page itself
+--   numbers  the number of each that the rules ask for
+--   n_more   targets in other shards
+--   returns  what a message tells those shards: the key of the page before, the first key of what it
+--            shows, and its evidence, a number that the rules say what to do with; nil: none
+local function learn(visited, targets, numbers, n_more)
+  local rule, is_seed = config.first_rule, visited == NO_PAGE
+  local page = not is_seed and page_of(visited) or nil
+  local again = page ~= nil and has_flag(page, OBSERVED)
+  local before = page and page.key or 0
+  if page and visited >= counts.keyed then
+    before = config.initial_key
+  end
+  local changed, n_targets, told = {}, #targets + (n_more or 0), nil
+
+  -- Minus the distance of the links of a page with this key.
+  local function distant(key)
+    return -(config.factor * -key + math.log(max(n_targets, 1)) + config.link)
+  end
+
+  local shown = 0
+  if rule == STEP then
+    shown = config.shards > 1 and server_now or counts.visits + 1
+  elseif rule == DISTANCE then
+    shown = distant(before)
+  elseif rule == AGE then
+    shown = -server_now
+  end
+  give_first_keys(changed, is_seed, is_seed and counts.parent or before, shown)
+  if page and not again then
+    read_pages(targets)
+    set_flag(page, OBSERVED, true)
+    counts.visits = counts.visits + 1
+    local evidence, share = config.evidence_rule, 0
+    local own_key = changed[visited] or page.key
+    if evidence == COUNT_BACKLINKS then
+      share = 1
+    elseif evidence == SPREAD and n_targets > 0 then
+      share = own_key / n_targets
+    elseif evidence == PASS and n_targets > 0 then
+      share = config.factor * own_key / n_targets
+    end
+    told = share
+    if share ~= 0 then
+      if evidence == SPREAD then
+        -- Where it waits already, to be fetched again, it stays where it stands.
+        if changed[visited] then
+          changed[visited] = 0
+        else
+          page.key, page.dirty = 0, true
+        end
+      end
+      for at = 1, #targets do
+        local id = targets[at]
+        changed[id] = (changed[id] or page_of(id).key) + share
+      end
+    elseif evidence == RAISE or evidence == SHORTEN then
+      local key = evidence == SHORTEN and distant(own_key)
+      told = key or 0
+      for at = 1, #targets do
+        local id = targets[at]
+        changed[id] = max(changed[id] or page_of(id).key, key or numbers[at])
+      end
+    end
+    if rule == RANDOM then
+      counts.parent, counts.initial = own_key, own_key - 1
+    end
+  end
+  put_in_place(changed)
+  return before, shown, told
+end
+
+-- Likewise for the links of a page of another shard, which `learn` there told of.
+--   targets    pages of its links, distinct
+--   numbers    the number of each that the rules ask for
+--   n_counted  targets that were counted there: the first ones. Others are links that are not
+--              followed, which have no share in what is divided.
+--   told       its evidence; nil: none
+local function learn_from_message(targets, numbers, n_counted, before, shown, told)
+  local changed, evidence = {}, config.evidence_rule
+  give_first_keys(changed, false, before, shown)
+  if told then
+    read_pages(targets)
+    for at = 1, #targets do
+      local id = targets[at]
+      if evidence == RAISE or evidence == SHORTEN then
+        local key = evidence == SHORTEN and told or numbers[at]
+        changed[id] = max(changed[id] or page_of(id).key, key)
+      elseif told ~= 0 and (at <= n_counted or evidence == COUNT_BACKLINKS) then
+        changed[id] = (changed[id] or page_of(id).key) + told
+      end
+    end
+  end
+  put_in_place(changed)
+end
+
 -- What the stream says of new pages, as fields and values; an entry of it may have more.
 --   n  number of the entry, from 1; c  the crawl; e  seeds among the new pages; p  page visited;
 --   t  pages that its links mean, in their order, -1: none; v  the visit, as the worker wrote it;
 --   o  {position from 0, URL} of links for which a budget had no room
+--   b  message that the entry takes in: "<shard> <run id> <number>"; m  messages of the visit: {shard, b}
 --   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
 --   that is not the URL; s  host of each; d  their depth
 local function page_fields(first, urls, hosts, depth, identities)

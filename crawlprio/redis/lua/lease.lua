@@ -1,18 +1,11 @@
 -- Lease the pages to fetch next; also takes over what a dead worker had leased.
 --
---   ARGV[3]  pages at most
---   ARGV[4]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
---   ARGV[5]  1: no page leaves before the elected worker has written the keys that follow from all
---            entries of the stream
---   result   for each page five values: lease, URL, depth, request ('': a plain GET), host. After
---            a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
-
-local is_done, err = begin()
-if err then
-  return err
-end
-local leases = P .. ':leases:' .. worker
-local result = {}
+--   [1]  pages at most; 0: only tell how things stand
+--   [2]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
+--   [3]  1: no page leaves before the elected worker has written the keys that follow from all
+--        entries of the stream
+--   result  for each page five values: lease, URL, depth, request ('': a plain GET), host. After
+--        a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
 
 -- The first page of the first site that is ready; nil without one.
 local function first_ready()
@@ -23,7 +16,7 @@ local function first_ready()
   for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
     local first = call('ZRANGE', P .. ':ready:' .. tier, 0, 0)[1]
     if first then
-      return first
+      return (unpack_struct('>I4', first))
     end
     if tier ~= '0' then
       call('ZREM', P .. ':tiers', tier)
@@ -31,7 +24,7 @@ local function first_ready()
   end
 end
 
-local function hand_out(lease, id, request)
+local function hand_out(result, lease, id, request)
   local page = page_of(id)
   local site = site_of(page.site)
   result[#result + 1] = lease
@@ -41,88 +34,94 @@ local function hand_out(lease, id, request)
   result[#result + 1] = site.host
 end
 
-if is_done then
-  for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
+-- Put back what the worker that died first had.
+local function take_over_dead()
+  local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), 'LIMIT', 0, 1)[1]
+  if dead then
+    take_over(dead, call('HKEYS', P .. ':leases:' .. dead), true)
+    leave_messages(dead)
+    call('ZREM', P .. ':workers', dead)
+    call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
+  end
+end
+
+-- Place sites whose delay has ended.
+local function place_rested()
+  while true do
+    save_places()
+    local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
+    if #due == 0 then
+      return
+    end
+    for at, id in ipairs(due) do
+      due[at] = tonumber(id)
+    end
+    read_sites(due)
+    for _, id in ipairs(due) do
+      place(site_of(id))
+    end
+  end
+end
+
+local function lease_pages(n_most, result)
+  place_rested()
+  local given = {}
+  for place_of_lease = 0, n_most - 1 do
+    local id = first_ready()
+    if id == nil then
+      break
+    end
+    local page = page_of(id)
+    local site = site_of(page.site)
+    leave(id, page, site)
+    site.waiting = site.waiting - 1
+    site.leased = site.leased + 1
+    site.unstarted = site.unstarted + 1
+    counts.waiting = counts.waiting - 1
+    counts.leased = counts.leased + 1
+    page.state, page.leases, page.dirty = LEASED, page.leases + 1, true
+    if limit_of(site) > 1 then
+      site.ready_at = max(site.ready_at, now + delay_of(site, 0))
+    end
+    local request, priority = pop_request(id)
+    wait_for_rest(id, page)
+    place(site)
     local lease = exact(seq * 1000 + place_of_lease)
-    local record_of_lease = find_lease(worker, lease)
-    if record_of_lease and record_of_lease[1] >= 0 then
-      hand_out(lease, record_of_lease[1], record_of_lease[4])
+    given[#given + 1] = lease
+    given[#given + 1] = lease_record(id, site.id, true, request, priority, now)
+    hand_out(result, lease, id, request)
+  end
+  if #given > 0 then
+    call_in_parts(given, 'HSET', P .. ':leases:' .. worker)
+  end
+end
+
+function calls.lease(at, is_done)
+  local n_most, ahead, awaits_keys = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
+  local result = {}
+  if is_done then
+    for place_of_lease = 0, n_most - 1 do
+      local lease = exact(seq * 1000 + place_of_lease)
+      local known = find_lease(worker, lease)
+      if known and known[1] >= 0 then
+        hand_out(result, lease, known[1], known[4])
+      end
     end
+    return result
   end
-  return finish(unpack(result))
-end
-
-local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), 'LIMIT', 0, 1)[1]
-if dead then
-  local lost = call('HKEYS', P .. ':leases:' .. dead)
-  take_over(dead, lost, true)
-  call('ZREM', P .. ':workers', dead)
-  call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
-  for _, site in pairs(sites) do
-    if site.to_place then
-      place(site)
-    end
+  take_over_dead()
+  place_touched()
+  local before = now
+  now = now + ahead
+  if (call('HGET', P .. ':config', 'state') or '') ~= '' then
+    -- Paused or draining, as `crawlprio frontier` sets it.
+    ask_again_at = now + 0.5
+  elseif awaits_keys and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
+    ask_again_at = now + 0.05
+  elseif now >= counts.rest_until then
+    lease_pages(n_most, result)
+    place_touched()
   end
+  now = before
+  return result
 end
-
-now = now + tonumber(ARGV[4])
--- Paused or draining, as `crawlprio frontier` sets it.
-if (call('HGET', P .. ':config', 'state') or '') ~= '' then
-  ask_again_at = now + 0.5
-  return finish()
-end
-if now < counts.rest_until then
-  return finish()
-end
-if ARGV[5] == '1' and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
-  ask_again_at = now + 0.05
-  return finish()
-end
-
--- Sites whose delay has ended are ready.
-while true do
-  save_places()
-  local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
-  if #due == 0 then
-    break
-  end
-  for at, id in ipairs(due) do
-    due[at] = tonumber(id)
-  end
-  read_sites(due)
-  for _, id in ipairs(due) do
-    place(site_of(id))
-  end
-end
-
-local given = {}
-for place_of_lease = 0, tonumber(ARGV[3]) - 1 do
-  local first = first_ready()
-  if first == nil then
-    break
-  end
-  local id = unpack_struct('>I4', first)
-  local page = page_of(id)
-  local site = site_of(page.site)
-  leave(id, page, site)
-  site.waiting = site.waiting - 1
-  site.leased = site.leased + 1
-  site.unstarted = site.unstarted + 1
-  counts.waiting = counts.waiting - 1
-  counts.leased = counts.leased + 1
-  page.state, page.leases, page.dirty = LEASED, page.leases + 1, true
-  if limit_of(site) > 1 then
-    site.ready_at = max(site.ready_at, now + delay_of(site, 0))
-  end
-  local request, priority = pop_request(id)
-  wait_for_rest(id, page)
-  place(site)
-  local lease = exact(seq * 1000 + place_of_lease)
-  given[#given + 1] = lease
-  given[#given + 1] = lease_record(id, site.id, true, request, priority, now)
-  hand_out(lease, id, request)
-end
-if #given > 0 then
-  call_in_parts(given, 'HSET', leases)
-end
-return finish(unpack(result))

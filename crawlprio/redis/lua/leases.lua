@@ -18,12 +18,13 @@ local function keep_requests(id, requests)
   end
 end
 
--- Keep one more request of a page; '' stands for a plain GET.
-local function add_request(id, priority, request)
+-- Keep one more request of a page; '' stands for a plain GET. Put back, it may wait at another
+-- priority than its own, once.
+local function add_request(id, priority, request, own)
   local requests = requests_of(id)
   counts.number = counts.number + 1
   counts.waiting = counts.waiting + (#requests > 0 and 1 or 0)
-  requests[#requests + 1] = { priority, counts.number, request }
+  requests[#requests + 1] = { priority, counts.number, request, own ~= priority and own or nil }
   keep_requests(id, requests)
 end
 
@@ -39,7 +40,7 @@ local function first_request(requests)
   return first
 end
 
--- Take the first request of a page, and its priority; '' where there is none.
+-- Take the first request of a page, and its own priority; '' where there is none.
 local function pop_request(id)
   if not has_flag(page_of(id), HAS_REQUESTS) then
     return '', 0
@@ -49,7 +50,7 @@ local function pop_request(id)
   local request = table.remove(requests, at)
   counts.waiting = counts.waiting - (#requests > 0 and 1 or 0)
   keep_requests(id, requests)
-  return request[3], request[1]
+  return request[3], request[4] or request[1]
 end
 
 -- Queue a page again if more requests wait for it.
@@ -102,7 +103,8 @@ end
 --   request   '' is a plain GET
 --   with      priority of the request among those of its page
 --   priority  at which the page waits if that is higher; nil: as before
-local function wait_again(id, page, holds, request, with, priority)
+--   own       priority of the request, if that is another one
+local function wait_again(id, page, holds, request, with, priority, own)
   if holds then
     release(id, page)
   end
@@ -110,7 +112,7 @@ local function wait_again(id, page, holds, request, with, priority)
     push(id, page, page.tier, key_to_wait(id, page))
   end
   if request ~= '' then
-    add_request(id, with, request)
+    add_request(id, with, request, own)
   end
   if priority then
     queue(id, page, priority)
@@ -155,48 +157,60 @@ local function take_over(of_worker, leases, blames)
   end
 end
 
+-- Messages to other shards
+
+-- Leave the messages of a worker that is gone to whoever asks for them.
+local function leave_messages(of_worker)
+  if counts.outgoing > 0 then
+    local messages = call('HGETALL', P .. ':outbox:' .. of_worker)
+    if #messages > 0 then
+      call_in_parts(messages, 'HSET', P .. ':outbox:')
+      call('DEL', P .. ':outbox:' .. of_worker)
+    end
+  end
+end
+
+-- Tier and rank of the page that leaves next; '' where none is ready.
+local function head_of_order()
+  if counts.ready > 0 then
+    for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
+      local found = call('ZRANGE', P .. ':ready:' .. tier, 0, 0, 'WITHSCORES')
+      if #found > 0 then
+        return tier, exact(-tonumber(found[2]))
+      end
+    end
+  end
+  return '', ''
+end
+
 -- Calls
 
--- Note that the worker lives; return whether this call was done before, and an error that ends the
--- script: there is no crawl, or a call is missing before this one. `beat` may leave calls out: a
--- server that has lost its last second says so by the error, and the worker begins again with it.
-local function begin(is_beat)
+local calls = {} -- by name; each takes what `calls.lua` says
+
+-- Note that the worker lives; return the number of the last call done before, or nil and an error
+-- that ends the script: there is no crawl, or a call is missing before these. `beat` may leave calls
+-- out: a server that has lost its last second says so by the error, and the worker begins again with
+-- it.
+local function begin(n_calls, is_beat)
   if config.limit == nil then
-    return false, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+    return nil, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
   end
   local key = P .. ':worker:' .. worker
   local known = tonumber(call('HGET', key, 'seq') or -1)
   if known >= 0 and seq > known + 1 and not is_beat then
-    return false, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
+    return nil, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
   end
   call('ZADD', P .. ':workers', exact(now + config.lease_seconds), worker)
-  if seq <= known then
-    return not is_beat
+  local last = seq + n_calls - 1
+  if last > known then
+    call('HSET', key, 'seq', exact(last))
   end
-  call('HSET', key, 'seq', exact(seq))
-  return false
+  return known
 end
 
 -- Write back what has changed, and say how things stand.
 local function finish(...)
-  for _, site in pairs(sites) do
-    if site.to_place then
-      place(site)
-    end
-  end
-  for _, site in pairs(sites) do
-    save_entering(site)
-  end
-  save_places()
-  save_hosts()
-  save_sites()
-  save_pages()
-  save_identities()
-  save_urls()
-  if #written > 0 then
-    call_in_parts(written, 'MSET')
-  end
-  save_counts()
+  save_all()
   local ready_at = huge
   if counts.ready > 0 then
     ready_at = 0
@@ -208,8 +222,14 @@ local function finish(...)
     ready_at = max(ready_at, counts.rest_until, ask_again_at)
   end
   local own = call('HLEN', P .. ':leases:' .. worker)
+  local n_orphans, n_changes, tier, rank = 0, 0, '', ''
+  if config.shards > 1 then
+    n_orphans = counts.outgoing > 0 and call('HLEN', P .. ':outbox:') or 0
+    n_changes = exact(counts.changes)
+    tier, rank = head_of_order()
+  end
   return {
-    exact(server_now), counts.waiting, counts.leased, counts.leased - own, exact(ready_at), counts.links,
-    ...,
+    exact(server_now), counts.waiting, counts.leased, counts.leased - own + counts.outgoing,
+    exact(ready_at), counts.links, n_orphans, n_changes, tier, rank, ...,
   }
 end

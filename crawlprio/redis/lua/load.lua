@@ -1,73 +1,68 @@
 -- Take in pages, and a visit of them, of a crawl that was recorded elsewhere: without a lease, and
 -- whether or not a budget has room.
 --
---   ARGV[3]     page visited; '': the new pages are seeds, or were asked for by requests
---   ARGV[4]     depth of the new pages
---   ARGV[5]     what the stream is to say of the visit, as JSON
---   ARGV[6]     seeds among the pages, as JSON; without a visit
---   ARGV[7]     pages that the links of the visit mean, for the stream, as JSON
---   ARGV[8]...  links, as `read_links` has them: the new pages, which are followed, then what the
---               visited page links to, as evidence
+--   [1]     page visited; '': the new pages are seeds, or were asked for by requests
+--   [2]     depth of the new pages
+--   [3]     what the stream is to say of the visit, as JSON
+--   [4]     seeds among the pages, as JSON; without a visit
+--   [5]     pages that the links of the visit mean, for the stream, as JSON
+--   [6]...  links, as `read_links` has them: the new pages, which are followed, then what the
+--           visited page links to, as evidence
 
-local is_done, err = begin()
-if err then
-  return err
-end
-if is_done then
-  return finish()
-end
-by_domain.limit = by_domain.limit > 0 and huge or 0
-by_pattern.limit = by_pattern.limit > 0 and huge or 0
-config.per_site = 0
-local links = read_links(8)
-local n_pages = counts.pages
-find_or_add(links, tonumber(ARGV[4]))
-local visited = tonumber(ARGV[3])
-local targets, numbers, is_seed = {}, {}, {}
-if visited == nil then
-  for _, id in ipairs(cjson.decode(ARGV[6])) do
-    is_seed[id] = true
+function calls.load(at, is_done)
+  if is_done then
+    return {}
   end
-end
-for link = 1, links.n do
-  local id = links.ids[link]
-  if visited and links.host_numbers[link] == 0 or is_seed[id] then
-    targets[#targets + 1] = id
-    numbers[#targets] = links.numbers[link]
+  local links = read_links(at + 6)
+  local n_pages = counts.pages
+  find_or_add(links, tonumber(ARGV[at + 2]), true)
+  local visited = tonumber(ARGV[at + 1])
+  local targets, numbers, is_seed = {}, {}, {}
+  if visited == nil then
+    for _, id in ipairs(cjson.decode(ARGV[at + 4])) do
+      is_seed[id] = true
+    end
   end
-end
+  for link = 1, links.n do
+    local id = links.ids[link]
+    if visited and links.host_numbers[link] == 0 or is_seed[id] then
+      targets[#targets + 1] = id
+      numbers[#targets] = links.numbers[link]
+    end
+  end
 
--- The page was fetched, and waits no more.
-local function stop_waiting(id)
-  local page = page_of(id)
-  if page.state == WAITING then
-    local site = site_of(page.site)
-    leave(id, page, site)
-    page.state, page.dirty = DONE, true
-    site.waiting, site.dirty = site.waiting - 1, true
-    counts.waiting = counts.waiting - 1
-    touch(site)
+  -- The page was fetched, and waits no more.
+  local function stop_waiting(id)
+    local page = page_of(id)
+    if page.state == WAITING then
+      local site = site_of(page.site)
+      leave(id, page, site)
+      page.state, page.dirty = DONE, true
+      site.waiting, site.dirty = site.waiting - 1, true
+      counts.waiting = counts.waiting - 1
+      touch(site)
+    end
   end
-end
 
-if visited then
-  if visited < counts.pages then
+  if visited then
+    if visited < counts.pages then
+      stop_waiting(visited)
+    end
+    learn(visited, targets, numbers)
     stop_waiting(visited)
+    forget_url(visited)
+  else
+    learn(NO_PAGE, targets, numbers)
   end
-  learn(visited, targets, numbers)
-  stop_waiting(visited)
-  forget_url(visited)
-else
-  learn(NO_PAGE, targets, numbers)
+  counts.links = counts.links + counts.pages - n_pages
+  local fields = new_pages(links, tonumber(ARGV[at + 2]))
+  local said = { 'e', ARGV[at + 4] }
+  if visited then
+    said = { 'p', visited, 't', ARGV[at + 5], 'v', ARGV[at + 3] }
+  end
+  for _, field in ipairs(said) do
+    fields[#fields + 1] = field
+  end
+  record(fields)
+  return {}
 end
-counts.links = counts.links + counts.pages - n_pages
-local fields = new_pages(links, tonumber(ARGV[4]))
-local said = { 'e', ARGV[6] }
-if visited then
-  said = { 'p', visited, 't', ARGV[7], 'v', ARGV[5] }
-end
-for _, field in ipairs(said) do
-  fields[#fields + 1] = field
-end
-record(fields)
-return finish()

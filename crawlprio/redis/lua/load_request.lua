@@ -1,32 +1,30 @@
 -- Take in what a crawl that was recorded elsewhere says of a page beside its visits.
 --
---   ARGV[3]  page
---   ARGV[4]  request: it waits with ARGV[6], JSON, at priority ARGV[5]; unfiltered: it is new to
---            requests that are no repetition; first: it was being fetched, and leaves at priority
---            ARGV[5] if it waits
---   ARGV[7]  request: URL of the page
+--   [1]  page
+--   [2]  request: it waits with [4], JSON, at priority [3]; unfiltered: it is new to
+--        requests that are no repetition; first: it was being fetched, and leaves at priority
+--        [3] if it waits
+--   [5]  request: URL of the page
 
-local is_done, err = begin()
-if err then
-  return err
-end
-if is_done then
-  return finish()
-end
-local id, what, priority = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local page = page_of(id)
-if what == 'request' then
-  set_flag(page, REPEATED, true)
-  add_request(id, priority, ARGV[6])
-  if page.state ~= WAITING then
-    keep_url(id, site_of(page.site).host, ARGV[7])
+function calls.load_request(at, is_done)
+  if is_done then
+    return {}
   end
-  if page.state ~= WAITING or priority ~= 0 then
+  local id, what, priority = tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
+  local page = page_of(id)
+  if what == 'request' then
+    set_flag(page, REPEATED, true)
+    add_request(id, priority, ARGV[at + 4])
+    if page.state ~= WAITING then
+      keep_url(id, site_of(page.site).host, ARGV[at + 5])
+    end
+    if page.state ~= WAITING or priority ~= 0 then
+      queue(id, page, priority)
+    end
+  elseif what == 'unfiltered' then
+    set_flag(page, UNFILTERED, true)
+  elseif page.state == WAITING then
     queue(id, page, priority)
   end
-elseif what == 'unfiltered' then
-  set_flag(page, UNFILTERED, true)
-elseif page.state == WAITING then
-  queue(id, page, priority)
+  return {}
 end
-return finish()

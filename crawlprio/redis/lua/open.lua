@@ -23,5 +23,9 @@ if redis.call('EXISTS', P .. ':config') == 0 and ARGV[1] == '1' then
   redis.call('SET', P .. ':rules', cmsgpack.pack(rules))
   redis.call('SET', P .. ':counts', ARGV[4 + 2 * n_slots])
   redis.call('ZADD', P .. ':tiers', 0, '0')
+  -- Redis looks through a small hash from its first field on, unless a value of it is long.
+  for _, name in ipairs({ ':hosts', ':domains', ':patterns' }) do
+    redis.call('HSET', P .. name, ' ', ('-'):rep(128))
+  end
 end
 return redis.call('HGETALL', P .. ':config')

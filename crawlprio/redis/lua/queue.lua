@@ -15,6 +15,13 @@ local function save_entering(site)
   end
 end
 
+local function save_all_entering()
+  for site, members in pairs(entering) do
+    call_in_parts(members, 'ZADD', P .. ':w:' .. site)
+  end
+  entering = {}
+end
+
 -- Find the first waiting page of a site, where it is not known.
 local function look_for_head(site)
   save_entering(site)
@@ -56,7 +63,7 @@ local function save_places()
     local added, removed = {}, {}
     for first, score in pairs(changes) do
       if score then
-        added[#added + 1] = exact(score)
+        added[#added + 1] = score
         added[#added + 1] = pack('>I4', first)
       else
         removed[#removed + 1] = pack('>I4', first)
@@ -73,7 +80,7 @@ local function save_places()
   local added, removed = {}, {}
   for id, time in pairs(delayed_changes) do
     if time then
-      added[#added + 1] = exact(time)
+      added[#added + 1] = time
       added[#added + 1] = id
     else
       removed[#removed + 1] = id
@@ -137,9 +144,24 @@ local function place(site)
   end
 end
 
--- Have a site placed at the end of the script.
+-- Have a site placed before its place matters.
+local touched = {}
+
 local function touch(site)
-  site.to_place = true
+  if not site.to_place then
+    site.to_place = true
+    touched[#touched + 1] = site
+  end
+end
+
+local function place_touched()
+  for at = 1, #touched do
+    local site = touched[at]
+    touched[at] = nil
+    if site.to_place then
+      place(site)
+    end
+  end
 end
 
 -- Whether a page leaves before the first one that is known of its site.
@@ -177,11 +199,11 @@ local function enter(id, page, site, score)
       members = {}
       entering[site.id] = members
     end
-    members[#members + 1] = score or exact(-page.key)
+    members[#members + 1] = score or -page.key
     members[#members + 1] = pack('>I4', id)
     return
   end
-  local is_new = call('ZADD', waiting_key(site, page.tier), score or exact(-page.key), pack('>I4', id)) == 1
+  local is_new = call('ZADD', waiting_key(site, page.tier), score or -page.key, pack('>I4', id)) == 1
   if is_new then
     site.tiers = site.tiers + call('ZADD', P .. ':t:' .. site.id, exact(-page.tier), exact(page.tier))
     site.dirty = true
@@ -251,4 +273,20 @@ local function queue(id, page, priority)
   else
     push(id, page, tier + hot, key_to_wait(id, page))
   end
+end
+
+-- Write all that has changed.
+local function save_all()
+  place_touched()
+  save_all_entering()
+  save_places()
+  save_hosts()
+  save_sites()
+  save_pages()
+  save_identities()
+  save_urls()
+  if #written > 0 then
+    call_in_parts(written, 'MSET')
+  end
+  save_counts()
 end

@@ -70,7 +70,7 @@ return cjson.encode({
   now = server_now,
   state = call('HGET', P .. ':config', 'state') or '',
   ordering = config.ordering or call('HGET', P .. ':config', 'ordering') or '',
-  sites = call('HLEN', P .. ':hosts'),
+  sites = call('HLEN', P .. ':hosts') - 1,
   delayed = call('ZCARD', P .. ':delayed'),
   streamed = call('XLEN', P .. ':visits'),
   counts = counts,

@@ -6,9 +6,10 @@
 -- 1980) of IDENTITIES pages a bucket on average. It has one bucket more with each IDENTITIES pages
 -- known, into which half of another one goes; so their number follows from that of the pages.
 
-local find = string.find
+local find, sub = string.find, string.sub
 local IDENTITIES, HASH_SIZE, IDENTITY_SIZE = 16, 10, 14
 local buckets, new_identities, dirty_buckets = {}, {}, {}
+local new_pages_of = {} -- hash -> page, of those that this script has added
 local n_buckets = floor((n_pages_before or 0) / IDENTITIES) + 1
 local _, exponent = math.frexp(n_buckets)
 local half = 2 ^ (exponent - 1)
@@ -41,7 +42,7 @@ end
 
 -- The page of an identity by its hash; nil if it is not known.
 local function find_page(hash)
-  return find_in(read_bucket(bucket_of(hash)), hash) or nil
+  return new_pages_of[hash] or find_in(read_bucket(bucket_of(hash)), hash) or nil
 end
 
 -- Set `ids` to the page of each hash, or to false; reads all their buckets at once.
@@ -63,20 +64,19 @@ local function find_pages(hashes, ids)
     end
   end
   for at = 1, #hashes do
-    ids[at] = find_in(buckets[numbers[at]], hashes[at])
+    ids[at] = new_pages_of[hashes[at]] or find_in(buckets[numbers[at]], hashes[at])
   end
 end
 
--- Keep a new identity; it is found in scripts after this one.
 local function keep_identity(hash, id)
+  new_pages_of[hash] = id
   local number = bucket_of(hash)
   local parts = new_identities[number]
   if parts == nil then
     parts = { read_bucket(number) }
     new_identities[number] = parts
   end
-  parts[#parts + 1] = hash
-  parts[#parts + 1] = pack('>I4', id)
+  parts[#parts + 1] = hash .. pack('>I4', id)
 end
 
 -- Write buckets, and split as many as there are more pages.
@@ -90,8 +90,9 @@ local function save_identities()
     local bucket, stays, goes = read_bucket(from), {}, {}
     n_buckets = n_buckets + 1
     for at = 1, #bucket, IDENTITY_SIZE do
-      local record = bucket:sub(at, at + IDENTITY_SIZE - 1)
-      local half_of_it = bucket_of(record) == from and stays or goes
+      local record = sub(bucket, at, at + IDENTITY_SIZE - 1)
+      -- One more bit of the hash says which.
+      local half_of_it = unpack_struct('>I4', record) % (2 * half) == from and stays or goes
       half_of_it[#half_of_it + 1] = record
     end
     buckets[from], buckets[to] = table.concat(stays), table.concat(goes)
@@ -150,20 +151,23 @@ end
 
 -- Keep the URL of a page that has none kept.
 local function add_url(id, host, url)
-  local plain, secure, kept = 'http://' .. host .. '/', 'https://' .. host .. '/', 'u' .. url
-  if url:sub(1, #secure) == secure then
-    kept = 's' .. url:sub(#secure)
-  elseif url:sub(1, #plain) == plain then
-    kept = 'h' .. url:sub(#plain)
+  local form, from = 'u', 1
+  if sub(url, 1, 8) == 'https://' then
+    form, from = 's', 9 + #host
+  elseif sub(url, 1, 7) == 'http://' then
+    form, from = 'h', 8 + #host
   end
+  if form ~= 'u' and (sub(url, from - #host, from - 1) ~= host or sub(url, from, from) ~= '/') then
+    form, from = 'u', 1
+  end
+  local kept = form .. sub(url, from)
   local number = floor(id / URLS)
   local parts = new_urls[number]
   if parts == nil then
     parts = {}
     new_urls[number] = parts
   end
-  parts[#parts + 1] = pack('>BI3', id % URLS, #kept)
-  parts[#parts + 1] = kept
+  parts[#parts + 1] = pack('>BI3', id % URLS, #kept) .. kept
 end
 
 local function keep_url(id, host, url)

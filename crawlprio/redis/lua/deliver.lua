@@ -1,0 +1,59 @@
+-- Take in the links of a visit in another shard to pages of this one: a message, which counts once
+-- however often it is delivered.
+--
+--   [1,2]    sender: its shard and run id; number of the message among those of this sender here,
+--            from 1
+--   [3]      depth of new pages
+--   [4]      links that are followed or were added before; they come before all others
+--   [5..7]   key of the visited page before, first key of what it shows, its evidence ('': none), as
+--            `learn` told them
+--   [8]...   links, as `read_links` has them
+--   result   pairs: the name of a budget, how many links it refused
+
+function calls.deliver(at, is_done)
+  if is_done then
+    return {}
+  end
+  local sender = ARGV[at + 1]
+  if call('SETBIT', P .. ':inbox:' .. sender, ARGV[at + 2], 1) == 1 then
+    return {}
+  end
+  local links = read_links(at + 8)
+  local depth, n_pages, n_counted_links = tonumber(ARGV[at + 3]), counts.pages, tonumber(ARGV[at + 4])
+  local refused, without_room = find_or_add(links, depth)
+  local targets, numbers, is_target, n_counted = {}, {}, {}, 0
+  for link = 1, links.n do
+    local id = links.ids[link]
+    if id and not is_target[id] then
+      targets[#targets + 1] = id
+      numbers[#targets] = links.numbers[link]
+      is_target[id] = true
+      n_counted = link <= n_counted_links and #targets or n_counted
+    end
+  end
+  learn_from_message(targets, numbers, n_counted, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]),
+    tonumber(ARGV[at + 7]))
+  counts.links = counts.links + counts.pages - n_pages
+  if config.records == 1 then
+    local fields, ids = new_pages(links, depth), {}
+    for link = 1, links.n do
+      ids[link] = links.ids[link] or -1
+    end
+    for at, link in ipairs(without_room) do
+      without_room[at] = { link - 1, url_of_link(links, link) }
+    end
+    for _, field in ipairs({
+      'b', sender .. ' ' .. ARGV[at + 2], 't', #ids > 0 and cjson.encode(ids) or '[]',
+      'o', #without_room > 0 and cjson.encode(without_room) or '[]',
+    }) do
+      fields[#fields + 1] = field
+    end
+    record(fields)
+  end
+  local refusals = {}
+  for reason, count in pairs(refused) do
+    refusals[#refusals + 1] = reason
+    refusals[#refusals + 1] = count
+  end
+  return refusals
+end

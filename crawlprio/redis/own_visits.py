@@ -1,0 +1,33 @@
+"""What one worker counts of its own visits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.live.figures import Figures
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.web.urls import host_of
+
+
+class OwnVisits:
+    """Counts visits in figures, by a page table of their own; one of each where none is given."""
+
+    def __init__(self, pages: PageTable | None, figures: Figures | None) -> None:
+        self._pages = PageTable() if pages is None else pages
+        self._figures = Figures(self._pages) if figures is None else figures
+
+    def count(self, url: str, visit: PageVisit) -> None:
+        """Count the visit of a URL."""
+        pages, pairs = self._pages, visit.pairs
+        page = pages.find(url)
+        if page == NO_PAGE:
+            page = pages.add(url, url, pages.site(host_of(url)))
+        self._figures.count(
+            Visit(
+                page,
+                np.zeros(len(pairs.targets), dtype=np.int32),
+                status=pairs.status,
+                content_hash=pairs.content_hash,
+            )
+        )

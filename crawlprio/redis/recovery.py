@@ -1,0 +1,68 @@
+"""Messages between shards that all workers are gone who were to deliver them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from time import time
+from typing import Any
+from uuid import uuid4
+
+from crawlprio.redis.cluster import keys_of, server_of
+from crawlprio.redis.scripts import Argument, Client, script
+from crawlprio.redis.session import load_scripts
+from crawlprio.redis.shards import Shards
+
+_MOST = 50
+"""Messages that are asked for at once."""
+
+
+def deliver_all(client: Client, shards: Shards) -> int:
+    """Deliver what dead workers have left, as a worker would; return how many messages.
+
+    Raises
+    ------
+    RedisError
+        if Redis fails.
+    """
+    load_scripts(client)
+    callers = [_Caller(client, prefix) for prefix in shards.prefixes]
+    n_delivered = 0
+    for caller in callers:
+        while client.zcount(f"{caller.prefix}:workers", "-inf", f"({time()!r}"):
+            caller.call("lease", 0, "0", 0)
+        while messages := caller.call("undelivered", _MOST):
+            for name, arguments in zip(messages[::2], messages[1::2], strict=True):
+                callers[int(name.partition(b" ")[0])].call("deliver", *arguments)
+                caller.call("delivered", name)
+                n_delivered += 1
+    for caller in callers:
+        caller.leave()
+    return n_delivered
+
+
+class _Caller:
+    """A worker of one shard that calls one script after another."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client = client
+        self.prefix = prefix
+        self._worker = uuid4().hex
+        self._seq = 0
+
+    def call(self, name: str, *arguments: Argument) -> list[Any]:
+        self._seq += 1
+        result: list[Any] = self._run("calls", self._seq, name, len(arguments), *arguments)[10]
+        return result
+
+    def leave(self) -> None:
+        """End as a worker does, so that nobody waits for this one."""
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        run_id = str(server_of(self._client, self.prefix).info("server")["run_id"])
+        self._run("beat", self._seq + 1, "leave", name, run_id)
+
+    def _run(self, name: str, *arguments: Argument) -> list[Any]:
+        found: list[Any] = self._client.evalsha(
+            script(name).sha, *keys_of(self.prefix), self._worker, *arguments
+        )
+        return found

@@ -1,0 +1,173 @@
+"""Three servers of a Redis Cluster pass what one server passes, while a slot moves too.
+
+Here are some of the tests that one server passes; `make redis-cluster` takes all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from redis.exceptions import TryAgainError
+from redis_servers import (  # noqa: F401 - fixtures
+    ClusterOfServers,
+    RedisServer,
+    migrate_slot,
+    redis_cluster,
+    redis_server,
+    shared_cluster,
+    shared_server,
+)
+from redis_workers import Workers, smallest_gap
+from remote_frontier import local_frontier
+from settled_redis import SettledRedis
+from test_redis_collect import (  # noqa: F401 - run here again, on a cluster
+    recorded,
+    test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl,
+)
+from test_redis_moving import (  # noqa: F401
+    test_requests_that_wait_move_with_the_crawl_both_ways,
+)
+from test_redis_order import OPTIONS, drive, truth
+from test_redis_shards import (  # noqa: F401
+    test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one,
+    test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done,
+)
+from test_redis_shards_twin import (  # noqa: F401
+    test_workers_and_messages_in_any_order_do_as_a_plain_frontier_does,
+)
+from test_redis_start_urls import (  # noqa: F401
+    test_all_that_wait_are_fetched_whatever_holds_them,
+)
+from test_redis_workers import DELAY, N_PAGES, N_SITES, SETTINGS
+
+from crawlprio.errors import ConfigError
+from crawlprio.redis.cluster import keys_of, server_of
+from crawlprio.redis.connection import check_server, connect
+from crawlprio.redis.counts import read_counts
+from crawlprio.redis.scripts import script
+from crawlprio.redis.shards import prefix_of
+
+
+@pytest.fixture
+def redis_server(redis_cluster: ClusterOfServers) -> ClusterOfServers:  # noqa: F811
+    """In place of the one server of the tests that are run here again."""
+    return redis_cluster
+
+
+@pytest.mark.parametrize("ordering", ["opic", "random", "fica", "location", "sibling-sampling"])
+def test_random_calls_have_the_outcome_that_they_have_in_this_process(
+    ordering: str,
+    redis_cluster: ClusterOfServers,  # noqa: F811
+) -> None:
+    settings: dict[str, Any] = {
+        "ORDERING": ordering,
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
+        "DOWNLOAD_DELAY": 0,
+    }
+    there = SettledRedis(redis_cluster.client(), truth=truth, **settings)
+    seen = drive(there, 1, 100)
+    there.close()
+    assert seen == drive(local_frontier(settings, truth), 1, 100)
+
+
+@pytest.mark.parametrize("n_shards", [1, 4])
+def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_once(
+    n_shards: int,
+    redis_cluster: ClusterOfServers,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    settings = {**SETTINGS, "CRAWLPRIO_REDIS_SHARDS": n_shards}
+    workers = Workers(tmp_path, redis_cluster.url, pages=N_PAGES, sites=N_SITES, settings=settings)
+    try:
+        workers.start(2)
+        workers.wait_for(N_PAGES // 4)
+        before = redis_cluster.owner(prefix_of("site"))
+        n_moved = migrate_slot(redis_cluster, prefix_of("site"), pause=0.1)
+        assert workers.wait() == [0] * 2
+        after = redis_cluster.owner(prefix_of("site"))
+        fetches = workers.fetches()
+    finally:
+        workers.stop()
+    assert n_moved > 10
+    assert after != before
+    times = Counter(fetch["url"] for fetch in fetches)
+    assert len(times) == N_PAGES
+    assert set(times.values()) == {1}
+    assert smallest_gap(fetches) >= DELAY
+    assert workers.logs().count("the crawl waits for it") == 2
+    assert workers.logs().count("Redis answers again") == 2
+
+
+def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(
+    redis_cluster: ClusterOfServers,  # noqa: F811
+) -> None:
+    frontier = SettledRedis(redis_cluster.client(), "moving", ORDERING="opic", DOWNLOAD_DELAY=0)
+    frontier.add_seeds([f"http://{name}.test/" for name in "abcdef"])
+    client, prefix = redis_cluster.client(), prefix_of("moving")
+    before = read_counts(client, prefix)
+    seen: list[Exception] = []
+
+    def call_both(n_moved: int) -> None:
+        """Call a script as a worker would on the node that has the slot, and on the next one."""
+        at = redis_cluster.owner(prefix)
+        command = (
+            "EVALSHA",
+            script("calls").sha,
+            *keys_of(prefix),
+            "worker",
+            1,
+            "lease",
+            3,
+            1,
+            0,
+            0,
+        )
+        for node in (redis_cluster.nodes[at], redis_cluster.nodes[(at + 1) % 3]):
+            with node.client() as server:
+                server.script_load(script("calls").text)
+                for asks in (False, True):
+                    pipe = server.pipeline(transaction=False)
+                    if asks:
+                        pipe.execute_command("ASKING")
+                    pipe.execute_command(*command)
+                    (*_, reply) = pipe.execute(raise_on_error=False)
+                    assert isinstance(reply, Exception), (n_moved, node.port, asks)
+                    seen.append(reply)
+
+    n_moved = migrate_slot(redis_cluster, prefix, each=call_both)
+    assert n_moved > 3
+    assert len(seen) >= 4 * 2
+    assert any(isinstance(error, TryAgainError) for error in seen)
+    assert read_counts(client, prefix) == before
+    until = monotonic() + 20.0
+    while frontier.next_page(monotonic()) is None:  # sites rest, as after a restart
+        assert monotonic() < until
+        sleep(0.1)
+    frontier.close()
+
+
+def test_a_cluster_that_does_not_answer_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"redis\+cluster://127.0.0.1:1'.* no server answers"):
+        connect("redis+cluster://127.0.0.1:1", {})
+    with pytest.raises(ConfigError, match="database 0 alone"):
+        connect("redis+cluster://127.0.0.1:1/3", {})
+
+
+def test_every_node_of_a_cluster_is_checked(
+    redis_cluster: ClusterOfServers,  # noqa: F811
+) -> None:
+    client = redis_cluster.client()
+    check_server(client, redis_cluster.url)
+    with redis_cluster.nodes[2].client() as last:
+        last.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            with pytest.raises(ConfigError, match="allkeys-lru"):
+                check_server(client, redis_cluster.url)
+        finally:
+            last.config_set("maxmemory-policy", "noeviction")
+    assert server_of(client, prefix_of("crawl")).ping()
