@@ -42,6 +42,13 @@ def test_rows_keep_their_order() -> None:
     assert TRIANGLE.site.tolist() == [0, 0, 0]
 
 
+def test_the_repr_of_a_graph_counts_and_does_not_list() -> None:
+    indptr, indices = np.array([0, 1, 1]), np.array([1])
+    assert repr(LinkGraph(indptr, indices)) == "LinkGraph(2 pages, 1 links, 1 sites)"
+    known = LinkGraph(indptr, indices, urls=["http://a.test/", "http://b.test/"])
+    assert repr(known) == "LinkGraph(2 pages, 1 links, 1 sites, with URLs)"
+
+
 def test_arrays_have_the_stated_types() -> None:
     assert TRIANGLE.indptr.dtype == np.int64
     assert TRIANGLE.indices.dtype == np.int32

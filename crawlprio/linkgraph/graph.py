@@ -71,6 +71,12 @@ class LinkGraph:
     hosts: Sequence[str] | None = None
     n_dropped: int = 0
 
+    def __repr__(self) -> str:
+        return (
+            f"LinkGraph({self.n_pages:,} pages, {self.n_links:,} links, {self.n_sites:,} sites"
+            f"{', with URLs' if self.urls is not None else ''})"
+        )
+
     def __post_init__(self) -> None:
         indptr = _integers("indptr", self.indptr, np.int64)
         if len(indptr) == 0:
