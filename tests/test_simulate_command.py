@@ -247,7 +247,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
         "scores.csv has scores of 1 URLs, none of which is in the graph",
     ),
     (["bare.npz", "--ordering", "location"], "The graph has no URLs, which the ordering or topic"),
-    (["bare.npz", "-s", "TOPIC=web"], "The graph has no URLs, which the ordering or topic reads"),
+    (["bare.npz", "-s", "TOPIC=web"], "The graph has no URLs, which the ordering or topic needs"),
     (["graph.npz", "-s", "TOPIC=?!"], "TOPIC is '?!', which contains no word"),
     (["graph.npz", "-s", "TOPIC"], "Invalid -s value, use -s NAME=VALUE"),
     (["graph.npz", "--robots", "0"], "--robots is '0'; give a whole number of 1 or more."),

@@ -226,8 +226,8 @@ def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() ->
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"n_pages": 5, "n_sites": 6}, "a web of 5 pages on 6 sites cannot be"),
-        ({"n_pages": 5, "n_sites": 0}, "a web of 5 pages on 0 sites cannot be"),
+        ({"n_pages": 5, "n_sites": 6}, "a web of 5 pages on 6 sites is impossible"),
+        ({"n_pages": 5, "n_sites": 0}, "a web of 5 pages on 0 sites is impossible"),
         ({"n_pages": 90, "n_sites": 2, "max_pages_per_site": 40}, "90 pages do not fit 2 sites"),
         ({"n_pages": 9, "n_sites": 2, "links_per_page": 1.5}, "links_per_page is 1.5"),
         ({"n_pages": 9, "n_sites": 2, "share_between_sites": 1.0}, "share_between_sites is 1"),

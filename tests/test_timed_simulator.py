@@ -589,7 +589,10 @@ def test_a_loop_that_stops_and_continues_has_the_same_times(
         ({"latency": math.inf}, "latency has an infinite value; give finite numbers."),
         ({"latency": [0.1, -2.0]}, "latency is -2; give numbers of 0 or more."),
         ({"page_bytes": "many"}, "page_bytes is 'many'; give numbers of 0 or more."),
-        ({"page_bytes": [[1]]}, "page_bytes has 2 dimensions; give one number, or a one-dim"),
+        (
+            {"page_bytes": [[1]]},
+            "page_bytes has 2 dimensions; give one number, or a one-dimensional array.",
+        ),
         ({"site_speed": 0}, "site_speed is 0; give numbers above 0."),
         ({"politeness": Politeness(delay=-1.0)}, "delay is -1; give numbers of 0 or more."),
         (
