@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from redis_workers import Workers
 from settled_redis import SettledRedis
 
@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
     def call(*words: str) -> tuple[int, str, str]:
@@ -37,7 +37,7 @@ def run(
 
 
 @pytest.fixture
-def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:  # noqa: F811
+def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:
     """A crawl with pages in every state."""
     frontier = SettledRedis(
         redis_server.client(), "shop", ORDERING="sibling-sampling", DOWNLOAD_DELAY=0
@@ -93,7 +93,7 @@ def test_no_more_is_shown_than_requested(run: Run, frontier: SettledRedis) -> No
 def test_without_arguments_all_crawls_are_listed(
     run: Run,
     frontier: SettledRedis,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     other = SettledRedis(redis_server.client(), "another", ORDERING="opic", DOWNLOAD_DELAY=0)
     other.add_seeds(["http://a.test/"])
@@ -145,7 +145,7 @@ def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
 
 def test_a_drained_crawl_continues_with_other_workers_and_fetches_everything_once(
     run: Run,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     workers = Workers(

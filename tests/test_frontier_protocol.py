@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from crawls import fetched_urls, run_spider
-from redis_servers import redis_server, shared_server  # noqa: F401 - fixtures
 from remote_frontier import SettledRemote, local_frontier
 from settled_redis import SettledRedis
 

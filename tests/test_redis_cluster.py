@@ -12,15 +12,7 @@ from typing import Any
 
 import pytest
 from redis.exceptions import TryAgainError
-from redis_servers import (  # noqa: F401 - fixtures
-    ClusterOfServers,
-    RedisServer,
-    migrate_slot,
-    redis_cluster,
-    redis_server,
-    shared_cluster,
-    shared_server,
-)
+from redis_servers import ClusterOfServers, migrate_slot
 from redis_workers import Workers, smallest_gap
 from remote_frontier import local_frontier
 from settled_redis import SettledRedis
@@ -53,7 +45,7 @@ from crawlprio.redis.shards import prefix_of
 
 
 @pytest.fixture
-def redis_server(redis_cluster: ClusterOfServers) -> ClusterOfServers:  # noqa: F811
+def redis_server(redis_cluster: ClusterOfServers) -> ClusterOfServers:
     """In place of the one server of the tests that are run here again."""
     return redis_cluster
 
@@ -61,7 +53,7 @@ def redis_server(redis_cluster: ClusterOfServers) -> ClusterOfServers:  # noqa: 
 @pytest.mark.parametrize("ordering", ["opic", "random", "fica", "location", "sibling-sampling"])
 def test_random_calls_have_the_outcome_that_they_have_in_this_process(
     ordering: str,
-    redis_cluster: ClusterOfServers,  # noqa: F811
+    redis_cluster: ClusterOfServers,
 ) -> None:
     settings: dict[str, Any] = {
         "ORDERING": ordering,
@@ -78,7 +70,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
 @pytest.mark.parametrize("n_shards", [1, 4])
 def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_once(
     n_shards: int,
-    redis_cluster: ClusterOfServers,  # noqa: F811
+    redis_cluster: ClusterOfServers,
     tmp_path: Path,
 ) -> None:
     settings = {**SETTINGS, "CRAWLPRIO_REDIS_SHARDS": n_shards}
@@ -104,7 +96,7 @@ def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_onc
 
 
 def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(
-    redis_cluster: ClusterOfServers,  # noqa: F811
+    redis_cluster: ClusterOfServers,
 ) -> None:
     frontier = SettledRedis(redis_cluster.client(), "moving", ORDERING="opic", DOWNLOAD_DELAY=0)
     frontier.add_seeds([f"http://{name}.test/" for name in "abcdef"])
@@ -159,7 +151,7 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
 
 
 def test_every_node_of_a_cluster_is_checked(
-    redis_cluster: ClusterOfServers,  # noqa: F811
+    redis_cluster: ClusterOfServers,
 ) -> None:
     client = redis_cluster.client()
     check_server(client, redis_cluster.url)

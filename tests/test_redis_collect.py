@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from test_redis_crawl import crawl
 
 from crawlprio.errors import StoreError
@@ -33,7 +33,7 @@ def contents(store: Path) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def recorded(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> Path:
     """A crawl whose visits are in Redis, and the store of the same crawl in this process."""
@@ -54,7 +54,7 @@ def recorded(
 
 def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
     recorded: Path,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     client = redis_server.client()
@@ -73,7 +73,7 @@ def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
 
 def test_a_store_that_lacks_what_was_collected_elsewhere_is_refused(
     recorded: Path,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     client = redis_server.client()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Site, fetched_urls, page, run_spider
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from scrapy import Request, Spider
 
 import crawlprio.settings
@@ -85,7 +85,7 @@ def crawl(log: Path, **settings: Any) -> list[str]:
 def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     ordering: str,
     topic: str | None,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     chosen: dict[str, Any] = {
@@ -127,7 +127,7 @@ class Shop(Spider):
 
 
 def test_a_request_that_no_other_worker_could_fetch_is_dropped_counted_and_logged(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     with Site({f"/{name}": page() for name in ("", "1", "2", "3")}) as site:
         run = run_spider(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from redis import Redis, ResponseError
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from redis_workers import Workers, smallest_gap
 from remote_frontier import local_frontier
 from settled_redis import SettledRedis
@@ -53,7 +53,7 @@ class OftenElected(SettledRedis):
 @pytest.mark.parametrize("ordering", ["sibling-sampling", "pagerank", "combined", "opic"])
 def test_whoever_is_elected_goes_on_where_the_last_one_stopped(
     ordering: str,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     settings = {
         **SETTINGS,
@@ -81,7 +81,7 @@ def elected_of(server: RedisServer, settings: dict[str, Any]) -> Elected:
 
 
 @pytest.fixture
-def frontier(redis_server: RedisServer) -> SettledRedis:  # noqa: F811
+def frontier(redis_server: RedisServer) -> SettledRedis:
     frontier = SettledRedis(redis_server.client(), "crawl", ORDERING="sibling-sampling", **SETTINGS)
     frontier.add_seeds(["http://a.test/", "http://b.test/"])
     return frontier
@@ -103,7 +103,7 @@ def waiting_keys(client: Redis) -> list[tuple[bytes, float]]:
 
 def test_a_worker_whose_mandate_has_passed_writes_nothing(
     frontier: SettledRedis,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
     late, frontier.elected = frontier.elected, None
@@ -127,7 +127,7 @@ def test_a_worker_whose_mandate_has_passed_writes_nothing(
 
 def test_a_worker_in_good_order_leaves_the_mandate_to_another_at_once(
     frontier: SettledRedis,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     other = elected_of(redis_server, {**SETTINGS, "ORDERING": "sibling-sampling"})
     assert not other.claim()
@@ -157,7 +157,7 @@ class Forgetful(Elected):
 
 def test_a_server_that_lost_what_was_read_has_its_keys_computed_again(
     frontier: SettledRedis,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
     visit(frontier, "http://a.test/1", "http://a.test/2")
@@ -181,7 +181,7 @@ def test_a_server_that_lost_what_was_read_has_its_keys_computed_again(
 
 def test_entries_stay_while_a_worker_that_is_elected_may_need_them(
     frontier: SettledRedis,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     client = redis_server.client()
@@ -205,7 +205,7 @@ def test_entries_stay_while_a_worker_that_is_elected_may_need_them(
 
 
 @pytest.fixture
-def workers(redis_server: RedisServer, tmp_path: Path) -> Any:  # noqa: F811
+def workers(redis_server: RedisServer, tmp_path: Path) -> Any:
     workers = Workers(
         tmp_path,
         redis_server.url,
@@ -224,7 +224,7 @@ def workers(redis_server: RedisServer, tmp_path: Path) -> Any:  # noqa: F811
 
 def test_a_crawl_whose_elected_worker_is_killed_has_another_and_fetches_all_pages(
     workers: Workers,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client, prefix = redis_server.client(), prefix_of("site")
     workers.start(2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from redis_invariants import check
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from settled_redis import SettledRedis
 
 from crawlprio.errors import ConfigError, CrawlprioError
@@ -26,7 +26,7 @@ def begin(server: RedisServer, crawl: str, **settings: Any) -> SettledRedis:
 
 
 def test_an_entry_that_cannot_be_read_is_set_aside_and_the_next_one_leaves(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "poison")
 
@@ -51,7 +51,7 @@ def test_an_entry_that_cannot_be_read_is_set_aside_and_the_next_one_leaves(
 
 
 def test_a_server_that_would_evict_pages_is_refused(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
     client.config_set("maxmemory-policy", "allkeys-lru")
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 
 
 def test_a_worker_with_other_settings_may_not_join(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     first = begin(redis_server, "joined")
     with pytest.raises(ConfigError, match=r"begun with ordering breadth-first.* has opic"):
@@ -79,7 +79,7 @@ def test_a_worker_with_other_settings_may_not_join(
 
 
 def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     urls = [
         *("http://a.test/", "https://a.test/", "http://a.test:8080/x", "https://[::1]/y"),
@@ -97,7 +97,7 @@ def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
 
 
 def test_more_seeds_than_a_command_takes_come_to_wait_at_once(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "many")
     frontier.add_seeds([f"http://{n % 100}.test/{n}" for n in range(7000)])
@@ -112,7 +112,7 @@ def test_sites_that_are_to_take_turns_are_refused() -> None:
 
 
 def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     one, other = (begin(redis_server, "robots", **limit) for _ in range(2))
@@ -140,7 +140,7 @@ def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
 
 
 def test_a_call_that_is_repeated_is_done_once(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "again")
     frontier.add_seeds(["http://a.test/1", "http://b.test/1"])
@@ -167,7 +167,7 @@ def test_a_call_that_is_repeated_is_done_once(
 @pytest.mark.parametrize("persists", [True, False])
 def test_a_crawl_that_has_ended_leaves_its_visits_and_the_rest_only_if_asked(
     persists: bool,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "ended")
     frontier._persists = persists

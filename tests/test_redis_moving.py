@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Site, fetched_urls, page, run_spider
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from settled_redis import SettledRedis
@@ -64,7 +64,7 @@ def crawl(log: Path, **settings: Any) -> list[str]:
 def test_a_crawl_moves_into_redis_and_out_of_it_in_the_order_of_one_process(
     ordering: str,
     topic: str | None,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     chosen: dict[str, Any] = {
@@ -139,7 +139,7 @@ def shop(site: Site, **settings: Any) -> list[tuple[str, str]]:
 
 
 def test_requests_that_wait_move_with_the_crawl_both_ways(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     client, prefix = redis_server.client(), prefix_of("shop")
@@ -169,7 +169,7 @@ def test_requests_that_wait_move_with_the_crawl_both_ways(
 
 
 def test_a_crawl_that_workers_are_at_is_not_saved(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     frontier = SettledRedis(redis_server.client(), "crawl", ORDERING="opic")
@@ -184,7 +184,7 @@ def test_a_crawl_that_workers_are_at_is_not_saved(
 
 
 def test_a_load_that_fails_leaves_nothing_in_redis(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from remote_frontier import local_frontier
 from settled_redis import SettledRedis
 
@@ -102,7 +102,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
     ordering: str,
     limit: int,
     topic: str | None,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     settings: dict[str, Any] = {
         "ORDERING": ordering,
@@ -122,7 +122,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
 
 
 def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     workers = [
         SettledRedis(

@@ -17,12 +17,7 @@ from typing import Any
 import pytest
 from crawls import ROOT
 from redis_invariants import PAGE
-from redis_servers import (  # noqa: F401 - fixtures
-    ClusterOfServers,
-    RedisServer,
-    redis_server,
-    shared_server,
-)
+from redis_servers import ClusterOfServers, RedisServer
 from redis_workers import Workers, smallest_gap
 from scrapy.settings import Settings
 from settled_redis import SettledRedis
@@ -75,7 +70,7 @@ def links_of(store: Path) -> Counter[tuple[str, str]]:
 @pytest.mark.parametrize("persists", [True, False], ids=["kept", "deleted"])
 def test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one(
     persists: bool,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     here = tmp_path / "here.sqlite"
@@ -116,7 +111,7 @@ def test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one(
 
 
 def test_one_fetch_at_a_time_is_the_best_page_of_all_shards(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     sites = [f"{site}.test" for site in "abcdefgh"]
     urls = [f"http://{site}/{n}" for site in sites for n in range(6)]
@@ -148,7 +143,7 @@ def test_one_fetch_at_a_time_is_the_best_page_of_all_shards(
 
 
 def test_links_that_are_not_followed_or_were_added_before_count_in_other_shards_too(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = SettledRedis(
         redis_server.client(), n_shards=N_SHARDS, ORDERING="backlink-count", DOWNLOAD_DELAY=0
@@ -219,7 +214,7 @@ frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links)))
 @pytest.mark.parametrize("moment", ["between two messages", "before it says so"])
 def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
     moment: str,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     links = [f"http://{name}.test/" for name in "bcdefghijklm"]
@@ -260,7 +255,7 @@ def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
 
 
 def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     links = [f"http://{name}.test/" for name in "bcdefghijklm"]
@@ -276,7 +271,7 @@ def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
 
 
 def test_four_workers_on_four_shards_fetch_every_page_once_and_keep_the_delay_of_each_site(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     settings = {**SETTINGS, "CRAWLPRIO_REDIS_SHARDS": N_SHARDS}
@@ -294,7 +289,7 @@ def test_four_workers_on_four_shards_fetch_every_page_once_and_keep_the_delay_of
 
 
 def test_a_crawl_over_shards_is_shown_and_paused_as_a_whole(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     frontier = SettledRedis(
         redis_server.client(), "shop", n_shards=N_SHARDS, ORDERING="opic", DOWNLOAD_DELAY=0
@@ -319,7 +314,7 @@ def test_a_crawl_over_shards_is_shown_and_paused_as_a_whole(
 
 
 def test_what_shards_do_not_have_is_refused_in_a_sentence(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     with pytest.raises(ConfigError, match="'sibling-sampling', whose keys one elected worker"):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from redis_invariants import PAGE, check
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from settled_redis import SettledRedis
 from sharded_twin import Lease, Token, Twin
 
@@ -189,7 +189,7 @@ class Pair:
 @pytest.mark.parametrize("ordering", ["opic", "backlink-count", "larger-sites-first"])
 def test_workers_and_messages_in_any_order_do_as_a_plain_frontier_does(
     ordering: str,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("crawlprio.redis.connection.MAX_ATTEMPTS", 10**6)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crawls import ADDON, Run, Site, page, run_spider
 from redis import Redis
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from scrapy import Request, Spider
 
 KEY = "shop:start_urls"
@@ -51,7 +51,7 @@ def fetched(site: Site) -> list[str]:
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
 def test_all_that_wait_are_fetched_whatever_holds_them(
     kind: str,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()
     urls = [f"http://shop.test{path}" for path in PAGES]
@@ -75,7 +75,7 @@ def test_all_that_wait_are_fetched_whatever_holds_them(
 
 
 def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()
 
@@ -92,7 +92,7 @@ def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
 
 
 def test_method_and_form_data_are_as_with_scrapy_redis_and_what_is_no_entry_is_counted(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()
     client.rpush(
@@ -110,7 +110,7 @@ def test_method_and_form_data_are_as_with_scrapy_redis_and_what_is_no_entry_is_c
 
 
 def test_a_spider_may_make_the_requests_itself(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     class Own(Shop):
         def make_request_from_data(self, entry: bytes) -> Request:
@@ -123,7 +123,7 @@ def test_a_spider_may_make_the_requests_itself(
 
 
 def test_nothing_is_read_unless_a_key_is_named(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()
     client.rpush(KEY, "http://shop.test/a")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from redis_invariants import check
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 from remote_frontier import local_frontier
 from settled_redis import SettledRedis
 
@@ -138,7 +138,7 @@ class Pair:
 @pytest.mark.parametrize("ordering", ["opic", "larger-sites-first", "depth-first"])
 def test_four_workers_do_as_one_frontier_in_a_process_and_keep_every_invariant(
     ordering: str,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("crawlprio.redis.connection.MAX_ATTEMPTS", 10**6)

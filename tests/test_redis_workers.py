@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis_servers import RedisServer, redis_server, require_redis, shared_server  # noqa: F401
+from redis_servers import RedisServer, require_redis
 from redis_workers import Workers, smallest_gap
 
 N_PAGES, N_SITES = 400, 40
@@ -17,7 +17,7 @@ SETTINGS = {"DOWNLOAD_DELAY": DELAY, "CONCURRENT_REQUESTS": 8, "CRAWLPRIO_LEASE_
 
 @pytest.fixture
 def workers(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> Iterator[Workers]:
     workers = Workers(tmp_path, redis_server.url, pages=N_PAGES, sites=N_SITES, settings=SETTINGS)

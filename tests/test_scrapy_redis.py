@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from crawls import ROOT, server_log
-from redis_servers import RedisServer, redis_server, shared_server  # noqa: F401 - fixtures
+from redis_servers import RedisServer
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.redis.collect import collect
@@ -132,7 +132,7 @@ class Project:
 
 @pytest.fixture
 def project(
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
     tmp_path: Path,
 ) -> Iterator[Project]:
     project = Project(tmp_path, redis_server.url)
@@ -142,7 +142,7 @@ def project(
 
 def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
     project: Project,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
     first, second, third = (f"http://{host}/" for host in project.web.hosts[:3])
@@ -164,7 +164,7 @@ def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
 
 def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
     project: Project,
-    redis_server: RedisServer,  # noqa: F811
+    redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
     client.rpush("mycrawler:start_urls", *project.web.seeds)

@@ -1,0 +1,5 @@
+"""Fixtures of every test that asks for them by name."""
+
+from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
+
+__all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
