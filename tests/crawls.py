@@ -334,10 +334,18 @@ def run_spider(
     runner = AsyncCrawlerRunner(Settings(every, priority))
     crawler = runner.create_crawler(spider)
     items: list[Any] = []
+    spiders: list[Any] = []
+
+    def keep_item(item: Any) -> None:
+        items.append(item)
+
+    def keep_spider(spider: Spider) -> None:
+        spiders.append(spider)
+
+    # The dispatcher holds receivers weakly: these live until the crawl is over.
+    crawler.signals.connect(keep_spider, signal=signals.spider_opened)
     if keeps_items:
-        crawler.signals.connect(
-            lambda item: items.append(item), signal=signals.item_scraped, weak=False
-        )
+        crawler.signals.connect(keep_item, signal=signals.item_scraped)
     records = _Records()
     root = logging.getLogger()
     level = root.level
@@ -347,10 +355,6 @@ def run_spider(
     async def crawl() -> Any:
         await runner.crawl(crawler, **arguments)
 
-    spiders: list[Any] = []
-    crawler.signals.connect(
-        lambda spider: spiders.append(spider), signal=signals.spider_opened, weak=False
-    )
     try:
         _in_loop(crawl(), timeout)
     finally:
