@@ -96,7 +96,7 @@ def visit(frontier: SettledRedis, *links: str) -> None:
 def waiting_keys(client: Redis) -> list[tuple[bytes, float]]:
     return [
         pair
-        for key in sorted(client.keys("*:w:*"))
+        for key in sorted(client.scan_iter("*:w:*"))
         for pair in client.zrange(key, 0, -1, withscores=True)
     ]
 
@@ -144,7 +144,7 @@ class Forgetful(Elected):
     kept: dict[bytes, bytes | None] | None = None
 
     def remember(self) -> None:
-        self.kept = {key: self._client.dump(key) for key in self._client.keys("*")}
+        self.kept = {key: self._client.dump(key) for key in self._client.scan_iter()}
 
     def _write(self) -> None:
         if self.kept is not None and self.n_read > self._n_written:

@@ -92,7 +92,7 @@ def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
     for handout in handouts:
         assert handout is not None
         frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, [])))
-    assert not redis_server.client().keys("crawlprio:{urls:0}:u:*")
+    assert not list(redis_server.client().scan_iter("crawlprio:{urls:0}:u:*"))
     frontier.close()
 
 
@@ -177,6 +177,6 @@ def test_a_crawl_that_has_ended_leaves_its_visits_and_the_rest_only_if_asked(
     frontier.observe(handout.lease, PageVisit(LinkPairs("", [])))
     frontier.ends_crawl = True
     frontier.close()
-    left = redis_server.client().keys()
+    left = list(redis_server.client().scan_iter())
     assert (len(left) > 1) == persists
     assert b"crawlprio:{ended:0}:visits" in left
