@@ -35,25 +35,12 @@ function calls.deliver(at, is_done)
     tonumber(ARGV[at + 7]))
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then
-    local fields, ids = new_pages(links, depth), {}
-    for link = 1, links.n do
-      ids[link] = links.ids[link] or -1
-    end
-    for at, link in ipairs(without_room) do
-      without_room[at] = { link - 1, url_of_link(links, link) }
-    end
-    for _, field in ipairs({
-      'b', sender .. ' ' .. ARGV[at + 2], 't', #ids > 0 and cjson.encode(ids) or '[]',
-      'o', #without_room > 0 and cjson.encode(without_room) or '[]',
-    }) do
+    local fields = new_pages(links, depth)
+    local ids, outside = links_as_json(links, without_room)
+    for _, field in ipairs({ 'b', sender .. ' ' .. ARGV[at + 2], 't', ids, 'o', outside }) do
       fields[#fields + 1] = field
     end
     record(fields)
   end
-  local refusals = {}
-  for reason, count in pairs(refused) do
-    refusals[#refusals + 1] = reason
-    refusals[#refusals + 1] = count
-  end
-  return refusals
+  return as_pairs(refused)
 end

@@ -428,6 +428,29 @@ local function new_pages(links, depth)
   return page_fields(links.ids[links.added[1]], urls, hosts, depth, identities)
 end
 
+-- The links of a visit or a message as JSON: page numbers, -1 without one; and [place, URL] of each
+-- that no budget had room for.
+local function links_as_json(links, without_room)
+  local ids, refused = {}, {}
+  for link = 1, links.n do
+    ids[link] = links.ids[link] or -1
+  end
+  for at, link in ipairs(without_room) do
+    refused[at] = { link - 1, url_of_link(links, link) }
+  end
+  return #ids > 0 and cjson.encode(ids) or '[]', #refused > 0 and cjson.encode(refused) or '[]'
+end
+
+-- A table as a list: each key, then its value.
+local function as_pairs(values)
+  local pairs_of = {}
+  for key, value in pairs(values) do
+    pairs_of[#pairs_of + 1] = key
+    pairs_of[#pairs_of + 1] = value
+  end
+  return pairs_of
+end
+
 local function record(fields)
   if config.records == 1 and #fields > 0 then
     counts.recorded = counts.recorded + 1

@@ -73,25 +73,17 @@ function calls.observe(at, is_done)
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then
     local fields = new_pages(links, depth)
-    local ids = {}
-    for link = 1, links.n do
-      ids[link] = links.ids[link] or -1
-    end
-    for at, link in ipairs(without_room) do
-      without_room[at] = { link - 1, url_of_link(links, link) }
-    end
-    for _, field in ipairs({
-      'p', visited, 't', #ids > 0 and cjson.encode(ids) or '[]', 'v', ARGV[at + 3],
-    }) do
+    local ids, outside = links_as_json(links, without_room)
+    for _, field in ipairs({ 'p', visited, 't', ids, 'v', ARGV[at + 3] }) do
       fields[#fields + 1] = field
     end
     if #tokens > 0 then
       fields[#fields + 1] = 'm'
       fields[#fields + 1] = cjson.encode(tokens)
     end
-    if #without_room > 0 then
+    if outside ~= '[]' then
       fields[#fields + 1] = 'o'
-      fields[#fields + 1] = cjson.encode(without_room)
+      fields[#fields + 1] = outside
     end
     record(fields)
   end
@@ -103,10 +95,5 @@ function calls.observe(at, is_done)
     forget_url(visited)
   end
   clear_attempts(visited, page)
-  local refusals = {}
-  for reason, count in pairs(refused) do
-    refusals[#refusals + 1] = reason
-    refusals[#refusals + 1] = count
-  end
-  return { 1, sent, unpack(refusals) }
+  return { 1, sent, unpack(as_pairs(refused)) }
 end
