@@ -62,9 +62,9 @@ class Budgets:
     Notes
     -----
     Patterns, domains, and the sites that domains introduce are counted in 8 MB each, whatever their
-    number, by a hash with a random key per process. Two of them may share a counter, so a limit can apply early (for one pattern in
-    a million per pattern at its limit) but never late, and nobody can choose which. Two domains are
-    the same if 31 bits of their hashes are equal.
+    number, by a hash with a random key per process. Two of them may share a counter, so a limit can
+    apply early (for one pattern in a million per pattern at its limit) but never late, and nobody
+    can choose which. Two domains are the same if 31 bits of their hashes are equal.
     Cost: 1 µs per page, 2 µs with parameters; 12 bytes per site.
     """
 
