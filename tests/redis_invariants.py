@@ -10,6 +10,7 @@ from typing import Any
 from crawlprio.redis.counts import read_counts
 
 PAGE = struct.Struct(">dIiHBBB")
+PAGES_PER_BLOCK = 24
 SITE = struct.Struct(">IIIIIIBIIIddddddddd")
 WAITING, LEASED, DONE = 1, 2, 3
 READY, DELAYED = 1, 2
@@ -25,8 +26,8 @@ def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]
     """The records of pages by number; behind the last one there is nothing."""
     pages = {}
     for block, records in _strings(client, pattern).items():
-        assert len(records) == 24 * PAGE.size
-        for slot, record in enumerate(PAGE.iter_unpack(records), 24 * block):
+        assert len(records) == PAGES_PER_BLOCK * PAGE.size
+        for slot, record in enumerate(PAGE.iter_unpack(records), PAGES_PER_BLOCK * block):
             if slot < n_pages:
                 pages[slot] = record
             else:

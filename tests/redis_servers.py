@@ -141,12 +141,11 @@ def migrate_slot(
     cluster: ClusterOfServers,
     key: str,
     *,
-    pause: float = 0.0,
     each: Callable[[int], object] = lambda n_moved: None,
 ) -> int:
     """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
 
-    Its keys go ten at a time, with a pause in between; `each` is called with how many have gone.
+    Its keys move ten at a time; `each` is called with how many have moved so far.
 
     Returns
     -------
@@ -167,7 +166,6 @@ def migrate_slot(
             old.execute_command(*command)
             n_moved += len(keys)
             each(n_moved)
-            sleep(pause)
         for client in (new, old):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
     return n_moved

@@ -16,6 +16,8 @@ from typing import Any
 from crawls import ROOT, options, server_log
 
 from crawlprio.demo.process import LoopbackServer
+from crawlprio.redis.connection import connect
+from crawlprio.redis.shards import prefix_of
 
 _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 
@@ -48,6 +50,7 @@ class Workers:
         self.log = folder / "server.jsonl"
         self._web = LoopbackServer(pages=pages, sites=sites, seed=1, port=0, log=self.log)
         self._web.start()
+        self._redis_url = redis_url
         self._settings = {
             "CRAWLPRIO_FRONTIER": "redis",
             "ORDERING": "opic",
@@ -99,8 +102,28 @@ class Workers:
             assert monotonic() < until, self.last_lines()
             sleep(0.05)
 
+    def wait_until_joined(self, n_workers: int, seconds: float = 60.0) -> None:
+        """Wait until the frontier knows so many workers: by then each has opened the crawl."""
+        until = monotonic() + seconds
+        key = f"{prefix_of('site')}:workers"
+        with connect(self._redis_url, {}) as client:
+            while (n_joined := client.zcard(key)) < n_workers:
+                assert monotonic() < until, f"{n_joined} workers joined\n{self.last_lines()}"
+                sleep(0.05)
+
+    def wait_until_logged(self, text: str, seconds: float = 60.0) -> None:
+        """Wait until the log of every worker has a text."""
+        until = monotonic() + seconds
+        while (n_logs := self.n_logs_with(text)) < self._n_started:
+            assert monotonic() < until, f"{n_logs} logs say {text!r}\n{self.last_lines()}"
+            sleep(0.05)
+
+    def n_logs_with(self, text: str) -> int:
+        """Return how many workers have logged a text."""
+        return sum(text in log.read_text() for log in self.folder.glob("worker*.log"))
+
     def wait(self, seconds: float = 120.0) -> list[int]:
-        """Wait for all workers that were not killed; return how they exited."""
+        """Wait for all workers that were not killed; return their exit statuses."""
         until = monotonic() + seconds
         try:
             return [process.wait(max(until - monotonic(), 0.1)) for process in self.processes]

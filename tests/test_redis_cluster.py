@@ -77,9 +77,16 @@ def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_onc
     workers = Workers(tmp_path, redis_cluster.url, pages=N_PAGES, sites=N_SITES, settings=settings)
     try:
         workers.start(2)
+        workers.wait_until_joined(2)
         workers.wait_for(N_PAGES // 4)
         before = redis_cluster.owner(prefix_of("site"))
-        n_moved = migrate_slot(redis_cluster, prefix_of("site"), pause=0.1)
+
+        def hold_back(n_moved: int) -> None:
+            """Once some of the keys have moved, wait until both workers have noticed."""
+            if n_moved:
+                workers.wait_until_logged("the crawl waits for it")
+
+        n_moved = migrate_slot(redis_cluster, prefix_of("site"), each=hold_back)
         assert workers.wait() == [0] * 2
         after = redis_cluster.owner(prefix_of("site"))
         fetches = workers.fetches()
@@ -91,8 +98,7 @@ def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_onc
     assert len(times) == N_PAGES
     assert set(times.values()) == {1}
     assert smallest_gap(fetches) >= DELAY
-    assert workers.logs().count("the crawl waits for it") == 2
-    assert workers.logs().count("Redis answers again") == 2
+    assert workers.n_logs_with("Redis answers again") == 2
 
 
 def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.redis.collect import collect
 from crawlprio.redis.elected import Elected
+from crawlprio.redis.operating import PAUSED, RUNNING, set_state
 from crawlprio.redis.shards import prefix_of
 
 SETTINGS: dict[str, Any] = {
@@ -229,16 +231,26 @@ def test_a_crawl_whose_elected_worker_is_killed_has_another_and_fetches_all_page
     client, prefix = redis_server.client(), prefix_of("site")
     workers.start(2)
     workers.wait_for(100)
+    until = monotonic() + 30.0
+    while not client.hget(f"{prefix}:elected", "read"):
+        assert monotonic() < until, workers.last_lines()
+        sleep(0.05)
     name = client.hget(f"{prefix}:elected", "name")
     assert name is not None
     pids = [process.pid for process in workers.processes]
     read = int(client.hget(f"{prefix}:elected", "read") or 0)
     workers.kill(pids.index(int(name.decode().rpartition(":")[2])))
+    # No page leaves until another is elected, so that the crawl cannot end before.
+    set_state(client, prefix, PAUSED)
     workers.start()
+    until = monotonic() + 30.0
+    while int(client.hget(f"{prefix}:elected", "token") or 0) < 2:
+        assert monotonic() < until, workers.last_lines()
+        sleep(0.05)
+    set_state(client, prefix, RUNNING)
     assert workers.wait() == [0] * 2
     fetched = Counter(fetch["url"] for fetch in workers.fetches())
     assert len(fetched) == 400
     assert sum(fetched.values()) - 400 <= 8
     assert smallest_gap(workers.fetches()) >= 0.1
-    assert int(client.hget(f"{prefix}:elected", "token") or 0) >= 2
     assert int(client.hget(f"{prefix}:elected", "read") or 0) > read

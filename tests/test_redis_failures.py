@@ -6,10 +6,10 @@ import logging
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from time import monotonic, sleep
 
 import pytest
@@ -89,6 +89,36 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 SAID_ONCE = ["Redis cannot be used", "Redis answers again; the crawl goes on."]
 
 
+@contextmanager
+def repaired_once_noticed(
+    caplog: pytest.LogCaptureFixture, repair: Callable[[], object], seconds: float = 0.0
+) -> Iterator[None]:
+    """Repair the server once its failure was logged, and `seconds` after this begins at least."""
+    began = monotonic()
+
+    def wait_and_repair() -> None:
+        while not warnings(caplog) and monotonic() < began + 60.0:
+            sleep(0.02)
+        sleep(max(began + seconds - monotonic(), 0.0))
+        repair()
+
+    thread = Thread(target=wait_and_repair)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def wait_until_written(server: RedisServer) -> None:
+    """Wait until the server has handed all that it did to the system, where a kill leaves it."""
+    until = monotonic() + 20.0
+    with server.client() as client:
+        while client.info("persistence")["aof_buffer_length"]:
+            assert monotonic() < until, "the server does not write its log"
+            sleep(0.02)
+
+
 def test_a_server_that_stands_still_for_ten_seconds_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -98,8 +128,8 @@ def test_a_server_that_stands_still_for_ten_seconds_is_waited_for(
         visited = visit(frontier, N_PAGES)
         server.send(signal.SIGSTOP)
         stopped = monotonic()
-        Timer(AWAY, server.send, [signal.SIGCONT]).start()
-        visited += visit(frontier, N_PAGES)
+        with repaired_once_noticed(caplog, lambda: server.send(signal.SIGCONT), AWAY):
+            visited += visit(frontier, N_PAGES)
         assert monotonic() - stopped >= AWAY
         frontier.close()
         assert warnings(caplog) == SAID_ONCE
@@ -113,10 +143,10 @@ def test_a_server_that_is_killed_and_gone_for_ten_seconds_is_waited_for(
         frontier = begin(server.url)
         frontier.add_seeds(["http://a.test/"])
         visited = visit(frontier, N_PAGES)
-        sleep(1.5)  # until the server has written it all
+        wait_until_written(server)
         server.kill()
-        Timer(AWAY, server.start).start()
-        visited += visit(frontier, N_PAGES)
+        with repaired_once_noticed(caplog, server.start, AWAY):
+            visited += visit(frontier, N_PAGES)
         frontier.close()
         assert warnings(caplog) == SAID_ONCE
         assert_nothing_is_lost(server, visited)
@@ -131,8 +161,8 @@ def test_a_server_without_memory_is_waited_for_until_it_has_more(
         visited = visit(frontier, N_PAGES)
         client.config_set("maxmemory", client.info("memory")["used_memory"] + 20_000)
         full_at = monotonic()
-        Timer(3.0, client.config_set, ["maxmemory", 0]).start()
-        visited += visit(frontier, 10 * N_PAGES)
+        with repaired_once_noticed(caplog, lambda: client.config_set("maxmemory", 0), 3.0):
+            visited += visit(frontier, 10 * N_PAGES)
         assert monotonic() - full_at >= 3.0
         frontier.close()
         assert warnings(caplog) == SAID_ONCE
@@ -153,9 +183,10 @@ def test_a_replica_that_sentinels_promote_has_the_crawl(
         frontier = begin(f"redis+sentinel://{address}/crawls/0")
         frontier.add_seeds(["http://a.test/"])
         visited = visit(frontier, N_PAGES)
-        until = monotonic() + 20.0
-        while not first.client().wait(1, 1000):
-            assert monotonic() < until, "the replica is not in step"
+        with first.client() as client:
+            # WAIT is about the writes of its own connection, and those before them.
+            client.set("written", "last")
+            assert client.wait(1, 20_000) == 1, "the replica is not in step"
         first.kill()
         visited += visit(frontier, N_PAGES)
         frontier.close()

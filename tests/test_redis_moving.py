@@ -51,7 +51,7 @@ def crawl(log: Path, **settings: Any) -> list[str]:
             "CRAWLPRIO_PRINT": False,
             "CRAWLPRIO_PLOT": None,
             "CRAWLPRIO_COMPILE": False,
-            "CLOSESPIDER_TIMEOUT": 60,
+            "CLOSESPIDER_TIMEOUT": 240,
             **settings,
         },
         priority="cmdline",

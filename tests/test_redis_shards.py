@@ -11,12 +11,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 import pytest
 from crawls import ROOT
-from redis_invariants import PAGE
+from redis_invariants import PAGE, PAGES_PER_BLOCK
 from redis_servers import ClusterOfServers, RedisServer
 from redis_workers import Workers, smallest_gap
 from scrapy.settings import Settings
@@ -36,6 +36,7 @@ from crawlprio.redis.counts import read_counts
 from crawlprio.redis.moving import load, save
 from crawlprio.redis.operating import overview, set_state
 from crawlprio.redis.rules import rules_of
+from crawlprio.redis.scripts import Client
 from crawlprio.redis.shards import Shards, prefix_of, shards_of
 
 N_SHARDS = 4
@@ -172,8 +173,9 @@ def keys_of_pages(server: RedisServer | ClusterOfServers, shards: Shards) -> lis
     with server.client() as client:
         for prefix in shards.prefixes:
             for page in range(int(read_counts(client, prefix)["pages"])):
-                at = page % 128 * PAGE.size
-                record = client.getrange(f"{prefix}:p:{page // 128}", at, at + PAGE.size - 1)
+                at = page % PAGES_PER_BLOCK * PAGE.size
+                key = f"{prefix}:p:{page // PAGES_PER_BLOCK}"
+                record = client.getrange(key, at, at + PAGE.size - 1)
                 keys.append(struct.unpack_from(">d", record)[0])
     return keys
 
@@ -254,6 +256,13 @@ def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
     assert links_of(client_store) == Counter(("http://a.test/", url) for url in links)
 
 
+def set_dead_at(client: Client, dead_at: float) -> None:
+    """Set the time at which the lease of the killed worker expires."""
+    for prefix in shards_of(client, prefix_of("killed")).prefixes:
+        for worker in client.zrange(f"{prefix}:workers", 0, -1):
+            client.zadd(f"{prefix}:workers", {worker: dead_at})
+
+
 def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
     redis_server: RedisServer,
     tmp_path: Path,
@@ -263,9 +272,10 @@ def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     subprocess.run(line, env={**os.environ, "PYTHONPATH": paths}, check=False, timeout=60)
     client, prefix = redis_server.client(), prefix_of("killed")
+    set_dead_at(client, time() + 60.0)
     with pytest.raises(CrawlprioError, match="1 workers"):
         save(client, prefix, tmp_path / "killed.sqlite")
-    sleep(1.1)
+    set_dead_at(client, 0.0)
     assert save(client, prefix, tmp_path / "killed.sqlite") == (1, 1 + len(links))
     assert links_of(tmp_path / "killed.sqlite") == Counter(("http://a.test/", url) for url in links)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from redis_invariants import PAGE, check
+from redis_invariants import PAGE, PAGES_PER_BLOCK, check
 from redis_servers import RedisServer
 from settled_redis import SettledRedis
 from sharded_twin import Lease, Token, Twin
@@ -163,8 +163,8 @@ class Pair:
     def check_keys(self) -> None:
         """Assert that each page has the key that it is to have, to the last bit."""
         for page in self.twin.pages.values():
-            key = f"{self.shards.prefixes[page.shard]}:p:{page.number // 128}"
-            at = page.number % 128 * PAGE.size
+            key = f"{self.shards.prefixes[page.shard]}:p:{page.number // PAGES_PER_BLOCK}"
+            at = page.number % PAGES_PER_BLOCK * PAGE.size
             record = self._client.getrange(key, at, at + PAGE.size - 1)
             assert struct.unpack_from(">d", record) == (page.key,), page
 

@@ -86,7 +86,7 @@ def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
                 client.rpush(KEY, json.dumps({"url": "http://shop.test/b", "meta": {"job": 3}}))
 
     client.rpush(KEY, "http://shop.test/a")
-    run, site = crawl(redis_server, Pushing)
+    run, site = crawl(redis_server, Pushing, MAX_IDLE_TIME_BEFORE_CLOSE=4)
     assert fetched(site) == ["/a", "/b"]
     assert [item["meta"] for item in run.items] == [None, 3]
 

@@ -66,16 +66,17 @@ def test_a_server_that_is_killed_and_restarted_is_waited_for(tmp_path: Path) -> 
     workers = Workers(tmp_path, server.url, pages=N_PAGES, sites=N_SITES, settings=SETTINGS)
     try:
         workers.start(2)
+        workers.wait_until_joined(2)
         workers.wait_for(100)
         server.kill()
+        workers.wait_until_logged("the crawl waits for it")
         server.start()
         assert workers.wait() == [0] * 2
         fetched = times_fetched(workers)
         assert len(fetched) == N_PAGES
         assert max(fetched.values()) <= 2
         assert smallest_gap(workers.fetches()) >= DELAY
-        assert workers.logs().count("the crawl waits for it") == 2
-        assert workers.logs().count("Redis answers again") == 2
+        assert workers.n_logs_with("Redis answers again") == 2
     finally:
         workers.stop()
         server.kill()
