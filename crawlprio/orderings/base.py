@@ -218,6 +218,14 @@ class CompiledOrdering(Ordering):
         """Whether the simulator may run this ordering, with its options, in the compiled loop."""
         return "rule" in vars(type(self))
 
+    @property
+    def learns_by_rule(self) -> bool:
+        """Whether one call of the rule does all that `discover` and `observe` do.
+
+        By default, if the class overrides neither.
+        """
+        return (type(self).discover, type(self).observe) == _RULE_ALONE
+
     def due_at(self, n_links: int) -> int:
         """Return the number of visits at which all keys are next due, given `n_links` links seen.
 
@@ -256,7 +264,7 @@ class CompiledOrdering(Ordering):
         super().open(pages, truth)
         self.numbers = self.first_numbers()
         own = type(self)
-        self._is_rule_all = (own.discover, own.observe) == _RULE_ALONE
+        self._learns_by_rule = self.learns_by_rule
         self._has_room = own.reserve is CompiledOrdering.reserve
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
@@ -285,8 +293,8 @@ class CompiledOrdering(Ordering):
         return _with(visit.targets, self._apply(visit.page, visit.targets, last, last, False))
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
-        """Do the same as `Ordering.learn`, in one call of the rule if the class only has a rule."""
-        if not self._is_rule_all:
+        """Do the same as `Ordering.learn`, in one call of the rule where that is all it takes."""
+        if not self._learns_by_rule:
             return super().learn(visit, n_pages, again=again)
         first = self._extend_keys(n_pages)
         is_told = not again and visit.page >= 0
