@@ -22,6 +22,9 @@ it on again; and the links that it may have for that."""
 PRIOR, NEAREST = 1.5, 256
 """What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
 
+FREE, SEED_ATTENTION = 20.0, 1.0
+"""Waiting siblings that count in any crawl, and the attention that each seed gives its site."""
+
 ESTABLISHED = 30
 """Visits to a site before sites first shown by it count as new."""
 
@@ -54,12 +57,16 @@ GROUP = np.dtype(
 """One page as a parent, 24 bytes. `n_visited`: children visited; `due`: children visited at which
 the keys of the others are next brought up to date; `visit`: number of its own visit."""
 
-SITE = np.dtype([("n_visits", np.int32), ("shown", np.int32)], align=True)
-"""One site. `shown`: how its first page was found: `NOT_SHOWN` yet, `BY_A_SEED`, being one, or on a
+SITE = np.dtype(
+    [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
+)
+"""One site, 16 bytes. `attention`: mass from pages of other sites and of its seeds; `shown`: how its first page was found: `NOT_SHOWN` yet, `BY_A_SEED`, being one, or on a
 page of site `shown` - `BY_SITE`."""
 
 RULES = np.dtype(
     [
+        ("attention", np.float64),
+        ("squares", np.float64),
         ("seed_mass", np.float64),
         ("damping", np.float64),
         ("novelty", np.float64),
@@ -78,12 +85,28 @@ visit looked at last; the oldest one whose links are kept."""
 
 
 @njit(cache=True, keeps_arrays=False)
-def correction(groups: Records, rules: Records, parent: int) -> float:
-    """Return what the mass from kin of a page with this parent counts besides, per unit."""
+def give_attention(sites: Records, rules: Records, site: int, mass: float) -> None:
+    """Count mass that a site gets from outside."""
+    before = sites[site].attention
+    sites[site].attention = before + mass
+    rules[0].attention += mass
+    rules[0].squares += mass * (2.0 * before + mass)
+
+
+@njit(cache=True, keeps_arrays=False)
+def visits_per_site(rules: Records) -> float:
+    """Return the visits divided by the effective number of sites (inverse Simpson index)."""
+    return float(rules[0].n_visits * rules[0].squares / rules[0].attention**2)
+
+
+@njit(cache=True, keeps_arrays=False)
+def correction(groups: Records, rules: Records, parent: int, n_countable: float) -> float:
+    """Return the multiple of its mass from kin that is added to the key of a child of `parent`."""
     if parent < 0 or not rules[0].by_siblings:
         return 0.0
-    known, visited = groups[parent].n_children, groups[parent].n_visited
-    return float((known + PRIOR) / (visited + PRIOR) - 1.0)
+    n_visited = groups[parent].n_visited
+    n_waiting = groups[parent].n_children - n_visited
+    return float(min(float(n_waiting), n_countable) / (n_visited + PRIOR))
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -127,6 +150,8 @@ def discover_pages(
         groups[page].depth = depth
         site = page_sites[page]
         pages[page].site = site
+        if source < 0:
+            give_attention(sites, rules, site, SEED_ATTENTION)
         if sites[site].shown == NOT_SHOWN:
             sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
         keys[page] = mass * novelty(sites, rules, site, log_visits)
@@ -136,19 +161,23 @@ def discover_pages(
 def pass_on(
     pages: Records,
     groups: Records,
+    sites: Records,
+    rules: Records,
     has_gained: NDArray[np.uint8],
-    damping: float,
     page: int,
     targets: PageIds,
 ) -> None:
     """Give the links of a page what it has gained since it last did, damped, in equal shares."""
     if len(targets) == 0:
         return
-    share = damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
+    share = rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
     pages[page].passed = pages[page].mass
     has_gained[groups[page].visit] = 0
-    parent = pages[page].parent
+    parent, site = pages[page].parent, pages[page].site
     for target in targets:
+        of_site = pages[target].site
+        if of_site != site:
+            give_attention(sites, rules, of_site, share)
         mass = pages[target].mass + share
         pages[target].mass = mass
         passed = pages[target].passed
@@ -208,10 +237,9 @@ def observe_visit(
     if parent >= 0:
         groups[parent].n_visited += 1
 
-    damping = rules[0].damping
     if pages[page].passed == NOT_VISITED:
         pages[page].passed = 0.0
-    pass_on(pages, groups, has_gained, damping, page, targets)
+    pass_on(pages, groups, sites, rules, has_gained, page, targets)
     n_changed = n_targets
 
     if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
@@ -239,12 +267,13 @@ def observe_visit(
             row = changed[n_changed : n_changed + stop - start]
             for at in range(start, stop):
                 row[at - start] = links[at & last_link]
-            pass_on(pages, groups, has_gained, damping, visited[cursor], row)
+            pass_on(pages, groups, sites, rules, has_gained, visited[cursor], row)
             n_changed += stop - start
             n_passed += 1
     rules[0].cursor = cursor
 
     log_visits = math.log(n + 3.0)
+    n_countable = FREE + visits_per_site(rules)
     last_parent, last_site = -1, -1
     factor, of_site = 0.0, 1.0
     n_others = 0
@@ -254,7 +283,7 @@ def observe_visit(
             continue
         if pages[target].parent != last_parent:
             last_parent = pages[target].parent
-            factor = correction(groups, rules, last_parent)
+            factor = correction(groups, rules, last_parent, n_countable)
         if pages[target].site != last_site:
             last_site = pages[target].site
             of_site = novelty(sites, rules, last_site, log_visits)

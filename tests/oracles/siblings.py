@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 from .base import Keys, Ordering
 from .web import Record
@@ -46,11 +46,14 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.due: dict[int, int] = {}
         self.at = -1
         self.key: Keys = {}
+        self.attention: dict[int, float] = defaultdict(float)
         self.shown_by: dict[int, int | None] = {self.site(seed): None for seed in record.seeds}
         for seed in record.seeds:
             self.depth[seed] = 0
             self.mass[seed] = seed_mass
             self.from_kin[seed] = 0.0
+            self.attention[self.site(seed)] += 1.0
+        for seed in record.seeds:
             self.key[seed] = self.worth(seed)
 
     def worth(self, page: int) -> float:
@@ -61,7 +64,8 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         if parent is not None and self.siblings:
             n = len(self.children[parent])
             c = self.n_fetched(self.children[parent])
-            worth += ((n + 1.5) / (c + 1.5) - 1.0) * self.from_kin[page]
+            counted = min(n - c, 20.0 + self.visits_per_site())
+            worth += counted / (c + 1.5) * self.from_kin[page]
         visits = Counter(self.site(u) for u in record.crawled_pages)
         source = self.shown_by[self.site(page)]
         if source is None or visits[source] >= 30:
@@ -69,6 +73,12 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             here = visits[self.site(page)]
             worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
         return worth
+
+    def visits_per_site(self) -> float:
+        """Return the visits divided by the effective number of sites, by attention."""
+        total = sum(self.attention.values())
+        squares = sum(mass**2 for mass in self.attention.values())
+        return len(self.record.crawled_pages) * squares / total**2
 
     def site(self, page: int) -> int:
         """Return the site of a page."""
@@ -87,6 +97,8 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         share = self.damping * (self.mass[page] - self.passed[page]) / len(links)
         self.passed[page] = self.mass[page]
         for v in links:
+            if self.site(v) != self.site(page):
+                self.attention[self.site(v)] += share
             self.mass[v] += share
             if v in record.parent and record.parent[v] in (page, record.parent.get(page)):
                 self.from_kin[v] += share
