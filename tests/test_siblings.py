@@ -113,6 +113,83 @@ def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
     assert days_before_half(decay=0.9999) > 250, "decay is what keeps the chain from gaining"
 
 
+def keys_after_the_seeds(graph: LinkGraph, seeds: Sequence[int]) -> list[float]:
+    """Return the key of each page once the seeds, which are the first pages, have been fetched."""
+    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0)
+    ordering.open(pages)
+    ordering.learn(Visit(NO_PAGE, pages.discover(np.array(seeds, dtype=np.int32))), len(pages))
+    for seed in seeds:
+        targets = pages.discover(graph.out_links(seed))
+        ordering.learn(Visit(int(pages.local_of[seed]), targets), len(pages))
+    return ordering.keys[: len(pages)].tolist()
+
+
+@pytest.mark.parametrize(
+    ("n_sites", "n_children", "n_counted"),
+    [(1, 15, 15), (1, 1000, 16 + 4), (2, 1000, 16 + 2), (4, 1000, 16 + 1), (4, 15, 15)],
+)
+def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_more(
+    n_sites: int, n_children: int, n_counted: int
+) -> None:
+    """Four seeds on as many sites as given; the last of them shows a group."""
+    rows: list[list[int]] = [[], [], [], [*range(4, 4 + n_children)]]
+    graph = graph_of(
+        rows + [[] for _ in range(n_children)],
+        [p % n_sites for p in range(4)] + [3 % n_sites] * n_children,
+    )
+    keys = keys_after_the_seeds(graph, range(4))
+    share = 0.85 * 30 / n_children
+    assert keys[4:] == pytest.approx([0.97 + share + n_counted / 1.5 * share] * n_children)
+
+
+@pytest.mark.parametrize(("n_visits", "n_counted"), [(29, 16), (30, 16 + 31 * 0.5)])
+def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(
+    n_visits: int, n_counted: float
+) -> None:
+    """Page 0 shows 30 pages of its site and page 1 of another, which shows 200 of its own.
+
+    Page 0 passes 1 on to page 1, so both sites have as much attention.
+    """
+    rows: list[list[int]] = [[1, *range(2, 32)], [*range(32, 232)], *([] for _ in range(230))]
+    graph = graph_of(rows, [0, 1] + [0] * 30 + [1] * 200)
+    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, seed_mass=31 / 0.85)
+    ordering.open(pages)
+    ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
+    for page in (0, *range(2, n_visits + 1), 1):
+        targets = pages.discover(graph.out_links(page))
+        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
+    share = 0.85 * (0.97 + 1) / 200
+    key = ordering.keys[pages.local_of[32]]
+    assert key == pytest.approx(0.97**2 + share + n_counted / 1.5 * share)
+
+
+def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites() -> None:
+    """40 sites of 10 pages that link to each other and to 20 calendars.
+
+    Each day of a calendar links to the next 200.
+    """
+    n_sites, n_pages, n_calendars, n_days = 40, 10, 20, 2000
+    n_honest = n_sites * n_pages
+    rng = random.Random(4)
+    rows = []
+    for page in range(n_honest):
+        home, number = page - page % n_pages, page % n_pages
+        children = range(4 * number + 1, min(4 * number + 5, n_pages))
+        row = [home + child for child in children]
+        row += [rng.randrange(n_sites) * n_pages for _ in range(2)]
+        if rng.random() < 0.3:
+            row.append(n_honest + rng.randrange(n_calendars) * n_days)
+        rows.append(row)
+    for day in range(n_calendars * n_days):
+        last = n_honest + (day // n_days + 1) * n_days
+        rows.append([*range(n_honest + day + 1, min(n_honest + day + 201, last))])
+    sites = [page // n_pages for page in range(n_honest)]
+    sites += [n_sites + day // n_days for day in range(n_calendars * n_days)]
+    order = order_of(graph_of(rows, sites))
+    n_found = sum(page < n_honest for page in order[: 2 * n_honest])
+    assert n_found >= 0.95 * n_honest
+
+
 @pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
 def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
     n_visits: int, is_preferred: bool

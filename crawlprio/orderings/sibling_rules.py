@@ -1,4 +1,4 @@
-"""The compiled rules of sibling sampling; they know arrays only."""
+"""The compiled rules of sibling sampling, on arrays; `siblings.SiblingSampling` defines them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Records = NDArray[np.void]
 NOT_VISITED = -1.0
 
 LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
-"""Visited pages looked at after each visit; the share of its mass that one must have gained to pass
-it on again; and the links that it may have for that."""
+"""Fetched pages checked after each visit, the share of its mass that one must have gained since it
+last passed mass on, and the maximum number of links over which it passes on the gain."""
 
 PRIOR, NEAREST = 1.5, 256
-"""What is added to both counts of siblings, and the most siblings whose keys a visit changes."""
+"""Added to the number of fetched siblings; most siblings whose keys one visit updates."""
 
-FREE, SEED_ATTENTION = 20.0, 1.0
-"""Waiting siblings that count in any crawl, and the attention that each seed gives its site."""
+FREE, SEED_ATTENTION = 16.0, 1.0
+"""Waiting siblings that count on any site, and the attention that each seed gives its site."""
 
 ESTABLISHED = 30
-"""Visits to a site before sites first shown by it count as new."""
+"""Visits after which a site vouches for the sites that were first linked from it."""
 
 NOT_SHOWN, BY_A_SEED, BY_SITE = 0, 1, 2
 
@@ -40,8 +40,8 @@ PAGE = np.dtype(
     ],
     align=True,
 )
-"""One page, 32 bytes: what each link to it reads. `kin`: what of `mass` came from its parent and
-siblings; `passed`: the mass it had when it last passed it on, or `NOT_VISITED`."""
+"""One page, 32 bytes, read for each link to it. `kin`: the part of `mass` received from its parent
+and siblings; `passed`: its mass when it last passed mass on, or `NOT_VISITED`."""
 
 GROUP = np.dtype(
     [
@@ -54,14 +54,15 @@ GROUP = np.dtype(
     ],
     align=True,
 )
-"""One page as a parent, 24 bytes. `n_visited`: children visited; `due`: children visited at which
-the keys of the others are next brought up to date; `visit`: number of its own visit."""
+"""One page as a parent, 24 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
+which the keys of the other children are next updated; `visit`: the number of its own visit."""
 
 SITE = np.dtype(
     [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
 )
-"""One site, 16 bytes. `attention`: mass from pages of other sites and of its seeds; `shown`: how its first page was found: `NOT_SHOWN` yet, `BY_A_SEED`, being one, or on a
-page of site `shown` - `BY_SITE`."""
+"""One site, 16 bytes. `attention`: mass received from other sites, plus that of seeds; `shown`: how
+its first page was found: `NOT_SHOWN` (not yet), `BY_A_SEED`, or on a page of site
+`shown - BY_SITE`."""
 
 RULES = np.dtype(
     [
@@ -80,13 +81,14 @@ RULES = np.dtype(
     ],
     align=True,
 )
-"""Options, and how far the crawl is: visits, and links recorded, those kept no longer included; the
-visit looked at last; the oldest one whose links are kept."""
+"""Sum of the attention of all sites and of its squares; options; progress of the crawl. `n_links`:
+links stored so far, including those overwritten since; `cursor`: the visit checked last; `oldest`:
+the oldest visit whose links are stored."""
 
 
 @njit(cache=True, keeps_arrays=False)
 def give_attention(sites: Records, rules: Records, site: int, mass: float) -> None:
-    """Count mass that a site gets from outside."""
+    """Add to the attention of a site."""
     before = sites[site].attention
     sites[site].attention = before + mass
     rules[0].attention += mass
@@ -95,25 +97,44 @@ def give_attention(sites: Records, rules: Records, site: int, mass: float) -> No
 
 @njit(cache=True, keeps_arrays=False)
 def visits_per_site(rules: Records) -> float:
-    """Return the visits divided by the effective number of sites (inverse Simpson index)."""
-    return float(rules[0].n_visits * rules[0].squares / rules[0].attention**2)
+    """Return the number of visits divided by the effective number of sites."""
+    return float(rules[0].n_visits * rules[0].squares / rules[0].attention ** 2)
 
 
 @njit(cache=True, keeps_arrays=False)
-def correction(groups: Records, rules: Records, parent: int, n_countable: float) -> float:
-    """Return the multiple of its mass from kin that is added to the key of a child of `parent`."""
+def is_vouched_for(sites: Records, site: int) -> bool:
+    """Whether a site has a seed, or was first linked from an established site."""
+    source = sites[site].shown - BY_SITE
+    return bool(source < 0 or sites[source].n_visits >= ESTABLISHED)
+
+
+@njit(cache=True, keeps_arrays=False)
+def correction(
+    pages: Records,
+    groups: Records,
+    sites: Records,
+    rules: Records,
+    parent: int,
+    n_per_site: float,
+) -> float:
+    """Return the multiple of a child's mass from kin that is added to its key.
+
+    `n_per_site` is the result of `visits_per_site`.
+    """
     if parent < 0 or not rules[0].by_siblings:
         return 0.0
     n_visited = groups[parent].n_visited
-    n_waiting = groups[parent].n_children - n_visited
-    return float(min(float(n_waiting), n_countable) / (n_visited + PRIOR))
+    n_counted = float(groups[parent].n_children - n_visited)
+    if n_counted > FREE:
+        room = n_per_site if is_vouched_for(sites, pages[parent].site) else 0.0
+        n_counted = min(n_counted, FREE + room)
+    return float(n_counted / (n_visited + PRIOR))
 
 
 @njit(cache=True, keeps_arrays=False)
 def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> float:
-    """Return what the keys of a site are multiplied by: more on new sites."""
-    source = sites[site].shown - BY_SITE
-    if rules[0].novelty > 0.0 and (source < 0 or sites[source].n_visits >= ESTABLISHED):
+    """Return the factor for the keys of a site, which is larger on new sites."""
+    if rules[0].novelty > 0.0 and is_vouched_for(sites, site):
         return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
     return 1.0
 
@@ -131,9 +152,9 @@ def discover_pages(
     last: int,
     source: int,
 ) -> None:
-    """Give the pages first, ..., last - 1 their parent, mass and key; `source` -1 finds seeds.
+    """Set parent, mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1.
 
-    What is found when a page is fetched again has no parent.
+    Pages found when a page is fetched again have no parent.
     """
     log_visits = math.log(rules[0].n_visits + 2.0)
     is_parent = source >= 0 and pages[source].passed == NOT_VISITED
@@ -167,7 +188,7 @@ def pass_on(
     page: int,
     targets: PageIds,
 ) -> None:
-    """Give the links of a page what it has gained since it last did, damped, in equal shares."""
+    """Pass on the mass that a page has gained since it last did, damped, in equal shares."""
     if len(targets) == 0:
         return
     share = rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
@@ -206,12 +227,12 @@ def observe_visit(
     changed: PageIds,
     before: Keys,
 ) -> int:
-    """Learn from the visit of a page; write the keys of waiting pages that change.
+    """Learn from a visit; update the keys of waiting pages.
 
-    Those of pages besides the targets are named in `changed`, with what they were in `before`;
-    returns how many. The arrays have room: `links` for the row; `changed` for it, for `NEAREST`
-    siblings, and `n_passes` times for the longest row up to `LONGEST`. The length of `links` is a
-    power of two: link number i of the crawl is at i modulo that.
+    Pages other than targets whose keys changed are written to `changed`, with their former keys in
+    `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
+    for the targets, `NEAREST` siblings, and `n_passes` times the longest row up to `LONGEST`. The
+    length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
     """
     n = rules[0].n_visits
     end = rules[0].n_links
@@ -273,7 +294,7 @@ def observe_visit(
     rules[0].cursor = cursor
 
     log_visits = math.log(n + 3.0)
-    n_countable = FREE + visits_per_site(rules)
+    n_per_site = visits_per_site(rules)
     last_parent, last_site = -1, -1
     factor, of_site = 0.0, 1.0
     n_others = 0
@@ -283,7 +304,7 @@ def observe_visit(
             continue
         if pages[target].parent != last_parent:
             last_parent = pages[target].parent
-            factor = correction(groups, rules, last_parent, n_countable)
+            factor = correction(pages, groups, sites, rules, last_parent, n_per_site)
         if pages[target].site != last_site:
             last_site = pages[target].site
             of_site = novelty(sites, rules, last_site, log_visits)
@@ -319,7 +340,7 @@ def sample_siblings(
     changed: PageIds,
     before: Keys,
 ) -> int:
-    """The visit rule: discover new pages, then learn from the visit."""
+    """Apply the visit rule: discover new pages, then learn from the visit."""
     if last > first:
         discover_pages(pages, groups, sites, rules, own_mass, page_sites, keys, first, last, page)
     if again or page < 0:

@@ -1,6 +1,6 @@
-"""An ordering that samples siblings: a few of the pages found on one page stand for the rest.
+"""Sibling sampling: fetch a sample of the pages found on one page, then rank the rest by it.
 
-The rules are in `sibling_rules`; the class keeps their arrays.
+The compiled rules are in `sibling_rules`; the class owns their arrays.
 """
 
 from __future__ import annotations
@@ -26,65 +26,73 @@ from crawlprio.pages import PageIds
 from crawlprio.ranking.room import with_room
 
 KEPT_LINKS = 2**22
-"""Links of fetched pages that are kept by default: 16 MiB."""
+"""Default number of stored links of fetched pages: 16 MiB."""
 
 N_DEPTHS = 1024
 
 
 class SiblingSampling(CompiledOrdering):
-    """Pages of the most mass first, corrected for what their siblings have not said yet.
+    """Pages with the most mass first, corrected for siblings that have not been fetched.
 
-    *Mass* is an estimate of PageRank. A page has mass of its own when it is discovered: seeds
-    `seed_mass`, a page of depth k `decay`^k. A fetched page passes `damping` times its mass on to
-    its distinct links in equal shares; when its mass has grown by a quarter since, it does so
-    again: after each visit the next 16 fetched pages are looked at, around and around in the order
-    fetched, and the first `n_passes` that gained that much, and whose links are kept, pass on what
-    they gained. Kept are the links of the latest visits, `kept_links` in all, none of pages that
-    have more than 10,000.
+    *Mass* is an estimate of PageRank. Each page has mass of its own from the moment it is
+    discovered: a seed `seed_mass`, a page at depth k `decay`^k. A fetched page passes `damping`
+    times its mass to its distinct links in equal shares. Once it has gained another quarter, it
+    passes on the gain: each visit checks the next 16 fetched pages, in a cycle in order of
+    fetching, and at most `n_passes` of those that have gained enough, and whose links are stored,
+    pass on what they have gained. The stored links are those of the latest visits, `kept_links` in
+    total, excluding pages with more than 10,000 links.
 
-    *Siblings* are the pages that one page, their parent, was the first to show. They are linked
-    alike: from the parent, and often from each other. So what of a page's mass came from its parent
-    and siblings is scaled up by (n + 3/2) / (c + 3/2), where c of the n siblings are fetched: links
-    of those not fetched are expected to be like those of the ones that are (the estimator of
-    Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
-    1952). While none is fetched, each of n siblings counts nearly all that their parent passes on:
-    so a few of each group are fetched first, and the rest of a group comes according to what the
-    few have shown.
+    *Siblings* are the pages first discovered on the same page, their parent. They tend to receive
+    similar links, from the parent and often from each other. The mass that a page received from its
+    parent and siblings is therefore multiplied by 1 + w / (c + 3/2). Here c is the number of
+    siblings fetched, and w the number of those waiting: those not fetched are expected to link as
+    the fetched ones do (Horvitz & Thompson, A generalization of sampling without replacement from a
+    finite universe, Journal of the American Statistical Association 47, 1952). While no sibling is
+    fetched, each gets up to two thirds of what their parent passes on in total, so a few pages of
+    each group are fetched early, and the others follow according to what the sample shows.
 
-    *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits on its site +
+    *Limit*: w is at most 16 + v / s, where v is the number of visits so far, and s the effective
+    number of sites: 1 / sum p^2, where p is a site's share of all attention, and a site's
+    *attention* is the mass received from other sites, plus 1 for each of its seeds (the inverse of
+    the index of Simpson, Measurement of diversity, Nature 163, 1949). A crawl that has v / s visits
+    to spend on a site cannot fetch more siblings on one, so more do not count. On sites that are
+    not *vouched for*, w is at most 16. Otherwise each page of an endless trap would show a large
+    new group, and every group would be worth a sample.
+
+    *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
     1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
-    multiarmed bandit problem, Machine Learning 47, 2002); but only on sites that have a seed, or
-    were first shown by a page of a site that has 30 visits, for a farm can make sites that show
-    each other at no cost.
+    multiarmed bandit problem, Machine Learning 47, 2002), on sites that are vouched for: those that
+    have a seed, and those first linked from a site that has had at least 30 visits. Farms can
+    create sites that link to each other at no cost.
 
-    Keys are brought up to date for all pages to which mass is passed, and when the number of
-    siblings fetched has grown by a quarter, for the 256 siblings that come after the page just
-    fetched, around; others keep theirs. So a visit's work is bounded.
+    A visit updates the keys of all pages that receive mass, and when the number of fetched siblings
+    has grown by a quarter, those of up to 256 siblings, from the fetched page onwards and then from
+    the first one. All other keys stay as they are. That bounds the work per visit.
 
     Parameters
     ----------
     seed_mass
-        mass of a seed; default 30, 0 or more.
+        Mass of a seed; default 30, 0 or more.
     damping
-        share of its mass that a page passes on; default 0.85, 0 or more, below 1.
+        Share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     decay
-        mass of its own that a page has, as a share of that of its parent; default 0.97, 0 or more,
-        below 1. It keeps endless chains of pages, such as calendars, from gaining by their length;
-        0.9 holds off farms and traps better, and finds a little less where there are none.
+        Ratio of a page's own mass to that of its parent; default 0.97, 0 or more, below 1. It keeps
+        endless chains of pages, such as calendars, from gaining rank by their length. 0.9 resists
+        farms and traps better but finds slightly less where there are none.
     novelty
-        preference for sites with few visits; default 0.2, 0 or more.
+        Preference for sites with few visits; default 0.2, 0 or more.
     n_passes
-        fetched pages that pass on again after each visit, at most; default 2.
+        Maximum number of fetched pages that pass on gains after each visit; default 2.
     siblings
-        whether to correct for siblings; default True.
+        Whether to correct for siblings; default True.
     kept_links
-        links of fetched pages that are kept, at most; default 4,194,304, 0 to 2^30.
+        Maximum number of stored links of fetched pages; default 4,194,304, 0 to 2^30.
 
     Notes
     -----
-    A visit takes O(links) and at most 256 siblings and `n_passes` * 10,000 links besides. Memory:
-    64 bytes per page known with its key, 13 per visit, and 4 per link kept: 16 MiB at most by
-    default.
+    A visit takes O(links), plus up to 256 siblings and `n_passes` * 10,000 links. Memory: 64 bytes
+    per known page including its key, 16 per site, 13 per visit, and 4 per stored link, by default
+    16 MiB at most.
     """
 
     rule = sample_siblings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from .base import Keys, Ordering
 from .web import Record
@@ -64,15 +64,25 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         if parent is not None and self.siblings:
             n = len(self.children[parent])
             c = self.n_fetched(self.children[parent])
-            counted = min(n - c, 20.0 + self.visits_per_site())
+            counted = float(n - c)
+            if counted > 16:
+                vouched = self.is_vouched_for(self.site(parent))
+                counted = min(counted, 16.0 + (self.visits_per_site() if vouched else 0.0))
             worth += counted / (c + 1.5) * self.from_kin[page]
-        visits = Counter(self.site(u) for u in record.crawled_pages)
-        source = self.shown_by[self.site(page)]
-        if source is None or visits[source] >= 30:
+        if self.is_vouched_for(self.site(page)):
             logarithm = math.log(len(record.crawled_pages) + 2)
-            here = visits[self.site(page)]
+            here = self.visits_to(self.site(page))
             worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
         return worth
+
+    def visits_to(self, site: int) -> int:
+        """Return the visits to a site."""
+        return sum(self.site(u) == site for u in self.record.crawled_pages)
+
+    def is_vouched_for(self, site: int) -> bool:
+        """Return whether a site has a seed, or was shown by a site that has 30 visits."""
+        source = self.shown_by[site]
+        return source is None or self.visits_to(source) >= 30
 
     def visits_per_site(self) -> float:
         """Return the visits divided by the effective number of sites, by attention."""
