@@ -1,6 +1,6 @@
-"""SCOUT: an estimate of PageRank, scaled up for what each site has not shown yet.
+"""SCOUT: an estimate of PageRank, scaled up for the unseen part of each site.
 
-The rules are compiled and know arrays only; the class keeps the arrays.
+The compiled rules work on arrays, which the class owns.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Records = NDArray[np.void]
 NOT_VISITED = -1.0
 
 MOST_COVERAGE = 50.0
-"""How much mass from links inside a site is scaled up at most."""
+"""Maximum factor for mass from links within a site."""
 
 LEAST_CHANGE = 0.02
-"""Change of a key, as a share of it, below which it stays as it is."""
+"""Relative change up to which a key is left as it is."""
 
 REFRESHED = 64
-"""Pages of the site just visited whose keys are brought up to date after each visit."""
+"""Pages of the visited site whose keys are updated after each visit."""
 
 PAGE = np.dtype(
     [
@@ -46,17 +46,17 @@ PAGE = np.dtype(
     ],
     align=True,
 )
-"""One page, 56 bytes. `own`, `from_site`, `from_others`: the mass it was discovered with, and that
-of links of its site and of other sites; `sent`: the mass it had when it last passed it on, or
-`NOT_VISITED`; `next`: the page of its site after it in the ring; `queued`: whether it is about to
-pass mass on."""
+"""One page, 56 bytes. `own`, `from_site`, `from_others`: its initial mass, and the mass received
+from its own site and from other sites; `sent`: its mass when it last passed mass on, or
+`NOT_VISITED`; `next`: the next page in the ring of its site; `queued`: whether it is queued to pass
+mass on."""
 
 SITE = np.dtype(
     [("n_visits", np.int32), ("n_known", np.int32), ("n_in_ring", np.int32), ("last", np.int32)],
     align=True,
 )
-"""One site. Its pages are a ring, which fetched ones leave when they are met. `last`: the page that
-was discovered or refreshed last; its `next` is the one to refresh next."""
+"""One site. Its pages form a ring; fetched pages are removed when a refresh reaches them. `last`:
+the page discovered or refreshed last; its `next` is refreshed next."""
 
 RULES = np.dtype(
     [
@@ -71,12 +71,12 @@ RULES = np.dtype(
     ],
     align=True,
 )
-"""Options, and how far the crawl is."""
+"""Options, and the progress of the crawl."""
 
 
 @njit(cache=True, keeps_arrays=False)
 def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
-    """Return the key of a page: its mass, corrected for coverage, and new sites up."""
+    """Return the key of a page: its mass, corrected for coverage, times the bonus of its site."""
     site = pages[page].site
     n_visits, n_known = rules[0].n_visits, rules[0].n_known
     on_site, known_on_site = sites[site].n_visits, sites[site].n_known
@@ -102,7 +102,7 @@ def discover_pages(
     last: int,
     source: int,
 ) -> None:
-    """Give the pages first, ..., last - 1 their mass and key; `source` -1 finds seeds."""
+    """Set mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1."""
     mass = 1.0 if source >= 0 else rules[0].seed_mass
     for page in range(first, last):
         site = page_sites[page]
@@ -121,7 +121,7 @@ def discover_pages(
 
 @njit(cache=True, keeps_arrays=False)
 def mass_of(pages: Records, page: int) -> float:
-    """Return all the mass that a page has."""
+    """Return the total mass of a page."""
     return float(pages[page].own + pages[page].from_site + pages[page].from_others)
 
 
@@ -129,11 +129,11 @@ def mass_of(pages: Records, page: int) -> float:
 def pass_mass_on(
     pages: Records, rules: Records, links: PageIds, page: int, queue: PageIds, changed: PageIds
 ) -> int:
-    """Pass on the mass of the page just fetched, then of fetched pages that gained enough by it.
+    """Pass on the mass of the page just fetched, then that of fetched pages that gained enough.
 
-    The latter do so first come first served, as far as the budget goes. Writes the waiting pages
-    that they link to into `changed`, and returns how many. `queue` and `changed` have room for the
-    links of the page and for the budget.
+    The latter are served in queue order until the budget is spent. Writes the waiting pages that
+    they link to into `changed` and returns their number. `queue` and `changed` must have room for
+    the links of the page and for the budget.
     """
     threshold, budget = rules[0].threshold, rules[0].push_budget
     queue[0] = page
@@ -175,9 +175,9 @@ def pass_mass_on(
 def stale_on_site(
     pages: Records, sites: Records, site: int, changed: PageIds, n_changed: int
 ) -> int:
-    """Write the next waiting pages of the ring of a site behind `changed`; return how many it has.
+    """Append the next waiting pages in the ring of a site to `changed`; return its new length.
 
-    Fetched pages that it meets leave the ring.
+    Removes the fetched pages that it reaches from the ring.
     """
     for _ in range(min(REFRESHED, sites[site].n_in_ring)):
         last = sites[site].last
@@ -210,7 +210,7 @@ def scout(
     changed: PageIds,
     before: Keys,
 ) -> int:
-    """The visit rule: what is found, then what the visit says."""
+    """Apply the visit rule: discover new pages, then learn from the visit."""
     if last > first:
         discover_pages(pages, sites, rules, page_sites, keys, first, last, page)
     if again or page < 0:
@@ -247,45 +247,45 @@ def scout(
 
 
 class Scout(CompiledOrdering):
-    """Pages of the most mass first, scaled up for what has not been seen, and more on new sites.
+    """Pages with the most mass first, scaled up for unseen links, with a bonus for new sites.
 
-    *Mass* is an estimate of PageRank. A page has mass 1 of its own when it is discovered, a seed
-    `seed_mass`. A fetched page passes `damping` times its mass on to its distinct links in equal
-    shares. Fetched pages that so gain more than `threshold` for each of their links pass on what
-    they gained in turn, first come first served, along `push_budget` links at most after a visit.
+    *Mass* is an estimate of PageRank. A page starts with mass 1, a seed with `seed_mass`. A fetched
+    page passes `damping` times its mass to its distinct links in equal shares. Fetched pages that
+    thereby gain more than `threshold` per link pass on the gain in turn, in queue order, over at
+    most `push_budget` links per visit.
 
-    *Coverage*: the links seen are a sample. So mass from other sites is multiplied by known /
-    (fetched + 1), numbers of pages, and mass from a page's own site by (known there + 1) / (fetched
-    there + 1), at most 50: no page is worth more because the crawl has just been near it.
+    *Coverage*: the links seen so far are a sample of all links. Mass from other sites is therefore
+    multiplied by known / (fetched + 1), counting all pages, and mass from a page's own site by
+    (known + 1) / (fetched + 1), counting the pages of that site, at most 50. So a page gains
+    nothing just because the crawl has recently been near it.
 
-    *Novelty*: the key is the sum, multiplied by 1 + `novelty` * sqrt(ln(fetched + 2) / (fetched on
-    the site + 1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of
-    the multiarmed bandit problem, Machine Learning 47, 2002).
+    *Novelty*: the sum is multiplied by 1 + `novelty` * sqrt(ln(fetched + 2) / (fetched on the site
+    + 1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
+    multiarmed bandit problem, Machine Learning 47, 2002).
 
-    After a visit, keys are updated for all waiting pages that received mass, and for the waiting
-    ones among the next 64 pages of the site just visited, around and around in the order
-    discovered; a key that would change by 2 % or less stays. So the work of a visit is bounded.
+    A visit updates the keys of all waiting pages that receive mass, and those of the waiting pages
+    among the next 64 of the visited site, in a cycle in order of discovery. Changes of 2 % or less
+    are skipped. That bounds the work per visit.
 
     Parameters
     ----------
     seed_mass
-        mass of a seed; default 100, 0 or more.
+        Mass of a seed; default 100, 0 or more.
     damping
-        share of its mass that a page passes on; default 0.85, 0 or more, below 1.
+        Share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     novelty
-        preference for sites with few visits; default 0.3, 0 or more. Less where sites are few.
+        Preference for sites with few visits; default 0.3, 0 or more. Use less if sites are few.
     threshold
-        mass gained for each of its links at which a fetched page passes it on; default 0.02, 0 or
-        more.
+        Mass gained per link at which a fetched page passes on the gain; default 0.02, 0 or more.
     push_budget
-        links along which mass is passed again after a visit, at most; default 2000. With 0 each
-        page passes its mass on once, which costs little more than OPIC.
+        Maximum number of links over which gains are passed on after a visit; default 2000. With 0,
+        each page passes on its mass once, which costs little more than OPIC.
 
     Notes
     -----
-    A site gets mass for as many pages as it makes up: calendars and link farms gain by it. A visit
-    takes O(links), and at most `push_budget` links and 64 pages of a site besides. Memory: 64 bytes
-    per page known with its key, 16 per site and 4 per link.
+    A site receives mass in proportion to its number of pages, even if it generates them: calendars
+    and link farms gain rank. A visit takes O(links), plus up to `push_budget` links and 64 pages of
+    a site. Memory: 64 bytes per known page including its key, 16 per site and 4 per link.
     """
 
     rule = scout
