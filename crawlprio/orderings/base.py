@@ -218,6 +218,14 @@ class CompiledOrdering(Ordering):
         """Whether the simulator may run this ordering, with its options, in the compiled loop."""
         return "rule" in vars(type(self))
 
+    @property
+    def learns_by_rule(self) -> bool:
+        """Whether one call of the rule does all that `discover` and `observe` do.
+
+        By default, if the class overrides neither.
+        """
+        return (type(self).discover, type(self).observe) == _RULE_ALONE
+
     def due_at(self, n_links: int) -> int:
         """Return the number of visits at which all keys are next due, given `n_links` links seen.
 
@@ -256,7 +264,10 @@ class CompiledOrdering(Ordering):
         super().open(pages, truth)
         self.numbers = self.first_numbers()
         own = type(self)
-        self._is_rule_all = (own.discover, own.observe) == _RULE_ALONE
+        self._learns_by_rule = self.learns_by_rule
+        self._has_room = own.reserve is CompiledOrdering.reserve
+        self._room: tuple[int, ...] = (0, 0, 0, 0)
+        self._n_links = 0
         self._rule: VisitRule = own.rule
         # Compile now rather than at the first visit.
         self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
@@ -279,32 +290,45 @@ class CompiledOrdering(Ordering):
         if visit.page < 0:
             return visit.targets
         last = self.n_pages
-        return self._named(visit, self._apply(visit.page, visit.targets, last, last, False))
+        return _with(visit.targets, self._apply(visit.page, visit.targets, last, last, False))
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
-        """Do the same as `Ordering.learn`, in one call of the rule if the class only has a rule."""
-        if not self._is_rule_all:
+        """Do the same as `Ordering.learn`, in one call of the rule where that is all it takes."""
+        if not self._learns_by_rule:
             return super().learn(visit, n_pages, again=again)
         first = self._extend_keys(n_pages)
         is_told = not again and visit.page >= 0
-        n_more = self._apply(visit.page, visit.targets, first, n_pages, not is_told)
-        return visit.targets[:0] if again else self._named(visit, n_more)
+        others = self._apply(visit.page, visit.targets, first, n_pages, not is_told)
+        return visit.targets[:0] if again else _with(visit.targets, others)
 
-    def _named(self, visit: Visit, n_more: int) -> PageIds:
-        """The pages whose keys a visit changed: its targets, and `n_more` written by the rule."""
-        if n_more:
-            changed = self.state(self.pages.sites)[-2]
-            return np.concatenate([visit.targets, changed[:n_more]])
-        return visit.targets
-
-    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        """Call the rule; return how many pages changed besides the targets."""
+    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:
+        """Call the rule; return the pages besides the targets whose keys it changed."""
+        if not self._has_room:
+            self._make_room(max(self.n_pages, last), len(targets))
         state = self.state(self.pages.sites)
-        return self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
+        n = self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
+        return state[-2][:n] if n else NO_PAGES
+
+    def _make_room(self, n_pages: int, n_targets: int) -> None:
+        """Make room in the state for one more visit; for twice what is needed, so rarely."""
+        n_sites = self.pages.n_sites
+        self._n_links = n_links = self._n_links + n_targets
+        pages, sites, links, row = self._room
+        if n_pages > pages or n_sites > sites or n_links > links or n_targets > row:
+            needed = (n_pages, n_sites, n_links, n_targets)
+            self._room = tuple(
+                have if need <= have else 2 * need
+                for need, have in zip(needed, self._room, strict=True)
+            )
+            self.reserve(*self._room)
 
     def state(self, sites: PageIds) -> State:
         """Return the extra arrays for the rule, given the site of each page; by default none."""
         return ()
+
+
+def _with(targets: PageIds, others: PageIds) -> PageIds:
+    return np.concatenate([targets, others]) if len(others) else targets
 
 
 _RULE_ALONE = CompiledOrdering.discover, CompiledOrdering.observe

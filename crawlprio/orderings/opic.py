@@ -92,6 +92,10 @@ class Opic(CompiledOrdering):
     def runs_compiled(self) -> bool:
         return super().runs_compiled and self._threshold is None and not self._keeps_history
 
+    @property
+    def learns_by_rule(self) -> bool:
+        return self.runs_compiled
+
     def first_numbers(self) -> Keys:
         return np.array([self._seed_cash])
 
@@ -102,8 +106,7 @@ class Opic(CompiledOrdering):
         self._total_spent = 0.0
 
     def observe(self, visit: Visit) -> Changed:
-        is_plain = self._threshold is None and not self._keeps_history
-        if is_plain or visit.page < 0 or len(visit.targets) == 0:
+        if self.runs_compiled or visit.page < 0 or len(visit.targets) == 0:
             return super().observe(visit)
         if self._threshold is None:
             self._give(visit.page, visit.targets)

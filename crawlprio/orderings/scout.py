@@ -321,7 +321,6 @@ class Scout(CompiledOrdering):
         self._rules = np.zeros(1, dtype=RULES)
         for name, value in zip(RULES.names or (), self._options, strict=False):
             self._rules[name] = value
-        self._n_links = self._rules["n_links"]
         super().open(pages, truth)
 
     @classmethod
@@ -341,8 +340,3 @@ class Scout(CompiledOrdering):
         self._queue = with_room(self._queue, room)
         self._changed = with_room(self._changed, room)
         self._before = with_room(self._before, room)
-
-    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_links = int(self._n_links[0]) + len(targets)
-        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
-        return super()._apply(page, targets, first, last, again)

@@ -127,7 +127,6 @@ class SiblingSampling(CompiledOrdering):
         ):
             self._rules[name] = value
         self._rules["cursor"] = -1
-        self._n_links = self._rules["n_links"]
         state = self.empty_state()
         self._records, self._groups, self._sites, _, _, self._visited, self._has_gained = state[:7]
         self._ends, self._links, _, self._changed, self._before = state[7:]
@@ -168,8 +167,3 @@ class SiblingSampling(CompiledOrdering):
         room = most_links + NEAREST + int(self._rules["n_passes"][0]) * LONGEST
         self._changed = with_room(self._changed, room)
         self._before = with_room(self._before, room)
-
-    def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> int:
-        n_links = int(self._n_links[0]) + len(targets)
-        self.reserve(max(self.n_pages, last), self.pages.n_sites, n_links, len(targets))
-        return super()._apply(page, targets, first, last, again)
