@@ -79,8 +79,8 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
 
 def _no_server(url: str, error: RedisError) -> ConfigError:
     return ConfigError(
-        f"REDIS_URL is {url!r}, but no server answers there ({error}); start one or correct the "
-        "URL."
+        f"REDIS_URL is {url!r}, but no server answers there ({str(error).rstrip('.')}); start one "
+        "or correct the URL."
     )
 
 

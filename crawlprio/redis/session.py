@@ -148,9 +148,9 @@ _fast_switching = _FastSwitching()
 class Session:
     """Sends the calls of one worker to one shard, retrying until each is acknowledged.
 
-    The server numbers calls and ignores repeats, so a retry never applies a call twice. No method
-    blocks: answers are passed to the crawl's thread. While the server is unreachable or out of
-    memory, calls wait; the log reports the start and the end of an outage.
+    Calls are numbered and the server ignores repeats, so a retry never applies a call twice. No
+    method blocks: answers are passed to the crawl's thread. While the server is unreachable or out
+    of memory, calls wait; the log reports the start and the end of an outage.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ class Session:
         if not self._is_down and monotonic() >= self._warn_after:
             self._has_warned = True
             self._warn_after = monotonic() + _WARNING_SECONDS
-            logger.warning("Redis is unavailable (%s); the crawl waits.", text)
+            logger.warning("Redis is unavailable (%s); the crawl waits.", text.rstrip("."))
         self._is_down = True
 
 
