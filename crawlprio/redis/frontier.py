@@ -395,7 +395,7 @@ class RedisFrontier:
             self.clock.leased(lease.host)
         n_leased = len(answer.result) // 5
         self._ahead.note_batch(shard.n_asked, n_leased, len(self._handouts) - n_leased)
-        shard.note_answer(len(answer.result))
+        shard.note_answer(n_leased)
         if not answer.result and self._has_new_keys:  # written after the server answered
             shard.ask_at = -math.inf
         self._rounds.answered(shard)

@@ -69,7 +69,7 @@ class Shard:
         return self.ask_at if self.status.n_others else self.status.ready_at
 
     def note_answer(self, n_pages: int) -> None:
-        """Note how many values a question brought, and schedule the next question."""
+        """Note how many pages a question brought, and schedule the next question."""
         n_asked, self.n_asked, self.is_asking = self.n_asked, 0, False
         assert self.status is not None
         if n_pages:
