@@ -102,7 +102,7 @@ def test_workers_killed_in_turn_fetch_every_page_and_record_each_link_once(
     with Store.open(store, readonly=True) as opened:
         page_ids = ids_by_shard(opened.load_pages(), shards)
     n_leased = Counter(page_ids[shard][page] for pages in leased for shard, page in pages)
-    assert all(n <= n_leased[page] for page, n in again.items()), "only leased pages are fetched again"
+    assert all(n <= n_leased[page] for page, n in again.items()), "only leased pages"
     assert smallest_gap(fetches) >= DELAY
     assert Counter(visited) == Counter(ids[url] for url in times), "each page is recorded once"
     assert collected.n_visits == N_PAGES
