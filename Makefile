@@ -37,7 +37,7 @@ kills: .venv/dev
 redis-kills: .venv/dev
 	CRAWLPRIO_REDIS_KILL_PAGES=20000 $(BIN)/pytest -s tests/test_redis_kills.py
 
-# All tests of the frontier in Redis, on three servers of a cluster in place of one.
+# All tests of the Redis frontier on a cluster of three nodes instead of a single server.
 redis-cluster: .venv/dev
 	CRAWLPRIO_REDIS_CLUSTER=1 $(BIN)/pytest tests/test_redis_*.py
 

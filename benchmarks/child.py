@@ -11,10 +11,10 @@ import sys
 from dataclasses import asdict
 
 from harness import Crawl, Figures
-from madeup_web import Clock
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
+from synthetic_web import Clock
 
 
 def run(crawl: Crawl) -> Figures:

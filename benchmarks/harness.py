@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from madeup_web import SEED_PAGE, page_url
+from synthetic_web import SEED_PAGE, page_url
 
 FOLDER = Path(__file__).resolve().parent
 N_WARM_UP = 100
@@ -86,7 +86,7 @@ class Figures:
 def common_settings(n_sites: int) -> dict[str, Any]:
     """Return the settings of every contender: no delay, no robots.txt, no log line per page."""
     return {
-        "DOWNLOAD_HANDLERS": {"http": "madeup_web.NoNetwork"},
+        "DOWNLOAD_HANDLERS": {"http": "synthetic_web.NoNetwork"},
         "BENCHMARK_SITES": n_sites,
         "ROBOTSTXT_OBEY": False,
         "DOWNLOAD_DELAY": 0,
@@ -98,7 +98,7 @@ def common_settings(n_sites: int) -> dict[str, Any]:
     }
 
 
-def stock_crawl(n_pages: int, n_sites: int, spider: str = "madeup_web.FollowSpider") -> Crawl:
+def stock_crawl(n_pages: int, n_sites: int, spider: str = "synthetic_web.FollowSpider") -> Crawl:
     """Return a crawl of the synthetic web by stock Scrapy."""
     seeds = {"seeds": page_url(SEED_PAGE, n_sites)}
     return Crawl("stock", spider, n_pages, common_settings(n_sites), seeds)

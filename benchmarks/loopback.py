@@ -1,8 +1,8 @@
 """Pages per second over HTTP on loopback: stock Scrapy and crawlprio, in turn.
 
-    python benchmarks/loopback.py [--web made-up|demo] [--pages 2500] [--rounds 3]
+    python benchmarks/loopback.py [--web synthetic|demo] [--pages 2500] [--rounds 3]
 
-`made-up`, the default, is the web of `engine.py` on 100 sites; the only difference is the network.
+`synthetic`, the default, is the web of `engine.py` on 100 sites: only the network is different.
 `demo` is the demo web (20,000 pages, 200 sites). It has redirects, errors and slow pages, and fewer
 links per page, so Scrapy has less to do. A separate process serves the web. Both contenders fetch
 through the same download handler, which sends the requests for all hosts to that process, with 16
@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness import Crawl, common_settings, options, run_in_turn, show
-from madeup_server import serving
-from madeup_web import SEED_PAGE, Clock, page_url
+from synthetic_server import serving
+from synthetic_web import SEED_PAGE, Clock, page_url
 
 from crawlprio.demo.handler import LoopbackHandler
 from crawlprio.demo.process import LoopbackServer
@@ -69,7 +69,7 @@ def served(web: str) -> Iterator[tuple[str, list[str]]]:
 
 def main() -> None:
     parser = options(__doc__, n_pages=2500)
-    parser.add_argument("--web", choices=["made-up", "demo"], default="made-up")
+    parser.add_argument("--web", choices=["synthetic", "demo"], default="synthetic")
     given = parser.parse_args()
     with served(given.web) as (address, seeds):
         print(
@@ -82,7 +82,7 @@ def main() -> None:
             "CRAWLPRIO_LOOPBACK": address,
         }
         arguments = {"seeds": ",".join(seeds)}
-        stock = Crawl("stock", "madeup_web.FollowSpider", given.pages, settings, arguments)
+        stock = Crawl("stock", "synthetic_web.FollowSpider", given.pages, settings, arguments)
         ours = Crawl(
             "crawlprio",
             "site",

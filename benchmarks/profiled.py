@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 from harness import N_WARM_UP, Crawl, our_crawl, run, stock_crawl, with_addon
-from madeup_web import Clock
+from synthetic_web import Clock
 
 INTERVAL = 0.001
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,7 +120,7 @@ def report(sampler: Sampler, n_functions: int) -> None:
 def crawl_called(name: str, n_pages: int, n_sites: int) -> Crawl:
     """Return the crawl to profile."""
     follow, rules = (
-        stock_crawl(n_pages, n_sites, f"madeup_web.{spider}")
+        stock_crawl(n_pages, n_sites, f"synthetic_web.{spider}")
         for spider in ("FollowSpider", "RulesSpider")
     )
     crawls = {

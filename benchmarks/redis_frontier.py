@@ -1,25 +1,24 @@
-"""A frontier in Redis beside scrapy-redis's: links taken in, memory, pops, and whole crawls.
+"""A frontier in Redis compared with scrapy-redis: links, memory, leases and whole crawls.
 
     python benchmarks/redis_frontier.py [--only links bound pops crawls] [--rounds 3]
 
-It starts a `redis-server` of its own for each measurement, and runs all contenders in turn.
+Each measurement starts its own `redis-server` and runs all contenders in turn.
 
-links   Visits of 20 links each, 14 on the site of the page, 6 on sites drawn at random: first
-        visits all of whose links are new, then as many whose links are all known. crawlprio is the
-        frontier of a worker with 32 fetches at once, OPIC, no delay: it leases pages ahead and
-        tells visits as the dispatcher does, and its thread sends them in pipelines. With and
-        without visits recorded, from which the crawl store is made. scrapy-redis is its own
-        scheduler, dupefilter and priority queue, which are asked link by link, as Scrapy asks a
-        scheduler; its requests are made before the clock starts. It records nothing.
-memory  After the new links, without what the scripts take, which is the same for any crawl.
-bound   A script that runs the commands which known links take, and does nothing else.
-pops    Leasing two of the pages of each of many sites, 16 at a time, and ending them.
-crawls  The whole engine on the made-up web of `engine.py`: the scheduler in this process, one
-        worker with a frontier in Redis, two at once, and stock Scrapy with the scheduler of
-        scrapy-redis.
+links   Visits of 20 links each, 14 to the page's own site and 6 to random sites: first visits
+        whose links are all new, then as many whose links are all known. crawlprio is the frontier
+        of a worker with 32 fetches at once, OPIC and no delay: it leases pages ahead and observes
+        visits as the dispatcher does, and its thread sends the calls in batches, with and without
+        recording visits for the crawl store. scrapy-redis is its scheduler, dupefilter and
+        priority queue, called once per link, as Scrapy calls a scheduler; its requests are made
+        before the clock starts. It records nothing.
+memory  After the new links, without the memory of the scripts, which is the same for any crawl.
+bound   A script that only runs the commands that known links take.
+pops    Leasing two pages from each of many sites, 16 at a time, and ending the leases.
+crawls  The whole engine on the synthetic web of `engine.py`: a local frontier, one worker with a
+        frontier in Redis, two at once, and stock Scrapy with the scheduler of scrapy-redis.
 
-What it does not show: a network between worker and server, which scrapy-redis waits for with every
-link; delays. Processor time of the server is from its own count.
+Not shown: delays, and a network between worker and server, for which scrapy-redis waits at every
+link. The server's CPU time is as it reports it.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ Links = Sequence[str]
 
 
 class Cost(NamedTuple):
-    """What a phase took: wall time and the server's processor time in seconds."""
+    """The cost of a phase: wall time and CPU time of the server, in seconds."""
 
     seconds: float
     server_seconds: float
 
 
 class Taken(NamedTuple):
-    """What it took to take links in, new ones and known ones, and the memory of a page known."""
+    """The cost of new and of known links, and the memory per known page."""
 
     new: Cost
     known: Cost
@@ -70,7 +69,7 @@ class Taken(NamedTuple):
 
 @contextmanager
 def fresh_server() -> Iterator[RedisServer]:
-    """A server of its own, without a file."""
+    """Run a new server without persistence."""
     with tempfile.TemporaryDirectory() as folder:
         server = RedisServer(Path(folder))
         server.start()
@@ -81,7 +80,7 @@ def fresh_server() -> Iterator[RedisServer]:
 
 
 def used(client: Redis) -> float:
-    """Processor time that the server has used so far, in seconds."""
+    """Return the CPU time that the server has used so far, in seconds."""
     facts = client.info("cpu")
     return float(facts["used_cpu_user"] + facts["used_cpu_sys"])
 
@@ -100,7 +99,7 @@ def url_of(page: int, n_sites: int) -> str:
 
 
 def visits(n_visits: int, n_sites: int) -> tuple[list[Links], list[Links]]:
-    """The links of visits that show new pages only, and of as many that show known pages only."""
+    """Return the links of visits to new pages, and of as many visits to known pages."""
     rng = random.Random(1)
     next_page = [site + n_sites for site in range(n_sites)]
     new: list[Links] = []
@@ -125,7 +124,7 @@ def visits(n_visits: int, n_sites: int) -> tuple[list[Links], list[Links]]:
 
 
 class Worker:
-    """The frontier of a worker, and what its event loop does: lease, observe, take answers."""
+    """A worker's frontier, and its event loop: lease, observe, receive answers."""
 
     def __init__(self, server: RedisServer, *, records: bool = False) -> None:
         from scrapy.utils.test import get_crawler
@@ -160,10 +159,10 @@ class Worker:
             config,
             rules,
             lease_seconds=600.0,
-            deliver=self._answers.put,
+            call_from_thread=self._answers.put,
             identity_of=Identities(crawler).of_url,
             records=records,
-            failed=self._fail,
+            on_failure=self._fail,
         )
 
     def _fail(self, error: Exception) -> None:
@@ -176,17 +175,17 @@ class Worker:
             self.settle()
 
     def settle(self) -> None:
-        while self.frontier._n_unanswered:
+        while self.frontier._n_pending:
             self._answers.get()()
 
     def leased(self) -> Any:
-        """The next page, waited for."""
+        """Wait for the next page."""
         while (handout := self.frontier.next_page(0.0)) is None:
             self._answers.get()()
         return handout
 
     def observe(self, given: Sequence[Links]) -> None:
-        """Visit as many pages as there are lists of links."""
+        """Visit one page per list of links."""
         from crawlprio.frontier.protocol import PageVisit
         from crawlprio.items import LinkPairs
 
@@ -206,7 +205,7 @@ def ours(new: list[Links], known: list[Links], n_sites: int, *, records: bool) -
 
     with fresh_server() as server, server.client() as client:
         worker = Worker(server, records=records)
-        worker.seed([])  # which gives the server the scripts
+        worker.seed([])  # loads the scripts
         before = client.info("memory")["used_memory"]
         worker.seed([url_of(site, n_sites) for site in range(n_sites)])
         for_new = cost_of(client, lambda: worker.observe(new))
@@ -322,7 +321,7 @@ call('HSET', P .. ':sites', unpack(changed))
 
 
 def measure_bound(given: argparse.Namespace) -> None:
-    """What the commands alone cost that a visit of known links takes: no logic, no numbers."""
+    """Measure the commands that a visit with known links takes, without any logic."""
     rng, n_pages = random.Random(1), 25 * given.sites
     with fresh_server() as server, server.client() as client:
         for block in range(n_pages // 24 + 1):
@@ -406,13 +405,13 @@ def end_all(worker: Worker, leased: list[Any]) -> None:
 
 
 def worker_crawl(crawl: Crawl, url: str, label: str, **settings: Any) -> Crawl:
-    """The same crawl by a worker with its frontier in Redis."""
+    """Return the same crawl with its frontier in Redis."""
     shared = {"REDIS_URL": url, "SCHEDULER_PERSIST": True, **settings}
     return replace(crawl, label=label, settings={**crawl.settings, **shared})
 
 
 def crawl_at_once(crawls: Sequence[Crawl]) -> tuple[list[Figures], float]:
-    """Run crawls at the same time on one server; return their figures, and its processor time."""
+    """Run crawls at the same time on one server; return their figures and its CPU time."""
     with fresh_server() as server, server.client() as client:
         given = [
             replace(crawl, settings={**crawl.settings, "REDIS_URL": server.url}) for crawl in crawls

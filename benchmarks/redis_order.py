@@ -1,19 +1,18 @@
-"""What a crawl that many workers share loses of its order, by fetches in flight and by workers.
+"""How much order a crawl loses by its number of workers, fetches in flight and shards.
 
     python benchmarks/redis_order.py GRAPH [--seed URL|ID] [--fetches 10000] [--ordering NAME]...
         [--shards N]...
 
-A link graph is crawled through real frontiers in a `redis-server` of its own: as many as there
-are workers, in this one process, each with its part of the fetches in flight; sites are spread over
-as many shards as `--shards` says (default: 1). When all are in flight, one drawn at random
-(`--random`) ends. For orderings whose keys an elected worker computes,
-its thread does, and how far it is behind is looked at every 100 visits. Figures: average cumulative
-PageRank over the first fetches, and after all of them, beside the simulator's, which fetches one
-at a time.
+Crawls a link graph through real frontiers on a new `redis-server`. There is one frontier per
+worker, all in this process; each has its share of the fetches in flight, and sites are spread over
+`--shards` shards (default: 1). Whenever all fetches are in flight, a random one ends (`--random`).
+If an ordering takes an elected worker, its thread runs too, and its lag is sampled every 100
+visits. Figures: cumulative PageRank, averaged over the fetches and after the last one, next to
+those of the simulator, which fetches one page at a time.
 
-What it does not show: time. Fetches take none, and the server, the workers and the elected one
-share a processor or two, so that pages leave as fast as Redis gives them out; in a crawl that is
-held up by delays and the network the elected worker is less behind.
+Not shown: time. Fetches take none, and the server, the workers and the elected worker share a core
+or two, so pages leave as fast as Redis returns them. In a crawl limited by delays and the network,
+the elected worker lags less.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ from crawlprio.redis.shards import prefix_of
 from crawlprio.simulator import crawl_order
 
 SETUPS = ((1, 1), (1, 4), (1, 64), (4, 4), (4, 64))
-"""Workers, and fetches in flight in all."""
+"""Workers, and fetches in flight over all of them."""
 
 
 class Figures(NamedTuple):
-    """The order of a crawl, its pages a second, and how the elected worker fares.
+    """The order of a crawl, its pages per second, and the lag of the elected worker.
 
-    `behind`: entries of the stream whose keys were not written, every 100 visits.
+    `behind`: stream entries whose keys were not written, sampled every 100 visits.
     """
 
     order: list[int]
@@ -67,7 +66,7 @@ class Figures(NamedTuple):
 
 
 class Crawl:
-    """One crawl of a graph by workers in this process."""
+    """A crawl of a graph by several workers in this process."""
 
     def __init__(
         self,
@@ -113,7 +112,7 @@ class Crawl:
                     shards,
                     config,
                     rules,
-                    deliver=self._answers.put,
+                    call_from_thread=self._answers.put,
                     awaits_keys=rules.is_elected and n_in_flight == 1,
                     **shared,
                 )
@@ -123,9 +122,9 @@ class Crawl:
             load_scripts(self._client)
             self._thread = ElectedThread(
                 Elected(server.client(), self._prefix, config, lease_seconds=600.0),
-                deliver=self._answers.put,
-                keys_changed=lambda: [worker.keys_changed() for worker in self.workers],
-                failed=_fail,
+                call_from_thread=self._answers.put,
+                on_keys_changed=lambda: [worker.keys_changed() for worker in self.workers],
+                on_failure=_fail,
                 poll_seconds=1.0,
             )
             self._thread.start()
@@ -147,7 +146,7 @@ class Crawl:
                     in_flight.append((at, handout))
                     of_worker[at] += 1
             is_full = len(in_flight) == self._n_in_flight
-            if not is_full and any(worker._n_unanswered for worker in self.workers):
+            if not is_full and any(worker._n_pending for worker in self.workers):
                 self._wait()
                 continue
             if not in_flight:
@@ -173,7 +172,7 @@ class Crawl:
         return Figures(order, len(order) / seconds, behind, self._rebuilt() if behind else "")
 
     def _rebuilt(self) -> str:
-        """What the stream takes, and another worker that is elected now."""
+        """Return the size of the stream, and the time in which a successor replays it."""
         n_bytes = self._client.memory_usage(f"{self._prefix}:visits", samples=0)
         (last,) = self._client.xrevrange(f"{self._prefix}:visits", count=1)
         n_entries = int(last[1][b"n"])
@@ -200,7 +199,7 @@ class Crawl:
             return
 
     def _n_behind(self) -> int:
-        """Entries of the stream that the elected worker has not written the keys of."""
+        """Return the number of stream entries whose keys are not written yet."""
         read = int(self._client.hget(f"{self._prefix}:elected", "read") or 0)
         last = self._client.xrevrange(f"{self._prefix}:visits", count=1)
         return int(last[0][1][b"n"]) - read if last else 0

@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from harness import Crawl, common_settings, run
-from madeup_web import Clock, html_response
 from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import LifoMemoryQueue
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.test import get_crawler
+from synthetic_web import Clock, html_response
 
 from crawlprio.frontier import CompiledFrontier
 from crawlprio.orderings import make_ordering
@@ -216,7 +216,7 @@ def show_crawl(slow: float, fast: float, seconds: float, whole: bool) -> None:
     seeds = {"seeds": PORTAL}
     for crawl in (
         Crawl("crawlprio", "site", n_wanted, settings, {**seeds, "follow": "web"}, is_bundled=True),
-        Crawl("stock", "madeup_web.FollowSpider", n_wanted, settings, seeds),
+        Crawl("stock", "synthetic_web.FollowSpider", n_wanted, settings, seeds),
     ):
         took = run(crawl).seconds
         print(f"{crawl.label:10} {took:7.1f} s, {took / seconds:5.2f} times ideal", flush=True)

@@ -23,7 +23,7 @@ def main() -> None:
     print(f"{given.pages:,} pages on {given.sites:,} sites, in turn, {given.rounds} rounds")
     for spider in ("FollowSpider", "RulesSpider", "StartsSpider"):
         label = spider.removesuffix("Spider").lower()
-        stock = stock_crawl(given.pages, given.sites, f"madeup_web.{spider}")
+        stock = stock_crawl(given.pages, given.sites, f"synthetic_web.{spider}")
         stock = replace(stock, label=label)
         show(run_in_turn([stock, with_addon(stock, f"{label} with add-on")], given.rounds))
 

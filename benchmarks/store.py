@@ -27,7 +27,7 @@ N_NEW, N_LINKS, SEED = 7, 25, 1
 WORDS = ["home", "about", "read", "more", "papers", "machine", "learning", "group", "news", "über"]
 
 
-def made_up_visits(n: int, rng: random.Random) -> list[tuple[list[str], Visit]]:
+def synthetic_visits(n: int, rng: random.Random) -> list[tuple[list[str], Visit]]:
     """Yield for each visit the URLs of the pages that it discovers, and the visit."""
     visits, n_pages = [], 1
     for page in range(n):
@@ -43,7 +43,7 @@ def made_up_visits(n: int, rng: random.Random) -> list[tuple[list[str], Visit]]:
             page,
             row,
             anchors=anchors[: len(row)],
-            title="A page of the made-up web",
+            title="A page of the synthetic web",
             fetched_at=1.7e9 + page,
             elapsed=0.1,
             n_bytes=12_345,
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--visits", type=int, default=20_000)
     parser.add_argument("--folder", type=Path, default=None)
     options = parser.parse_args()
-    visits = made_up_visits(options.visits, random.Random(SEED))
+    visits = synthetic_visits(options.visits, random.Random(SEED))
     print(f"{len(visits):,} visits, {N_NEW} new pages and {N_LINKS} links each, seed {SEED}")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for turn in (1, 2):

@@ -15,20 +15,20 @@ INTRODUCTION = """\
 
 <!-- Written by docs/write_settings.py from crawlprio/setting_table/. -->
 
-Every setting that crawlprio reads. Set them as any of Scrapy's: in `settings.py`, in a spider's
-`custom_settings`, or with `-s NAME=VALUE`. All are checked when a crawl starts. A bad value, or a
-name that begins with `CRAWLPRIO_` and is not here, ends it there with one sentence; a name that is
-almost `ORDERING`, `TOPIC` or one of their options is a warning.
+Every setting that crawlprio reads. Set them like any Scrapy setting: in `settings.py`, in a
+spider's `custom_settings`, or with `-s NAME=VALUE`. All are validated when a crawl starts. An
+invalid value, or an unknown name that begins with `CRAWLPRIO_`, stops the crawl with one sentence.
+A name that resembles `ORDERING`, `TOPIC` or one of their options causes a warning.
 
 *Bundled project* is the default of `scrapy crawl site` in this project and of `scrapy replay`.
-*Add-on* is the default in a project of your own that has `ADDONS = {"crawlprio.Addon": 500}` and
-does not set the name: there no budget cuts the crawl and nothing is printed, but links are recorded
-and private addresses guarded. For the names that are Scrapy's the column has Scrapy's default.
+*Add-on* is the default in your own project with `ADDONS = {"crawlprio.Addon": 500}`: no budgets
+apply and nothing is printed, but links are recorded and private addresses are guarded. For Scrapy's
+own settings, this column shows Scrapy's default.
 
-The add-on itself sets `SCHEDULER`, `DOWNLOADER`, `ROBOTSTXT_PARSER`, `REDIRECT_PRIORITY_ADJUST` (0)
-and `RETRY_PRIORITY_ADJUST` (0) where the project has not, adds its middlewares, pipeline and
-report, and puts its `RobotsMiddleware` in the place of Scrapy's, where that is used. What else the
-bundled project changes of Scrapy, for speed, is in `crawlprio/settings.py`.
+The add-on also sets `SCHEDULER`, `DOWNLOADER`, `ROBOTSTXT_PARSER`, `REDIRECT_PRIORITY_ADJUST` (0)
+and `RETRY_PRIORITY_ADJUST` (0) unless the project does. It installs its middlewares, pipeline and
+report, and replaces Scrapy's robots.txt middleware, if enabled, with its own `RobotsMiddleware`.
+`crawlprio/settings.py` lists the other Scrapy settings that the bundled project changes for speed.
 """
 
 
@@ -61,7 +61,7 @@ def _row(setting: Setting) -> str:
 
 
 def _shown(value: object) -> str:
-    """A default as the page shows it: as Python, and a long list by its ends."""
+    """Format a default as Python; of a long list, show the number of items and the ends."""
     if isinstance(value, tuple):
         where = "crawlprio/web/extensions.py"
         return f"{len(value)} endings, `{value[0]}` to `{value[-1]}`: see `{where}`"
@@ -69,7 +69,7 @@ def _shown(value: object) -> str:
 
 
 def _literal(value: object) -> str:
-    """A value as Python."""
+    """Format a value as Python."""
     if isinstance(value, int) and value >= 10_000:
         return f"{value:_}"
     return json.dumps(value) if isinstance(value, str) else repr(value)

@@ -64,7 +64,9 @@ class _Claims:
             text,
             f"{words}: " + "; ".join(f"{x:+.3f} ({where})" for where, x in values.items()),
             [
-                Case(g.name, margin(values[g.name]), self._errors.of(of, made_up=g.made_up))
+                Case(
+                    g.name, margin(values[g.name]), self._errors.of(of, is_synthetic=g.is_synthetic)
+                )
                 for g in groups
             ],
             rule,

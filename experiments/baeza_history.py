@@ -150,7 +150,7 @@ def _compare_historical(
         cases = []
         for models in rows:
             margins = [margin(measure(group)) for group in models]
-            error = errors.of(of, made_up=models[0].made_up)
+            error = errors.of(of, is_synthetic=models[0].is_synthetic)
             if min(margins) <= 0.0 < max(margins):
                 error = math.inf
             cases.append(Case(models[0].name, min(margins, key=abs), error))

@@ -51,8 +51,8 @@ class Group:
         return cls(name, starts, [s.crawls(names, network(s.web)) for s in starts])
 
     @property
-    def made_up(self) -> bool:
-        return self.starts[0].web.made_up
+    def is_synthetic(self) -> bool:
+        return self.starts[0].web.is_synthetic
 
     def tells_length(self) -> bool:
         """Whether larger sites first differs from breadth-first here; it needs known sites."""

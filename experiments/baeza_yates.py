@@ -201,7 +201,7 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
         robots = min(CRAWL_ROBOTS, web.graph.n_sites // SITES_A_ROBOT)
         fast = polite_network(web, robots=robots, real_crawl=True)
         whole = float(fast.sizes()[start.reachable].sum())
-        short = f"{'country' if web.made_up else web.name}, r = {robots:,}"
+        short = f"{'country' if web.is_synthetic else web.name}, r = {robots:,}"
         links = {
             f"{short}, link for {CRAWL_DAYS} days": with_bandwidth(
                 fast, whole / (CRAWL_DAYS * DAY)

@@ -44,8 +44,8 @@ class Setting:
     crawls: Mapping[str, Crawled]
 
     @property
-    def made_up(self) -> bool:
-        return self.start.web.made_up
+    def is_synthetic(self) -> bool:
+        return self.start.web.is_synthetic
 
     def late_lead(self, name: str, over: str = "omniscient") -> float:
         """Return the largest lead over another strategy after half of the pages."""
@@ -124,7 +124,7 @@ def _settings(starts: list[Start]) -> list[Setting]:
 
 def _short(start: Start) -> str:
     """Return the web's name as used in cases."""
-    return "country" if start.web.made_up else start.web.name
+    return "country" if start.web.is_synthetic else start.web.name
 
 
 def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) -> None:
@@ -166,7 +166,10 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
                 f"{s.crawls[LENGTH].average:.3f}, {s.crawls[other].average:.3f} ({s.name})"
                 for s in telling
             ),
-            [Case(s.name, x, errors.of("lead", made_up=s.made_up)) for s, x in leads.items()],
+            [
+                Case(s.name, x, errors.of("lead", is_synthetic=s.is_synthetic))
+                for s, x in leads.items()
+            ],
             "the higher average cumulative PageRank",
             picture="figure-5",
             name=f"length-over-{other}",
@@ -177,7 +180,7 @@ def _figure_5(report: Report, settings: list[Setting], errors: GeneratorErrors) 
         "largest lead over Optimal after half of the pages: "
         + "; ".join(f"{x:+.4f} ({s.name})" for s, x in late.items()),
         [
-            Case(s.name, x - LEAST_LEAD, errors.of("late lead", made_up=s.made_up))
+            Case(s.name, x - LEAST_LEAD, errors.of("late lead", is_synthetic=s.is_synthetic))
             for s, x in late.items()
         ],
         "some strategy leads by more than 0.001 of the PageRank after half of the pages",
@@ -238,7 +241,7 @@ def _figure_6(
         for web, crawls in zip(webs, several, strict=True)
         if any(displaced(c[1].order, c[max(c)].order) >= SAME for c in crawls.values())
     }
-    error = {w: errors.of("lead", made_up=w == "country") for w in webs}
+    error = {w: errors.of("lead", is_synthetic=w == "country") for w in webs}
     steadier = {w: _range(c["breadth-first"]) - _range(c[LENGTH]) for w, c in by_web.items()}
     report.finding(
         "Length is more stable than Depth as robots increase (figure 6)",

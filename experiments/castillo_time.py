@@ -317,7 +317,9 @@ def _figures_10_and_11(
         "Half of the pages hold about 80 % of the PageRank, 80 % of them over 95 % (figure 10)",
         "; ".join(f"{name}: {f[0.5]:.1%} and {f[0.8]:.1%}" for name, f in figures.items()),
         [
-            Case(f"{name}, {x:.0%} of the pages", f[x] - least, errors.of("share", made_up=True))
+            Case(
+                f"{name}, {x:.0%} of the pages", f[x] - least, errors.of("share", is_synthetic=True)
+            )
             for name, f in figures.items()
             for x, least in ((0.5, 0.75), (0.8, 0.95))
         ],
@@ -345,7 +347,7 @@ def _figures_10_and_11(
     report.finding(
         "Mean PageRank per day falls dramatically after very few days (figure 11)",
         "day 1 against day 4: " + ", ".join(f"{x:.2f} times ({n})" for n, x in falls.items()),
-        above(falls, 2.0, errors.of("day 1 by day 2", made_up=True)),
+        above(falls, 2.0, errors.of("day 1 by day 2", is_synthetic=True)),
         "more than twice",
         picture="figures-10-11",
     )

@@ -378,7 +378,7 @@ def _findings(
         kind.name: abs(_mean(plain[kind.name]["opic"]) - _mean(plain[kind.name]["breadth-first"]))
         for kind in kinds
     }
-    error = {kind.name: errors.of("lead", made_up=kind.webs[0].made_up) for kind in kinds}
+    error = {kind.name: errors.of("lead", is_synthetic=kind.webs[0].is_synthetic) for kind in kinds}
     for choice in dict.fromkeys(change.choice for change in changes):
         chosen = [change.by_kind for change in changes if change.choice == choice]
         largest = {

@@ -180,13 +180,17 @@ class Claims:
                 n_of_kind[crawl.label] = n_of_kind.get(crawl.label, 0) + 1
                 number = f" {n_of_kind[crawl.label]}" if n_of_kind[crawl.label] > 1 else ""
                 kind = f"{web.name.split(' of ')[0]}, {crawl.label}{number}"
-                self._found.append((kind, web.made_up, margins_by_day(web, crawl)))
+                self._found.append((kind, web.is_synthetic, margins_by_day(web, crawl)))
 
     def cases(self, measure: str, least: float, only: str = "") -> list[Case]:
         """Return a case for each crawl; the claim holds if the measure reaches the bound."""
         return [
-            Case(name, found[measure] - least + 1e-12, self._errors.of(measure, made_up=made_up))
-            for name, made_up, found in self._found
+            Case(
+                name,
+                found[measure] - least + 1e-12,
+                self._errors.of(measure, is_synthetic=is_synthetic),
+            )
+            for name, is_synthetic, found in self._found
             if only in name
         ]
 
@@ -205,8 +209,8 @@ class Claims:
     def span(self, measure: str, form: str = ".2f") -> str:
         """Return the least and the greatest value for each kind of web, in words."""
         words = []
-        for made_up, name in ((True, "country"), (False, "recorded")):
-            values = [found[measure] for _, m, found in self._found if m is made_up]
+        for is_synthetic, name in ((True, "country"), (False, "recorded")):
+            values = [found[measure] for _, m, found in self._found if m is is_synthetic]
             words.append(f"{min(values):{form}} to {max(values):{form}} ({name})")
         return ", ".join(words)
 

@@ -145,7 +145,7 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
                     ),
                 )
             )  # fmt: skip
-        error = errors.of("mean PageRank of day 1", made_up=web.made_up)
+        error = errors.of("mean PageRank of day 1", is_synthetic=web.is_synthetic)
         short = web.name.split(" of ")[0]
         for name, of_seeds in first_days.items():
             lead = [a - b for a, b in zip(of_seeds, first_days["breadth-first"], strict=True)]

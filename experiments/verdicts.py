@@ -151,9 +151,9 @@ class GeneratorErrors:
         rows = json.loads(path.read_text(encoding="utf-8"))["tables"]["errors"]["rows"]
         return cls({row[0]: float(row[1]) for row in rows})
 
-    def of(self, measure: str, *, made_up: bool) -> float:
+    def of(self, measure: str, *, is_synthetic: bool) -> float:
         """Return the error of a measure; 0 on a recorded web."""
-        return self.by_measure[measure] if made_up else 0.0
+        return self.by_measure[measure] if is_synthetic else 0.0
 
 
 def above(

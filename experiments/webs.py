@@ -33,14 +33,14 @@ class Web:
         its links.
     start
         a page that reaches most of the web.
-    made_up
+    is_synthetic
         whether the web is synthetic.
     """
 
     name: str
     graph: LinkGraph
     start: int
-    made_up: bool = False
+    is_synthetic: bool = False
 
     @cached_property
     def ranks(self) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Fixtures of every test that asks for them by name."""
+"""Shared fixtures."""
 
 from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
 

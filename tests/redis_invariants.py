@@ -1,4 +1,4 @@
-"""What must hold of a crawl's keys in Redis between any two calls."""
+"""Invariants of a crawl's keys in Redis, which hold between any two calls."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ IDENTITY = struct.Struct(">10sI")
 
 
 def _strings(client: Any, pattern: str) -> dict[int, bytes]:
-    """The strings whose keys end in a number, by that number."""
+    """Return the strings whose keys end in a number, by that number."""
     return {int(key.rsplit(b":", 1)[1]): client.get(key) for key in client.scan_iter(pattern)}
 
 
 def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]]:
-    """The records of pages by number; behind the last one there is nothing."""
+    """Return page records by page; check that the rest of the last block is empty."""
     pages = {}
     for block, records in _strings(client, pattern).items():
         assert len(records) == PAGES_PER_BLOCK * PAGE.size
@@ -36,13 +36,13 @@ def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]
 
 
 def _urls(client: Any, pattern: str) -> dict[int, bytes]:
-    """The URLs that are kept, without scheme and host, by page."""
+    """Return stored URLs by page, without scheme and host."""
     urls = {}
     for block, packed in _strings(client, pattern).items():
         at = 0
         while at < len(packed):
             page = 16 * block + packed[at]
-            assert page not in urls, "a URL is kept once"
+            assert page not in urls, "each URL is stored once"
             after = at + 4 + int.from_bytes(packed[at + 1 : at + 4], "big")
             urls[page] = packed[at + 4 : after]
             at = after
@@ -51,7 +51,7 @@ def _urls(client: Any, pattern: str) -> dict[int, bytes]:
 
 
 def _identities(client: Any, pattern: str, n_pages: int) -> list[int]:
-    """The pages that have an identity, each in the bucket of its hash."""
+    """Return the pages with an identity, after checking that each is in the bucket of its hash."""
     n_buckets = n_pages // 16 + 1
     half = 1 << (n_buckets.bit_length() - 1)
     pages = []
@@ -97,7 +97,7 @@ def check(client: Any, prefix: str) -> None:
         if page in standing:
             assert standing[page][:2] == (site, tier)
             assert math.isfinite(key)
-            assert page in urls, "what waits can be fetched"
+            assert page in urls, "a waiting page has a URL"
 
     waiting_requests = {
         int(page): value for page, value in client.hgetall(f"{prefix}:requests").items()
@@ -114,7 +114,7 @@ def check(client: Any, prefix: str) -> None:
         for lease in client.hgetall(key).values():
             page, site, holds = lease_of(lease)
             n_leases_of_all += 1
-            assert page < 0 or page in urls, "what is leased can wait again"
+            assert page < 0 or page in urls, "a leased page has a URL"
             if holds:
                 n_leased[site] += 1
                 n_of_page[page] += page >= 0
@@ -137,14 +137,14 @@ def check(client: Any, prefix: str) -> None:
         leased, own_limit, waiting, known, _, first, place, *_ = record
         limit = own_limit or float(config["limit"])
         assert leased == n_leased[site]
-        assert leased <= limit, "no site has more leases than it may have"
+        assert leased <= limit, "a site does not exceed its limit of leases"
         assert waiting == len(queues[site])
         assert known == sum(page[1] == site for page in pages.values())
         assert (place != 0) == (waiting > 0 and leased < limit), record
         if place == READY:
             n_ready += 1
             tier, score, page = min(queues[site])
-            assert first == page, "a site stands by its first page"
+            assert first == page, "a ready site is placed by its first page"
             by_pages = float(config["by_waiting_pages"])
             assert ready[(-tier, page)] == (-waiting if by_pages else score)
         elif place == DELAYED:
@@ -154,7 +154,7 @@ def check(client: Any, prefix: str) -> None:
 
 
 def lease_of(packed: bytes) -> tuple[int, int, bool]:
-    """Page, site and whether it holds its site, of a lease as msgpack."""
+    """Return page, site and "holds its site" of a lease in msgpack."""
     assert packed[0] == 0x96, "six values"
     page, at = _whole(packed, 1)
     site, at = _whole(packed, at)
@@ -163,7 +163,7 @@ def lease_of(packed: bytes) -> tuple[int, int, bool]:
 
 
 def _whole(packed: bytes, at: int) -> tuple[int, int]:
-    """A whole number in msgpack, and where the next value begins."""
+    """Return an integer in msgpack, and the position after it."""
     first = packed[at]
     if first < 0x80:
         return first, at + 1

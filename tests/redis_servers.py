@@ -1,4 +1,4 @@
-"""Redis servers for tests: processes of their own on free loopback ports, each with its folder."""
+"""Runs Redis servers for tests, each a process with its own loopback port and folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def free_cluster_port() -> int:
-    """Return a free port for a server of a cluster, which listens 10,000 above it too."""
+    """Return a free port for a cluster node, which also listens 10,000 above it."""
     while True:
         port = free_port()
         with socket.socket() as probe, suppress(OSError, OverflowError):
@@ -41,7 +41,7 @@ def free_cluster_port() -> int:
 
 
 class RedisServer:
-    """A server that a test starts, kills and starts again; its data are in `folder`."""
+    """A server that a test can start, kill and restart; its data are in `folder`."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class RedisServer:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End the server as a power failure would end its process."""
+        """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -84,9 +84,9 @@ class RedisServer:
 
 
 class ClusterOfServers:
-    """Three servers of a Redis Cluster, each with a third of the slots.
+    """Three nodes of a Redis Cluster, each with a third of the slots.
 
-    It has the methods of a `RedisServer` that do the crawl no harm.
+    It has those methods of `RedisServer` that do not harm it.
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -103,7 +103,7 @@ class ClusterOfServers:
         self.url = f"redis+cluster://{','.join(addresses)}"
 
     def start(self) -> None:
-        """Start all servers, and have them meet; wait until all know that all slots are served."""
+        """Start all nodes and join them; wait until each knows that all slots are served."""
         for node in self.nodes:
             node.start()
         bounds = [N_SLOTS * at // len(self.nodes) for at in range(len(self.nodes) + 1)]
@@ -131,7 +131,7 @@ class ClusterOfServers:
         return connect(self.url, {})
 
     def owner(self, key: str) -> int:
-        """Return which of the nodes has the slot of a key."""
+        """Return the index of the node that serves a key's slot."""
         with self.client() as client:
             port = client.get_node_from_key(key).port
         return [node.port for node in self.nodes].index(port)
@@ -145,12 +145,12 @@ def migrate_slot(
 ) -> int:
     """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
 
-    Its keys move ten at a time; `each` is called with how many have moved so far.
+    Keys move ten at a time; `each` is called with the number moved so far.
 
     Returns
     -------
     int
-        how many keys it had.
+        The number of keys moved.
     """
     slot = key_slot(key.encode())
     at = cluster.owner(key)
@@ -182,7 +182,7 @@ def require_redis() -> None:
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One server for all tests that do not harm it."""
+    """A server for all tests that do not harm it."""
     require_redis()
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
@@ -192,7 +192,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfServers]:
-    """One cluster for all tests that do not harm it."""
+    """A cluster for all tests that do not harm it."""
     require_redis()
     cluster = ClusterOfServers(tmp_path_factory.mktemp("cluster"))
     try:
@@ -204,7 +204,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster
 
 @pytest.fixture
 def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
-    """That cluster, empty."""
+    """The shared cluster, emptied."""
     for node in shared_cluster.nodes:
         with node.client() as client:
             client.flushall()
@@ -213,7 +213,7 @@ def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
 
 @pytest.fixture
 def redis_server(request: pytest.FixtureRequest) -> RedisServer:
-    """That server, empty; a cluster where CRAWLPRIO_REDIS_CLUSTER is set (`make redis-cluster`)."""
+    """The shared server, emptied; the cluster if CRAWLPRIO_REDIS_CLUSTER is set."""
     if os.environ.get("CRAWLPRIO_REDIS_CLUSTER"):
         cluster: Any = request.getfixturevalue("redis_cluster")
         return cast(RedisServer, cluster)

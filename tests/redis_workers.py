@@ -1,4 +1,4 @@
-"""Several workers, each a Scrapy process of its own, on one demo web and one frontier in Redis."""
+"""Runs several workers, each a Scrapy process, on one demo web and one frontier in Redis."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from time import monotonic, sleep
 from typing import Any
 
 from crawls import ROOT, options, server_log
+from redis_invariants import lease_of
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.redis.connection import connect
+from crawlprio.redis.scripts import Client
 from crawlprio.redis.shards import prefix_of
 
 _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 
 
 class Workers:
-    """A demo web, and the workers that crawl it.
+    """A demo web and the workers that crawl it.
 
     Parameters
     ----------
     folder
-        where the server's log and those of the workers go.
+        The folder for the logs of the web server and the workers.
     redis_url
-        of the server with the frontier.
+        The server of the frontier.
     pages, sites
-        of the web.
+        The size of the web.
     settings
-        of all workers.
+        Settings of all workers.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Workers:
             log = self.folder / f"worker{self._n_started}.log"
             line = [sys.executable, "-m", "scrapy", "crawl", "site"]
             line += ["-a", f"seeds={','.join(self._web.seeds)}", "-a", "follow=web"]
-            line += ["-a", r"deny=/calendar\?month=[1-9]"]  # without end
+            line += ["-a", r"deny=/calendar\?month=[1-9]"]  # an infinite calendar
             line += ["--logfile", str(log), *options(self._settings)]
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             self.processes.append(
@@ -92,18 +94,18 @@ class Workers:
             )
 
     def n_fetched(self) -> int:
-        """Requests that the web has answered so far."""
+        """Return how many requests the web has answered so far."""
         return self.log.read_bytes().count(b"\n") if self.log.exists() else 0
 
     def wait_for(self, n_fetches: int, seconds: float = 60.0) -> None:
-        """Wait until the web has answered so many requests."""
+        """Wait until the web has answered this many requests."""
         until = monotonic() + seconds
         while self.n_fetched() < n_fetches:
             assert monotonic() < until, self.last_lines()
             sleep(0.05)
 
     def wait_until_joined(self, n_workers: int, seconds: float = 60.0) -> None:
-        """Wait until the frontier knows so many workers: by then each has opened the crawl."""
+        """Wait until this many workers have opened the crawl."""
         until = monotonic() + seconds
         key = f"{prefix_of('site')}:workers"
         with connect(self._redis_url, {}) as client:
@@ -112,7 +114,7 @@ class Workers:
                 sleep(0.05)
 
     def wait_until_logged(self, text: str, seconds: float = 60.0) -> None:
-        """Wait until the log of every worker has a text."""
+        """Wait until every worker has logged a text."""
         until = monotonic() + seconds
         while (n_logs := self.n_logs_with(text)) < self._n_started:
             assert monotonic() < until, f"{n_logs} logs say {text!r}\n{self.last_lines()}"
@@ -131,25 +133,32 @@ class Workers:
             raise AssertionError(self.last_lines()) from None
 
     def alive(self) -> list[int]:
-        """Which workers run, by their place in `processes`."""
+        """Return the indices in `processes` of the workers that are running."""
         return [at for at, process in enumerate(self.processes) if process.poll() is None]
 
     def pause(self, at: int) -> None:
-        """Stop a worker where it is, until it is killed."""
+        """Stop a worker; it can only be killed afterwards."""
         self.processes[at].send_signal(signal.SIGSTOP)
 
+    def kill_counting(self, client: Client, at: int) -> int:
+        """Kill a worker; return how many pages it had leased, and so may be fetched again."""
+        self.pause(at)
+        n_leased = len(leased_by(client, self.processes[at].pid))
+        self.kill(at)
+        return n_leased
+
     def kill(self, at: int) -> None:
-        """End a worker as `kill -9` does, and forget it."""
+        """Kill a worker with SIGKILL and forget it."""
         process = self.processes.pop(at)
         process.kill()
         process.wait()
 
     def fetches(self) -> list[dict[str, Any]]:
-        """All requests that the web has had, in order of arrival."""
+        """Return all requests to the web, in order of arrival."""
         return server_log(self.log)
 
     def logs(self) -> str:
-        """What all workers logged."""
+        """Return the logs of all workers."""
         return "\n".join(log.read_text() for log in sorted(self.folder.glob("worker*.log")))
 
     def last_lines(self) -> str:
@@ -166,8 +175,22 @@ class Workers:
         self._web.stop()
 
 
+def leased_by(client: Client, pid: int, n_shards: int = 1) -> list[tuple[int, int]]:
+    """Return the pages leased to a worker, each with its shard."""
+    found = []
+    for shard in range(n_shards):
+        prefix = prefix_of("site", shard)
+        for key in client.scan_iter(f"{prefix.replace('{', '[{]')}:worker:*"):
+            name = client.hget(key, "name") or b""
+            if name.endswith(b":%d" % pid):
+                worker = key.rsplit(b":", 1)[1].decode()
+                leases = client.hvals(f"{prefix}:leases:{worker}")
+                found += [(shard, page) for page, _, _ in map(lease_of, leases) if page >= 0]
+    return found
+
+
 def smallest_gap(fetches: list[dict[str, Any]]) -> float:
-    """Return the least time from the end of a fetch to the next start on its site, in seconds."""
+    """Return the shortest time between two fetches on one site, from end to start, in seconds."""
     by_site = defaultdict(list)
     for fetch in fetches:
         by_site[fetch["url"].split("/")[2]].append(fetch)

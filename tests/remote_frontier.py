@@ -147,8 +147,8 @@ class RemoteFrontier:
             self._has_news = False
         return None
 
-    def let_go(self, lease: int) -> None:
-        self._tell("let_go", lease)
+    def release_site(self, lease: int) -> None:
+        self._tell("release_site", lease)
 
     def observe(self, lease: int, visit: PageVisit) -> None:
         self._tell("observe", lease, visit)

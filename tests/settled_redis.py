@@ -1,4 +1,4 @@
-"""A frontier in Redis whose caller waits for each answer, for tests of what it answers."""
+"""A frontier in Redis for tests, with synchronous calls."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _NUMBERS = count()
 
 
 class SettledRedis(RedisFrontier):
-    """Whoever calls it waits until the server has done what was told.
+    """A frontier in Redis whose methods return after the server has answered.
 
     Parameters
     ----------
     client
-        of the server.
+        The server.
     crawl
-        name of the crawl; a new one by default.
+        The crawl's name; by default a new one.
     truth
-        PageRank of a page by its URL.
+        Returns the PageRank of a URL.
     settings
-        of the crawl, by name.
+        The crawl's settings, by name.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class SettledRedis(RedisFrontier):
             config,
             rules,
             lease_seconds=lease_seconds,
-            deliver=self._answers.put,
+            call_from_thread=self._answers.put,
             identity_of=Identities(crawler).of_url,
-            failed=self.failures.append,
+            on_failure=self.failures.append,
             ahead=1,
             awaits_keys=rules.is_elected,
         )
 
     def settle(self) -> None:
-        """Wait until all that was told is done."""
+        """Wait until all calls have been answered."""
         until = monotonic() + 30.0
-        while self._n_unanswered and not self.failures:
+        while self._n_pending and not self.failures:
             self._answers.get(timeout=max(until - monotonic(), 0.0))()
         if self.failures:
             raise self.failures[0]
@@ -93,7 +93,7 @@ class SettledRedis(RedisFrontier):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Have the server do the calls made here at once, as it does those of a busy worker."""
+        """Send the calls made in this context in one batch, as a busy worker does."""
         self._gather(True)
         yield
         self._gather(False)
@@ -115,7 +115,7 @@ class SettledRedis(RedisFrontier):
             self.settle()
 
     def next_page(self, now: float) -> Handout | None:
-        # The first question may be how things stand in the shards, the second for a page.
+        # The first question may only return the state of the shards, the second one pages.
         for _ in range(2 if len(self._all) == 1 else 4):
             found = super().next_page(now)
             if found is not None:

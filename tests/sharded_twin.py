@@ -1,6 +1,6 @@
-"""A frontier over several shards as plainly as it can be written, for comparison.
+"""A frontier over several shards, as plain as possible, to compare with.
 
-Pages are plain links; sites have no delays. Costs O(pages) a call.
+Pages are plain links; sites have no delays. O(pages) per call.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from crawlprio.redis.rules import COUNT_BACKLINKS, SPREAD, Rules
 
 Token = tuple[int, int, int]
-"""A message: the shard that sends it, the one that it is for, its number between these two."""
+"""A message: sending shard, receiving shard, its number between these two."""
 
 
 @dataclass
 class TwinPage:
-    """A page; `number` is its place in its shard."""
+    """A page; `number` is its number within its shard."""
 
     url: str
     shard: int
@@ -31,7 +31,7 @@ class TwinPage:
 
 @dataclass
 class Lease:
-    """A page that a worker has, and whether it holds its site."""
+    """A leased page, and whether it holds its site."""
 
     page: TwinPage
     holds: bool = True
@@ -44,11 +44,11 @@ class Twin:
     Attributes
     ----------
     pages
-        by URL, those of a shard in their order.
+        All pages by URL; those of a shard in order of discovery.
     leases
-        all of them.
+        All leases.
     messages
-        that were sent and not delivered: URLs, and what each of them gains.
+        Messages not delivered yet: URLs, and the gain of each one's key.
     """
 
     rules: Rules
@@ -60,15 +60,15 @@ class Twin:
     n_sent: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, url: str, key: float, priority: int = 0) -> None:
-        """Have a page wait, unless it is known."""
+        """Queue a page unless it is known."""
         if url not in self.pages:
             shard = self.shard_of[url.split("/")[2]]
             number = sum(page.shard == shard for page in self.pages.values())
             self.pages[url] = TwinPage(url, shard, number, key, priority)
 
     def best(self) -> TwinPage | None:
-        """Return the page that leaves next: larger priority, larger rank of its site, then the
-        smaller shard and number; of a site its first page."""
+        """Return the page that leaves next: by priority, rank of its site, shard and number; only
+        the first page of a site can leave."""
         candidates = []
         for site in {page.site for page in self.pages.values()}:
             waiting = [page for page in self.pages.values() if page.waits and page.site == site]
@@ -92,7 +92,7 @@ class Twin:
         lease.page.waits = True
 
     def observe(self, lease: Lease, urls: list[str]) -> list[Token]:
-        """Learn from a visit; return the messages that it takes."""
+        """Learn from a visit; return the messages that it sends."""
         self.leases.remove(lease)
         visited = lease.page
         targets = list(dict.fromkeys(url for url in urls if url != visited.url))
@@ -103,22 +103,22 @@ class Twin:
             gain = visited.key / len(targets)
             visited.key = 0.0
         sent = []
-        of_shard: dict[int, list[str]] = {}
+        by_shard: dict[int, list[str]] = {}
         for url in targets:
-            of_shard.setdefault(self.shard_of[url.split("/")[2]], []).append(url)
-        for shard, its in of_shard.items():
+            by_shard.setdefault(self.shard_of[url.split("/")[2]], []).append(url)
+        for shard, targets_there in by_shard.items():
             if shard == visited.shard:
-                self._gain(its, gain)
+                self._gain(targets_there, gain)
                 continue
             between = visited.shard, shard
             self.n_sent[between] = self.n_sent.get(between, 0) + 1
             token = (*between, self.n_sent[between])
-            self.messages[token] = its, gain
+            self.messages[token] = targets_there, gain
             sent.append(token)
         return sent
 
     def deliver(self, token: Token) -> None:
-        """Take a message in, the first time."""
+        """Receive a message; ignore a repeat."""
         if token in self.messages:
             self._gain(*self.messages.pop(token))
 

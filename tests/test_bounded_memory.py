@@ -391,7 +391,7 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: st
     order = []
     while (handout := frontier.next_page(0.0)) is not None:
         order.append(handout.url)
-        frontier.let_go(handout.lease)
+        frontier.release_site(handout.lease)
     assert len(order) == before[1]
     recorder.close()
 

@@ -130,7 +130,7 @@ class Answering:
             "usual": usual,
             "again": request.replace(dont_filter=True),
             "other": request.replace(url="http://a.test/neither/now/usual"),
-            "page": HtmlResponse(request.url, body=b"made up"),
+            "page": HtmlResponse(request.url, body=b"synthetic"),
             "text": "neither",
         }
         return later(answers[what]) if when == "later" else answers[what]

@@ -67,16 +67,16 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     assert max(map(len, lines)) <= 80
     assert out.isascii()
     assert "\x1b" not in out
-    told: dict[str, Any] = json.loads((tmp_path / "shop.json").read_text())
-    counts = told["counts"]
+    shown: dict[str, Any] = json.loads((tmp_path / "shop.json").read_text())
+    counts = shown["counts"]
     assert (counts["pages"], counts["visits"], counts["waiting"]) == (6, 1, 3)
-    assert (counts["leased"], counts["dead"], told["sites"]) == (1, 1, 4)
-    assert told["elected"]["read"] == counts["recorded"] == 3
-    assert [worker["leases"] for worker in told["workers"]] == [1]
-    (lease,) = told["leases"]
-    assert lease["url"] not in [page["url"] for page in told["head"]]
-    assert [letter["url"] for letter in told["dead"]] == ["http://d.test/"]
-    head = [page["url"] for page in told["head"]]
+    assert (counts["leased"], counts["dead"], shown["sites"]) == (1, 1, 4)
+    assert shown["elected"]["read"] == counts["recorded"] == 3
+    assert [worker["leases"] for worker in shown["workers"]] == [1]
+    (lease,) = shown["leases"]
+    assert lease["url"] not in [page["url"] for page in shown["head"]]
+    assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
+    head = [page["url"] for page in shown["head"]]
     assert "  ".join(lines).count("http://d.test/") == 1
     # The head of the order is what leaves next.
     handout = frontier.next_page(0.0)
@@ -113,8 +113,8 @@ def test_a_server_without_crawls_is_reported_as_such(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("show", "shoop"), "There is no crawl 'shoop' in Redis; there are shop."),
-        (("pause", "shoop"), "There is no crawl 'shoop' in Redis; there are shop."),
+        (("show", "shoop"), "There is no crawl 'shoop' in Redis; the crawls there are shop."),
+        (("pause", "shoop"), "There is no crawl 'shoop' in Redis; the crawls there are shop."),
         (("show",), "frontier: found show; expected: "),
         (("stop", "shop"), "frontier: found stop shop; expected: "),
         (("show", "shop", "--most", "0"), "--most is 0; give 1 or more."),

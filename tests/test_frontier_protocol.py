@@ -144,7 +144,7 @@ def test_a_site_hands_out_its_next_page_when_the_last_is_observed_or_released(ma
     assert (first.url, other.url) == (page(0), page(0, "b.test"))
     assert frontier.next_page(0.0) is None
     assert frontier.ready_at() == math.inf
-    frontier.let_go(first.lease)
+    frontier.release_site(first.lease)
     second = lease(frontier)
     assert second.url == page(1)
     frontier.observe(first.lease, visit())
@@ -170,7 +170,7 @@ def test_a_released_lease_can_be_put_back(make: Make) -> None:
     frontier.add(entry(page(0)))
     frontier.add(entry(page(1)))
     first = lease(frontier)
-    frontier.let_go(first.lease)
+    frontier.release_site(first.lease)
     second = lease(frontier)
     frontier.put_back(first.lease, b"retry")
     assert frontier.next_page(0.0) is None

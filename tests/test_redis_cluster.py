@@ -1,6 +1,6 @@
-"""Three servers of a Redis Cluster pass what one server passes, while a slot moves too.
+"""A Redis Cluster of three nodes passes tests of a single server, even while a slot migrates.
 
-Here are some of the tests that one server passes; `make redis-cluster` takes all of them.
+This module runs a selection; `make redis-cluster` runs all tests of the Redis frontier.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from remote_frontier import local_frontier
 from settled_redis import SettledRedis
 from test_redis_collect import (  # noqa: F401 - run here again, on a cluster
     recorded,
-    test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl,
+    test_overlapping_collections_give_the_store_of_a_local_crawl,
 )
 from test_redis_moving import (  # noqa: F401
-    test_requests_that_wait_move_with_the_crawl_both_ways,
+    test_waiting_requests_move_with_the_crawl_both_ways,
 )
 from test_redis_order import OPTIONS, drive, truth
 from test_redis_shards import (  # noqa: F401
     test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one,
-    test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done,
+    test_messages_of_a_killed_worker_are_delivered_exactly_once,
 )
 from test_redis_shards_twin import (  # noqa: F401
-    test_workers_and_messages_in_any_order_do_as_a_plain_frontier_does,
+    test_workers_and_messages_in_any_order_match_the_plain_frontier,
 )
 from test_redis_start_urls import (  # noqa: F401
-    test_all_that_wait_are_fetched_whatever_holds_them,
+    test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched,
 )
 from test_redis_workers import DELAY, N_PAGES, N_SITES, SETTINGS
 
 from crawlprio.errors import ConfigError
-from crawlprio.redis.cluster import keys_of, server_of
+from crawlprio.redis.cluster import node_for, script_keys
 from crawlprio.redis.connection import check_server, connect
 from crawlprio.redis.counts import read_counts
 from crawlprio.redis.scripts import script
@@ -46,12 +46,12 @@ from crawlprio.redis.shards import prefix_of
 
 @pytest.fixture
 def redis_server(redis_cluster: ClusterOfServers) -> ClusterOfServers:
-    """In place of the one server of the tests that are run here again."""
+    """Replaces the single server in the imported tests."""
     return redis_cluster
 
 
 @pytest.mark.parametrize("ordering", ["opic", "random", "fica", "location", "sibling-sampling"])
-def test_random_calls_have_the_outcome_that_they_have_in_this_process(
+def test_random_calls_have_the_same_outcome_as_on_a_local_frontier(
     ordering: str,
     redis_cluster: ClusterOfServers,
 ) -> None:
@@ -68,7 +68,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
-def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_once(
+def test_a_crawl_fetches_every_page_once_while_a_slot_migrates(
     n_shards: int,
     redis_cluster: ClusterOfServers,
     tmp_path: Path,
@@ -82,9 +82,9 @@ def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_onc
         before = redis_cluster.owner(prefix_of("site"))
 
         def hold_back(n_moved: int) -> None:
-            """Once some of the keys have moved, wait until both workers have noticed."""
+            """Once some keys have moved, wait until both workers have noticed."""
             if n_moved:
-                workers.wait_until_logged("the crawl waits for it")
+                workers.wait_until_logged("Redis is unavailable")
 
         n_moved = migrate_slot(redis_cluster, prefix_of("site"), each=hold_back)
         assert workers.wait() == [0] * 2
@@ -98,10 +98,10 @@ def test_a_crawl_one_of_whose_slots_moves_to_another_node_fetches_every_page_onc
     assert len(times) == N_PAGES
     assert set(times.values()) == {1}
     assert smallest_gap(fetches) >= DELAY
-    assert workers.n_logs_with("Redis answers again") == 2
+    assert workers.n_logs_with("Redis is available again") == 2
 
 
-def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(
+def test_no_call_begins_in_a_migrating_slot(
     redis_cluster: ClusterOfServers,
 ) -> None:
     frontier = SettledRedis(redis_cluster.client(), "moving", ORDERING="opic", DOWNLOAD_DELAY=0)
@@ -111,12 +111,12 @@ def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(
     seen: list[Exception] = []
 
     def call_both(n_moved: int) -> None:
-        """Call a script as a worker would on the node that has the slot, and on the next one."""
+        """Call a script as a worker would, on the source node and on the target."""
         at = redis_cluster.owner(prefix)
         command = (
             "EVALSHA",
             script("calls").sha,
-            *keys_of(prefix),
+            *script_keys(prefix),
             "worker",
             1,
             "lease",
@@ -149,10 +149,10 @@ def test_no_call_begins_in_a_slot_of_which_some_keys_have_moved(
     frontier.close()
 
 
-def test_a_cluster_that_does_not_answer_is_named() -> None:
+def test_an_unreachable_cluster_is_named_in_the_error() -> None:
     with pytest.raises(ConfigError, match=r"redis\+cluster://127.0.0.1:1'.* no server answers"):
         connect("redis+cluster://127.0.0.1:1", {})
-    with pytest.raises(ConfigError, match="database 0 alone"):
+    with pytest.raises(ConfigError, match="only database 0"):
         connect("redis+cluster://127.0.0.1:1/3", {})
 
 
@@ -168,4 +168,4 @@ def test_every_node_of_a_cluster_is_checked(
                 check_server(client, redis_cluster.url)
         finally:
             last.config_set("maxmemory-policy", "noeviction")
-    assert server_of(client, prefix_of("crawl")).ping()
+    assert node_for(client, prefix_of("crawl")).ping()

@@ -1,4 +1,4 @@
-"""What workers record in Redis comes into a crawl store once, whatever interrupts collecting."""
+"""Collecting records every visit in the store exactly once, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recorded(
     redis_server: RedisServer,
     tmp_path: Path,
 ) -> Path:
-    """A crawl whose visits are in Redis, and the store of the same crawl in this process."""
+    """A crawl whose visits are in Redis, and the store of the same crawl run locally."""
     store = tmp_path / "here.sqlite"
     here = crawl(tmp_path / "here.jsonl", ORDERING="opic", CRAWLPRIO_STORE=str(store))
     there = crawl(
@@ -52,7 +52,7 @@ def recorded(
     return store
 
 
-def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
+def test_overlapping_collections_give_the_store_of_a_local_crawl(
     recorded: Path,
     redis_server: RedisServer,
     tmp_path: Path,
@@ -61,7 +61,7 @@ def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
     store = tmp_path / "collected.sqlite"
     first = collect(client, PREFIX, store, trims=False, limit=50)
     assert 0 < first.n_visits <= 50
-    # Not trimmed, as by a collector that was killed between its two steps.
+    # Not trimmed, as after a collector was killed between commit and trim.
     again = collect(client, PREFIX, store, trims=False, limit=50)
     assert again.n_visits == 0
     rest = collect(client, PREFIX, store)
@@ -71,7 +71,7 @@ def test_collecting_in_pieces_that_overlap_gives_the_store_of_a_local_crawl(
     assert first.n_visits + rest.n_visits == len(contents(recorded)["visits"])
 
 
-def test_a_store_that_lacks_what_was_collected_elsewhere_is_refused(
+def test_a_store_without_the_entries_collected_elsewhere_is_refused(
     recorded: Path,
     redis_server: RedisServer,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Crawls of the demo web whose frontier is in a real Redis server."""
+"""Crawls of the demo web with a frontier in a real Redis server."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "historical-pagerank": {"scores": {"http://gone.example/": 1.0}, "new": "omniscient"},
     "combined": {"weights": {"opic": 1.0, "location": 0.25, "pagerank": 20.0}},
 }
-"""Options that make an ordering do all it does on a small web; the others have their defaults."""
+"""Options that exercise an ordering fully on a small web; the others keep their defaults."""
 
 
 TOPIC = "learning, web"
 
 
 class LongestAnchor(Ordering):
-    """Pages with the longest anchor text first: an ordering as a user writes one."""
+    """Pages with the longest anchor text first: a user's own ordering."""
 
     needs_anchors = True
 
@@ -50,7 +50,7 @@ class LongestAnchor(Ordering):
 CASES = [
     *(pytest.param(name, None, id=name) for name in ORDERINGS),
     pytest.param("test_redis_crawl.LongestAnchor", None, id="own-class"),
-    # test_redis_order.py has all of them with a topic.
+    # test_redis_order.py covers all orderings with a topic.
     *(pytest.param(name, TOPIC, id=f"{name}-topic") for name in ("opic", "sibling-sampling")),
 ]
 
@@ -104,12 +104,12 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     assert there == here
 
 
-def test_an_ordering_that_ranks_sites_by_a_method_of_its_own_is_refused() -> None:
+def test_an_ordering_that_overrides_site_key_is_refused() -> None:
     class ByName(Ordering):
         def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
             return -site
 
-    with pytest.raises(ConfigError, match="site_key of its own"):
+    with pytest.raises(ConfigError, match="overrides site_key"):
         rules_of(ByName(), "ByName")
 
 
@@ -126,7 +126,7 @@ class Shop(Spider):
         return None
 
 
-def test_a_request_that_no_other_worker_could_fetch_is_dropped_counted_and_logged(
+def test_a_request_that_cannot_be_serialized_is_dropped_counted_and_logged(
     redis_server: RedisServer,
 ) -> None:
     with Site({f"/{name}": page() for name in ("", "1", "2", "3")}) as site:

@@ -1,4 +1,4 @@
-"""What becomes of a worker's calls while its server is stopped, gone, full, or replaced."""
+"""A worker's calls survive a server that is stopped, down, full or replaced."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from crawlprio.redis.connection import connect
 from crawlprio.redis.counts import read_counts
 from crawlprio.redis.shards import prefix_of
 
-AWAY = 10.0
-"""Seconds for which a server is away."""
+DOWN_SECONDS = 10.0
+"""Seconds for which a server is down."""
 
 N_PAGES, N_LINKS = 30, 10
 AOF = ("--appendonly", "yes", "--appendfsync", "everysec")
@@ -66,8 +66,8 @@ def visit(frontier: SettledRedis, n_pages: int) -> list[str]:
     return visited
 
 
-def assert_nothing_is_lost(server: RedisServer, visited: list[str]) -> None:
-    """Each visit was done once: its links wait once, and the stream has it once."""
+def assert_each_visit_counts_once(server: RedisServer, visited: list[str]) -> None:
+    """Assert that each visit was applied once: its links wait once, and it is streamed once."""
     client, prefix = server.client(), prefix_of("failures")
     check(client, prefix)
     assert len(set(visited)) == len(visited)
@@ -86,14 +86,14 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-SAID_ONCE = ["Redis cannot be used", "Redis answers again; the crawl goes on."]
+LOGGED_ONCE = ["Redis is unavailable", "Redis is available again; the crawl continues."]
 
 
 @contextmanager
 def repaired_once_noticed(
     caplog: pytest.LogCaptureFixture, repair: Callable[[], object], seconds: float = 0.0
 ) -> Iterator[None]:
-    """Repair the server once its failure was logged, and `seconds` after this begins at least."""
+    """Repair the server once its failure has been logged and `seconds` have passed."""
     began = monotonic()
 
     def wait_and_repair() -> None:
@@ -111,7 +111,7 @@ def repaired_once_noticed(
 
 
 def wait_until_written(server: RedisServer) -> None:
-    """Wait until the server has handed all that it did to the system, where a kill leaves it."""
+    """Wait until the server has written its log to the file, which survives a kill."""
     until = monotonic() + 20.0
     with server.client() as client:
         while client.info("persistence")["aof_buffer_length"]:
@@ -119,7 +119,7 @@ def wait_until_written(server: RedisServer) -> None:
             sleep(0.02)
 
 
-def test_a_server_that_stands_still_for_ten_seconds_is_waited_for(
+def test_workers_wait_for_a_server_that_is_stopped_for_ten_seconds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with started(tmp_path / "redis") as server:
@@ -128,15 +128,15 @@ def test_a_server_that_stands_still_for_ten_seconds_is_waited_for(
         visited = visit(frontier, N_PAGES)
         server.send(signal.SIGSTOP)
         stopped = monotonic()
-        with repaired_once_noticed(caplog, lambda: server.send(signal.SIGCONT), AWAY):
+        with repaired_once_noticed(caplog, lambda: server.send(signal.SIGCONT), DOWN_SECONDS):
             visited += visit(frontier, N_PAGES)
-        assert monotonic() - stopped >= AWAY
+        assert monotonic() - stopped >= DOWN_SECONDS
         frontier.close()
-        assert warnings(caplog) == SAID_ONCE
-        assert_nothing_is_lost(server, visited)
+        assert warnings(caplog) == LOGGED_ONCE
+        assert_each_visit_counts_once(server, visited)
 
 
-def test_a_server_that_is_killed_and_gone_for_ten_seconds_is_waited_for(
+def test_workers_wait_for_a_server_that_is_killed_and_down_for_ten_seconds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with started(tmp_path / "redis", *AOF) as server:
@@ -145,14 +145,14 @@ def test_a_server_that_is_killed_and_gone_for_ten_seconds_is_waited_for(
         visited = visit(frontier, N_PAGES)
         wait_until_written(server)
         server.kill()
-        with repaired_once_noticed(caplog, server.start, AWAY):
+        with repaired_once_noticed(caplog, server.start, DOWN_SECONDS):
             visited += visit(frontier, N_PAGES)
         frontier.close()
-        assert warnings(caplog) == SAID_ONCE
-        assert_nothing_is_lost(server, visited)
+        assert warnings(caplog) == LOGGED_ONCE
+        assert_each_visit_counts_once(server, visited)
 
 
-def test_a_server_without_memory_is_waited_for_until_it_has_more(
+def test_workers_wait_for_a_full_server_until_it_has_more_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with started(tmp_path / "redis") as server, server.client() as client:
@@ -165,11 +165,11 @@ def test_a_server_without_memory_is_waited_for_until_it_has_more(
             visited += visit(frontier, 10 * N_PAGES)
         assert monotonic() - full_at >= 3.0
         frontier.close()
-        assert warnings(caplog) == SAID_ONCE
-        assert_nothing_is_lost(server, visited)
+        assert warnings(caplog) == LOGGED_ONCE
+        assert_each_visit_counts_once(server, visited)
 
 
-def test_a_replica_that_sentinels_promote_has_the_crawl(
+def test_a_replica_promoted_by_a_sentinel_continues_the_crawl(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
@@ -184,20 +184,20 @@ def test_a_replica_that_sentinels_promote_has_the_crawl(
         frontier.add_seeds(["http://a.test/"])
         visited = visit(frontier, N_PAGES)
         with first.client() as client:
-            # WAIT is about the writes of its own connection, and those before them.
+            # WAIT covers the writes of its own connection, and all earlier ones.
             client.set("written", "last")
             assert client.wait(1, 20_000) == 1, "the replica is not in step"
         first.kill()
         visited += visit(frontier, N_PAGES)
         frontier.close()
         assert second.client().role()[0] in (b"master", "master")
-        assert warnings(caplog) == SAID_ONCE
-        assert_nothing_is_lost(second, visited)
+        assert warnings(caplog) == LOGGED_ONCE
+        assert_each_visit_counts_once(second, visited)
 
 
 @contextmanager
 def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
-    """A sentinel that watches a server and its replicas; yields its address."""
+    """Run a sentinel that watches a server and its replicas; yield its address."""
     port = free_port()
     settings = folder / "sentinel.conf"
     settings.write_text(
@@ -229,6 +229,6 @@ def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     "url", ["redis+sentinel://127.0.0.1:1", "redis+sentinel://127.0.0.1:x/crawls/0"]
 )
-def test_a_url_of_sentinels_that_lacks_a_part_is_refused(url: str) -> None:
+def test_an_incomplete_sentinel_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"redis\+sentinel://HOST:PORT"):
         connect(url, {})

@@ -1,4 +1,4 @@
-"""What a frontier in Redis refuses, sets aside, repeats and leaves behind."""
+"""What a frontier in Redis refuses, ignores and deletes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def begin(server: RedisServer, crawl: str, **settings: Any) -> SettledRedis:
     return SettledRedis(server.client(), crawl, **chosen)
 
 
-def test_an_entry_that_cannot_be_read_is_set_aside_and_the_next_one_leaves(
+def test_an_invalid_entry_becomes_a_dead_letter_and_the_next_one_leaves(
     redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "poison")
@@ -50,7 +50,7 @@ def test_an_entry_that_cannot_be_read_is_set_aside_and_the_next_one_leaves(
     frontier.close()
 
 
-def test_a_server_that_would_evict_pages_is_refused(
+def test_a_server_that_may_evict_pages_is_refused(
     redis_server: RedisServer,
 ) -> None:
     client = redis_server.client()
@@ -63,13 +63,13 @@ def test_a_server_that_would_evict_pages_is_refused(
     check_server(client, redis_server.url)
 
 
-def test_a_server_that_does_not_answer_is_named() -> None:
+def test_an_unreachable_server_is_named_in_the_error() -> None:
     url = "redis://127.0.0.1:1/0"
-    with pytest.raises(ConfigError, match="where no server answers"):
+    with pytest.raises(ConfigError, match="no server answers there"):
         check_server(connect(url, {}), url)
 
 
-def test_a_worker_with_other_settings_may_not_join(
+def test_a_worker_with_different_settings_is_refused(
     redis_server: RedisServer,
 ) -> None:
     first = begin(redis_server, "joined")
@@ -78,7 +78,7 @@ def test_a_worker_with_other_settings_may_not_join(
     first.close()
 
 
-def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
+def test_urls_of_any_form_leave_unchanged_and_are_deleted_once_fetched(
     redis_server: RedisServer,
 ) -> None:
     urls = [
@@ -96,7 +96,7 @@ def test_a_url_of_any_form_leaves_as_it_came_and_is_forgotten_once_fetched(
     frontier.close()
 
 
-def test_more_seeds_than_a_command_takes_come_to_wait_at_once(
+def test_more_seeds_than_arguments_of_a_command_are_queued_at_once(
     redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "many")
@@ -106,12 +106,12 @@ def test_more_seeds_than_a_command_takes_come_to_wait_at_once(
     frontier.close()
 
 
-def test_sites_that_are_to_take_turns_are_refused() -> None:
-    with pytest.raises(ConfigError, match="site_share is 2, and a frontier in Redis"):
+def test_site_share_is_refused() -> None:
+    with pytest.raises(ConfigError, match="site_share is 2, which a frontier in Redis"):
         rules_of(make_ordering("opic", {"site_share": 2}), "opic")
 
 
-def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
+def test_a_robots_fetch_waits_for_a_page_leased_by_another_worker(
     redis_server: RedisServer,
 ) -> None:
     limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
@@ -120,10 +120,10 @@ def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
     handout = one.next_page(0.0)
     assert handout is not None
     other.clock.hold("a.test")
-    other.clock.next_start("a.test")  # asks; the next one knows the answer
+    other.clock.next_start("a.test")  # asks; the next call has the answer
     before = monotonic()
     assert other.clock.next_start("a.test") > before
-    # The worker that has the page may fetch in its place.
+    # The worker that has leased the page may fetch in its place.
     one.clock.hold("a.test")
     assert one.clock.next_start("a.test") <= monotonic()
     one.clock.hold("a.test", -1)
@@ -141,7 +141,7 @@ def test_a_robots_fetch_waits_for_a_page_that_another_worker_has_on_the_site(
         frontier.close()
 
 
-def test_a_call_that_is_repeated_is_done_once(
+def test_a_retried_call_is_done_once(
     redis_server: RedisServer,
 ) -> None:
     frontier = begin(redis_server, "again")
@@ -154,7 +154,7 @@ def test_a_call_that_is_repeated_is_done_once(
     leases = [client.eval(calls, 1, prefix, "w", 2, "lease", 3, 2, 0, 0)[10] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
-    # Of a batch that was done in part by what the server knows, the rest is done.
+    # If only part of a batch was done, the rest is done.
     again = client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add, "lease", 3, 2, 0, 0)
     assert again[10:] == [[1], leases[0]]
     batch = ("lease", 3, 2, 0, 0, "lease", 3, 2, 0, 0)
@@ -167,7 +167,7 @@ def test_a_call_that_is_repeated_is_done_once(
 
 
 @pytest.mark.parametrize("persists", [True, False])
-def test_a_crawl_that_has_ended_leaves_its_visits_and_the_rest_only_if_asked(
+def test_a_finished_crawl_keeps_its_visits_and_the_rest_only_if_it_persists(
     persists: bool,
     redis_server: RedisServer,
 ) -> None:

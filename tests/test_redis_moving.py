@@ -1,4 +1,4 @@
-"""A crawl goes from one process into Redis and back, and its order is what it would have been."""
+"""A crawl moves from one process into Redis and back without a change of order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def crawl(log: Path, **settings: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("ordering", "topic"), CASES)
-def test_a_crawl_moves_into_redis_and_out_of_it_in_the_order_of_one_process(
+def test_a_crawl_moved_into_redis_and_back_keeps_its_order(
     ordering: str,
     topic: str | None,
     redis_server: RedisServer,
@@ -72,7 +72,7 @@ def test_a_crawl_moves_into_redis_and_out_of_it_in_the_order_of_one_process(
         "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
         "TOPIC": topic,
         "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
-        # Claims of other sites on a budget are not kept in Redis.
+        # A frontier in Redis reserves no share of a budget for other sites' links.
         "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
     }
     shared = {
@@ -90,8 +90,8 @@ def test_a_crawl_moves_into_redis_and_out_of_it_in_the_order_of_one_process(
     settings = Settings({**PROJECT, **chosen, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0})
     moved = load(client, prefix, here / "crawl.sqlite", settings)
     assert moved.n_visits == len(first)
-    # By now nobody is a worker, so that the pages of one that has ended are not waited for.
-    with pytest.raises(CrawlprioError, match="There is a crawl under"):
+    # No worker is left, so nobody waits for leases to expire.
+    with pytest.raises(CrawlprioError, match="already exists"):
         load(client, prefix, here / "crawl.sqlite", settings)
 
     then = {"CLOSESPIDER_PAGECOUNT": 30, "CRAWLPRIO_STORE": "unused.sqlite"}
@@ -138,7 +138,7 @@ def shop(site: Site, **settings: Any) -> list[tuple[str, str]]:
     return [(fetch.method, fetch.path) for fetch in site.fetches]
 
 
-def test_requests_that_wait_move_with_the_crawl_both_ways(
+def test_waiting_requests_move_with_the_crawl_both_ways(
     redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
@@ -168,14 +168,14 @@ def test_requests_that_wait_move_with_the_crawl_both_ways(
     assert 0 < len(third) < 5
 
 
-def test_a_crawl_that_workers_are_at_is_not_saved(
+def test_a_crawl_with_workers_is_not_saved(
     redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
     frontier = SettledRedis(redis_server.client(), "crawl", ORDERING="opic")
     frontier.add_seeds(["http://a.test/"])
     client, prefix = redis_server.client(), prefix_of("crawl")
-    with pytest.raises(CrawlprioError, match="1 workers"):
+    with pytest.raises(CrawlprioError, match="workers: 1"):
         save(client, prefix, tmp_path / "crawl.sqlite")
     frontier.close()
     save(client, prefix, tmp_path / "crawl.sqlite")
@@ -194,7 +194,7 @@ def test_a_load_that_fails_leaves_nothing_in_redis(
     frontier.close()
     client = redis_server.client()
     collect(client, prefix, tmp_path / "crawl.sqlite")
-    with pytest.raises(CrawlprioError, match="There is a crawl under"):
+    with pytest.raises(CrawlprioError, match="already exists"):
         load(client, prefix, tmp_path / "crawl.sqlite", Settings({"ORDERING": "opic"}))
     client.flushdb()
 
@@ -211,6 +211,6 @@ def test_a_load_that_fails_leaves_nothing_in_redis(
             prefix,
             tmp_path / "crawl.sqlite",
             Settings({"ORDERING": "opic"}),
-            told=fail,
+            progress=fail,
         )
     assert list(client.scan_iter()) == []

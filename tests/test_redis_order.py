@@ -1,4 +1,4 @@
-"""Pages leave a frontier in Redis as they leave the one in this process, call for call."""
+"""A frontier in Redis hands out pages in the order of the local one, call for call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "historical-pagerank": {"scores": {"http://a.test/1": 2.0, "http://b.test/2": 1.0}},
     "combined": {"weights": {"opic": 1.0, "location": 0.5, "pagerank": 2.0}},
 }
-"""Options that make an ordering do all it does with a few pages; the others have their defaults."""
+"""Options that exercise an ordering fully with few pages; the others keep their defaults."""
 
 CASES = [
     *(pytest.param(name, 1, None, id=name) for name in ORDERINGS),
@@ -47,7 +47,7 @@ WORDS = ("one", "two", "one two", "three", "")
 
 
 def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
-    """Do actions drawn by `seed`; return what could be seen of each."""
+    """Do actions drawn with `seed`; return everything observable about each."""
     rng = random.Random(seed)
     held: list[tuple[int, str]] = []
     seen: list[str] = []
@@ -80,7 +80,7 @@ def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
         elif held:
             at = rng.randrange(len(held))
             if action == "go":
-                frontier.let_go(held[at][0])
+                frontier.release_site(held[at][0])
             else:
                 lease, url = held.pop(at)
                 if action == "back":
@@ -98,7 +98,7 @@ def drive(frontier: Frontier, seed: int, n_actions: int = 250) -> list[str]:
 
 
 @pytest.mark.parametrize(("ordering", "limit", "topic"), CASES)
-def test_random_calls_have_the_outcome_that_they_have_in_this_process(
+def test_random_calls_have_the_same_outcome_as_on_a_local_frontier(
     ordering: str,
     limit: int,
     topic: str | None,
@@ -109,7 +109,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
         "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
         "TOPIC": topic,
         "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
-        # Claims of other sites on a budget are not kept in Redis.
+        # A frontier in Redis reserves no share of a budget for other sites' links.
         "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
         "DOWNLOAD_DELAY": 0,
     }
@@ -121,7 +121,7 @@ def test_random_calls_have_the_outcome_that_they_have_in_this_process(
         assert seen == drive(local_frontier(settings, truth), seed)
 
 
-def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
+def test_site_domain_and_pattern_budgets_apply_across_workers(
     redis_server: RedisServer,
 ) -> None:
     workers = [
@@ -138,7 +138,7 @@ def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
     ]
     refused: list[str] = []
     for worker in workers:
-        worker._refused = refused.append
+        worker._on_refused = refused.append
     links = [
         *(f"http://a.example.com/{letter}" for letter in "abcd"),
         *(f"http://b.example.com/page{n}" for n in range(5)),
@@ -149,7 +149,7 @@ def test_budgets_of_a_site_a_domain_and_a_pattern_hold_for_all_workers(
     handout = workers[0].next_page(0.0)
     assert handout is not None
     workers[0].observe(handout.lease, PageVisit(LinkPairs("", links[:9])))
-    # Five of a.example.com, two of b.example.com: the domain is full before the pattern is.
+    # Five of a.example.com and two of b.example.com fill the domain before the pattern.
     assert refused == ["domain-budget"] * 3
     handout = workers[1].next_page(0.0)
     assert handout is not None

@@ -1,4 +1,4 @@
-"""Sites of a crawl spread over several shards: each visit counts once in each of them."""
+"""A crawl over several shards: each visit counts exactly once in each of them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from crawlprio.redis.shards import Shards, prefix_of, shards_of
 N_SHARDS = 4
 
 
-def test_sites_are_spread_evenly_and_a_domain_stays_together_where_its_pages_are_counted() -> None:
+def test_sites_spread_evenly_and_a_domain_with_a_budget_stays_in_one_shard() -> None:
     hosts = [f"{name}{n}.example" for name in "abcd" for n in range(1000)]
     for seed in ("one", "two"):
         shards = Shards(prefix_of("crawl"), 16, key=seed)
         sizes = Counter(map(shards.of, hosts))
-        # 250 each on average, with a deviation of 15.
+        # 250 each on average, with a standard deviation of 15.
         assert len(sizes) == 16
         assert all(160 < size < 340 for size in sizes.values())
     spread = Shards(prefix_of("crawl"), 16, key="one")
@@ -104,14 +104,14 @@ def test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one(
         assert len(ours[table]) == len(theirs[table]), table
     urls = [{row[1]: row[3:] for row in each["pages"]} for each in (ours, theirs)]
     assert urls[0].keys() == urls[1].keys()
-    assert {url for url, told in urls[0].items() if told[1]} == {
-        url for url, told in urls[1].items() if told[1]
+    assert {url for url, row in urls[0].items() if row[1]} == {
+        url for url, row in urls[1].items() if row[1]
     }
     delete_crawl(client, prefix)
     assert list(client.scan_iter()) == []
 
 
-def test_one_fetch_at_a_time_is_the_best_page_of_all_shards(
+def test_one_fetch_at_a_time_takes_the_best_page_of_all_shards(
     redis_server: RedisServer,
 ) -> None:
     sites = [f"{site}.test" for site in "abcdefgh"]
@@ -143,7 +143,7 @@ def test_one_fetch_at_a_time_is_the_best_page_of_all_shards(
         frontier.close()
 
 
-def test_links_that_are_not_followed_or_were_added_before_count_in_other_shards_too(
+def test_links_not_followed_and_links_queued_before_count_in_other_shards_too(
     redis_server: RedisServer,
 ) -> None:
     frontier = SettledRedis(
@@ -155,7 +155,7 @@ def test_links_that_are_not_followed_or_were_added_before_count_in_other_shards_
     assert handout is not None
     for url in others:
         frontier.add(Entry(url, url, url.split("/")[2]))
-    # One that is fetched by POST has an identity that names no host.
+    # The identity of a POST request names no host.
     post = Entry("fingerprint:1", "http://b.test/", "b.test", request=b"{}")
     frontier.add(post)
     targets = [*others[:3], "fingerprint:1"]
@@ -168,7 +168,7 @@ def test_links_that_are_not_followed_or_were_added_before_count_in_other_shards_
 
 
 def keys_of_pages(server: RedisServer | ClusterOfServers, shards: Shards) -> list[float]:
-    """The keys of all pages of a crawl."""
+    """Return the keys of all pages of a crawl."""
     keys = []
     with server.client() as client:
         for prefix in shards.prefixes:
@@ -214,7 +214,7 @@ frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links)))
 
 
 @pytest.mark.parametrize("moment", ["between two messages", "before it says so"])
-def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
+def test_messages_of_a_killed_worker_are_delivered_exactly_once(
     moment: str,
     redis_server: RedisServer,
     tmp_path: Path,
@@ -227,10 +227,10 @@ def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
     client = redis_server.client()
     shards = shards_of(client, prefix_of("killed"))
 
-    def n_under_way() -> int:
+    def n_in_flight() -> int:
         return sum(int(read_counts(client, one)["outgoing"]) for one in shards.prefixes)
 
-    assert n_under_way() > 0
+    assert n_in_flight() > 0
     assert len(keys_of_pages(redis_server, shards)) < 1 + len(links)
     other = SettledRedis(
         redis_server.client(),
@@ -241,14 +241,14 @@ def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
         DOWNLOAD_DELAY=0,
     )
     until = monotonic() + 30.0
-    while n_under_way():
+    while n_in_flight():
         assert monotonic() < until
         assert other.is_busy
         for shard in other._all:
             shard.ask_at = 0.0
         other._ask(monotonic())
         sleep(0.05)
-    # Each of them is known, and has its one link.
+    # Each target is known, with one backlink.
     assert sorted(keys_of_pages(redis_server, shards)) == [0.0] + [1.0] * len(links)
     other.close()
     client_store = tmp_path / "killed.sqlite"
@@ -257,13 +257,13 @@ def test_a_worker_that_is_killed_between_shards_leaves_nothing_half_done(
 
 
 def set_dead_at(client: Client, dead_at: float) -> None:
-    """Set the time at which the lease of the killed worker expires."""
+    """Set the time at which the killed worker's lease expires."""
     for prefix in shards_of(client, prefix_of("killed")).prefixes:
         for worker in client.zrange(f"{prefix}:workers", 0, -1):
             client.zadd(f"{prefix}:workers", {worker: dead_at})
 
 
-def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
+def test_saving_delivers_the_messages_of_dead_workers(
     redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
@@ -273,7 +273,7 @@ def test_what_dead_workers_had_to_deliver_is_saved_with_the_crawl(
     subprocess.run(line, env={**os.environ, "PYTHONPATH": paths}, check=False, timeout=60)
     client, prefix = redis_server.client(), prefix_of("killed")
     set_dead_at(client, time() + 60.0)
-    with pytest.raises(CrawlprioError, match="1 workers"):
+    with pytest.raises(CrawlprioError, match="workers: 1"):
         save(client, prefix, tmp_path / "killed.sqlite")
     set_dead_at(client, 0.0)
     assert save(client, prefix, tmp_path / "killed.sqlite") == (1, 1 + len(links))
@@ -309,11 +309,11 @@ def test_a_crawl_over_shards_is_shown_and_paused_as_a_whole(
     first = frontier.next_page(monotonic())
     assert first is not None
     client, prefix = redis_server.client(), prefix_of("shop")
-    told = overview(client, prefix, 3)
-    assert (told["shards"], told["sites"], told["counts"]["waiting"]) == (N_SHARDS, 8, 7)
-    assert [lease["url"] for lease in told["leases"]] == [first.url]
-    assert [worker["leases"] for worker in told["workers"]] == [1]
-    assert len(told["head"]) == 3
+    shown = overview(client, prefix, 3)
+    assert (shown["shards"], shown["sites"], shown["counts"]["waiting"]) == (N_SHARDS, 8, 7)
+    assert [lease["url"] for lease in shown["leases"]] == [first.url]
+    assert [worker["leases"] for worker in shown["workers"]] == [1]
+    assert len(shown["head"]) == 3
     assert set_state(client, prefix, "paused") == ""
     assert frontier.next_page(monotonic()) is None
     assert set_state(client, prefix, "") == "paused"
@@ -323,20 +323,20 @@ def test_a_crawl_over_shards_is_shown_and_paused_as_a_whole(
     frontier.close()
 
 
-def test_what_shards_do_not_have_is_refused_in_a_sentence(
+def test_settings_that_shards_do_not_support_are_refused(
     redis_server: RedisServer,
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match="'sibling-sampling', whose keys one elected worker"):
+    with pytest.raises(ConfigError, match="'sibling-sampling', whose keys an elected worker"):
         rules_of(make_ordering("sibling-sampling"), "sibling-sampling", n_shards=2)
     with pytest.raises(ConfigError, match="'opic' with a TOPIC"):
         rules_of(make_ordering("opic"), "opic", has_topic=True, n_shards=2)
     first = SettledRedis(redis_server.client(), "shared", n_shards=2, ORDERING="opic")
-    with pytest.raises(ConfigError, match="begun with shards 2, and this worker has 3"):
+    with pytest.raises(ConfigError, match="begun with shards 2, but this worker has 3"):
         SettledRedis(redis_server.client(), "shared", n_shards=3, ORDERING="opic")
     first.close()
     client, prefix = redis_server.client(), prefix_of("shared")
     collect(client, prefix, tmp_path / "crawl.sqlite")
     spread = Settings({**PROJECT, "ORDERING": "opic", "CRAWLPRIO_REDIS_SHARDS": 2})
-    with pytest.raises(CrawlprioError, match="loaded into 1 shard alone"):
+    with pytest.raises(CrawlprioError, match="loaded into 1 shard only"):
         load(client, prefix_of("other"), tmp_path / "crawl.sqlite", spread)

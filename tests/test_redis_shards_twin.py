@@ -1,7 +1,7 @@
-"""Calls of four workers on several shards, and messages between these, in any order.
+"""Random calls of four workers on several shards, with messages delivered in any order.
 
-Beside them is a frontier that is as plain as it can be. Messages wait at the worker that is to
-deliver them until they are drawn, go twice now and then, and are taken over from workers that die.
+Every call is compared with the plain frontier in `sharded_twin.py`. Messages wait until an action
+delivers them; some are delivered twice, and those of dead workers are taken over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACTIONS = [
 ]
 
 Held = tuple[int, int, list[Any]]
-"""A message that a worker is to deliver: home, shard, arguments."""
+"""A message for a worker to deliver: home shard, target shard, arguments."""
 
 
 def token_of(held: Held) -> Token:
@@ -45,7 +45,7 @@ def token_of(held: Held) -> Token:
 
 
 class Worker(SettledRedis):
-    """A worker whose messages wait until they are told to go."""
+    """A worker whose messages wait until an action delivers them."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self.messages: list[Held] = []
@@ -56,7 +56,7 @@ class Worker(SettledRedis):
         )
 
     def look(self) -> None:
-        """Ask all shards how things stand, as others may have changed it."""
+        """Refresh the state of all shards, which other workers may have changed."""
         for shard in self._all:
             shard.ask_at = -math.inf
             if shard.status is not None:
@@ -111,7 +111,7 @@ class Pair:
                 late.observe(lost, PageVisit(LinkPairs("", rng.sample(URLS, 2))))
             leases.clear()
         elif lease is not None and action == "go":
-            worker.let_go(lease)
+            worker.release_site(lease)
             held[lease].holds = False
         elif lease is not None and action == "back":
             worker.put_back(lease)
@@ -119,9 +119,9 @@ class Pair:
         elif lease is not None and action == "observe":
             urls = rng.sample(URLS, rng.randrange(8))
             before = {token_of(message) for message in worker.messages}
-            its = held.pop(lease)
-            worker.observe(lease, PageVisit(LinkPairs(its.page.url, urls)))
-            sent = self.twin.observe(its, urls)
+            twin_lease = held.pop(lease)
+            worker.observe(lease, PageVisit(LinkPairs(twin_lease.page.url, urls)))
+            sent = self.twin.observe(twin_lease, urls)
             assert {token_of(message) for message in worker.messages} - before == set(sent)
 
     def _lease(self, worker: Worker, held: dict[int, Lease]) -> None:
@@ -137,7 +137,7 @@ class Pair:
         self.twin.deliver(token_of(message))
 
     def _die(self, at: int) -> None:
-        """Have a worker fall silent; another takes over what it had leased and was to deliver."""
+        """Expire a worker's lease; another takes over its leases and messages."""
         dead, held = self.workers[at], self.held[at]
         for shard, prefix in zip(dead._all, self.shards.prefixes, strict=True):
             self._client.zadd(f"{prefix}:workers", {shard.session.worker: 0.0})
@@ -161,7 +161,7 @@ class Pair:
         )
 
     def check_keys(self) -> None:
-        """Assert that each page has the key that it is to have, to the last bit."""
+        """Assert that each page's key is correct to the last bit."""
         for page in self.twin.pages.values():
             key = f"{self.shards.prefixes[page.shard]}:p:{page.number // PAGES_PER_BLOCK}"
             at = page.number % PAGES_PER_BLOCK * PAGE.size
@@ -187,7 +187,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("ordering", ["opic", "backlink-count", "larger-sites-first"])
-def test_workers_and_messages_in_any_order_do_as_a_plain_frontier_does(
+def test_workers_and_messages_in_any_order_match_the_plain_frontier(
     ordering: str,
     redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -200,7 +200,7 @@ def test_workers_and_messages_in_any_order_do_as_a_plain_frontier_does(
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
-        # An example takes a second, and shrinking takes hundreds.
+        # An example takes about a second, and shrinking needs hundreds.
         phases=[Phase.generate],
     )
     @given(

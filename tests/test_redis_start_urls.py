@@ -1,4 +1,4 @@
-"""Start URLs pushed to Redis are fetched by any spider, also while it runs."""
+"""Any spider fetches start URLs that are pushed to Redis, even while it runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fetched(site: Site) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_all_that_wait_are_fetched_whatever_holds_them(
+def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(
     kind: str,
     redis_server: RedisServer,
 ) -> None:
@@ -74,7 +74,7 @@ def test_all_that_wait_are_fetched_whatever_holds_them(
     assert not client.exists(KEY)
 
 
-def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
+def test_a_start_url_pushed_during_the_crawl_is_fetched(
     redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()
@@ -91,7 +91,7 @@ def test_what_is_pushed_while_the_crawl_runs_is_fetched_too(
     assert [item["meta"] for item in run.items] == [None, 3]
 
 
-def test_method_and_form_data_are_as_with_scrapy_redis_and_what_is_no_entry_is_counted(
+def test_entries_are_parsed_as_in_scrapy_redis_and_invalid_ones_are_counted(
     redis_server: RedisServer,
 ) -> None:
     client: Redis = redis_server.client()

@@ -1,7 +1,7 @@
-"""Four workers' calls in any order have the outcome that they have in one frontier in a process.
+"""Random calls of four workers have the same outcome as on one local frontier, the twin.
 
-That frontier is the twin: a worker that dies is one that puts its leases back, and the calls of one
-whose leases were taken over are nothing. Every invariant of the keys is checked after each call.
+When a worker dies, the twin puts its leases back; calls under lost leases do nothing. Every
+invariant of the keys is checked after each call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Pair:
             self._act(rng, action, at)
 
     def _act_together(self, rng: random.Random, at: int) -> None:
-        """Have a worker make many calls that the server does at once, the last of them a lease."""
+        """Send many calls of a worker in one batch, ending with a lease."""
         worker = self.workers[at]
         for _ in range(3):
             self._act(rng, "lease", at)
@@ -65,7 +65,7 @@ class Pair:
         worker, held = self.workers[at], self.held[at]
         lease = rng.choice(sorted(held)) if held else None
         if action == "lease":
-            worker._all[0].ask_at = -math.inf  # others may have changed what there is
+            worker._all[0].ask_at = -math.inf  # other workers may have changed the shard
             handout, expected = worker.next_page(0.0), self.twin.next_page(0.0)
             assert (handout and handout[1:4]) == (expected and expected[1:4])
             if handout is not None and expected is not None:
@@ -92,31 +92,31 @@ class Pair:
                     late.observe(lost, PageVisit(LinkPairs("", rng.sample(URLS, 2))))
                 leases.clear()
         elif lease is not None:
-            its, url = held[lease]
+            twin_lease, url = held[lease]
             if action == "go":
-                worker.let_go(lease)
-                self.twin.let_go(its)
+                worker.release_site(lease)
+                self.twin.release_site(twin_lease)
                 return
             del held[lease]
             if action == "back":
                 priority = rng.choice([None, 1])
                 worker.put_back(lease, None, priority)
-                self.twin.put_back(its, None, priority)
+                self.twin.put_back(twin_lease, None, priority)
             elif action == "observe":
                 pairs = LinkPairs(url, rng.sample(URLS, rng.randrange(5)))
                 visit = PageVisit(pairs, rng.random() < 0.2)
                 worker.observe(lease, visit)
-                self.twin.observe(its, visit)
+                self.twin.observe(twin_lease, visit)
 
     def _die(self, at: int) -> None:
-        """Have a worker fall silent for so long that the next lease takes over what it had."""
+        """Expire a worker's lease, so that the next question takes over its page leases."""
         worker, held = self.workers[at], self.held[at]
         self._client.zadd(f"{self._prefix}:workers", {worker._all[0].session.worker: 0.0})
-        for its, _ in held.values():
-            self.twin.put_back(its)
+        for twin_lease, _ in held.values():
+            self.twin.put_back(twin_lease)
         self.dead.append((worker, sorted(held)))
         self.workers[at], self.held[at] = self._make(), {}
-        # Whoever asks for a page next takes over; here nobody keeps it.
+        # The next question takes over; put the page it brings back.
         handout = self.workers[at].next_page(0.0)
         expected = self.twin.next_page(0.0)
         assert (handout and handout[1:4]) == (expected and expected[1:4])
@@ -136,7 +136,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("ordering", ["opic", "larger-sites-first", "depth-first"])
-def test_four_workers_do_as_one_frontier_in_a_process_and_keep_every_invariant(
+def test_four_workers_match_a_local_frontier_and_keep_every_invariant(
     ordering: str,
     redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -149,7 +149,7 @@ def test_four_workers_do_as_one_frontier_in_a_process_and_keep_every_invariant(
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
-        # An example takes a second, and shrinking takes hundreds.
+        # An example takes about a second, and shrinking needs hundreds.
         phases=[Phase.generate],
     )
     @given(

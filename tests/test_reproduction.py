@@ -87,12 +87,12 @@ def test_without_cases_a_claim_is_not_tested(experiments: SimpleNamespace) -> No
 
 def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) -> None:
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
-    below, above = case("made-up", 0.05, 0.09), case("made-up", -0.1, 0.09)
+    below, above = case("synthetic", 0.05, 0.09), case("synthetic", -0.1, 0.09)
     assert judge([below]) == "undecided"
     assert judge([below, above]) == "not reproduced"
     assert judge([case("recorded", 0.001), below]) == "reproduced"
-    assert judge([case("made-up", 5.0, math.inf)]) == "undecided"
-    words = "1 of 1; undecided: made-up"
+    assert judge([case("synthetic", 5.0, math.inf)]) == "undecided"
+    words = "1 of 1; undecided: synthetic"
     assert experiments.verdicts.in_words([case("recorded", 0.001), below]) == words
 
 

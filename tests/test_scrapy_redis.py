@@ -1,4 +1,4 @@
-"""A project written for scrapy-redis runs with two settings changed."""
+"""A project written for scrapy-redis runs after a change of two settings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class MyCrawler(RedisCrawlSpider):
 
 
 class Project:
-    """The project, and the web that it crawls."""
+    """The project and the web that it crawls."""
 
     def __init__(self, folder: Path, redis_url: str) -> None:
         self.folder = folder
@@ -120,7 +120,7 @@ class Project:
         )
 
     def crawl(self, spider: str, n_workers: int = 1) -> str:
-        """Crawl; return what all workers logged."""
+        """Crawl; return the logs of all workers."""
         running = [self.start(spider) for _ in range(n_workers)]
         logs = [process.communicate(timeout=120)[1] for process in running]
         assert [process.returncode for process in running] == [0] * n_workers, logs
@@ -154,7 +154,7 @@ def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
     items: list[dict[str, Any]] = [
         json.loads(item) for item in client.lrange("myspider_redis:items", 0, -1)
     ]
-    # The web has no page with such a query.
+    # The web has no page for this query.
     assert project.fetched() == {first: 1, second: 1, f"{third}?page=2": 1}
     assert sorted((item["url"], item["job"] or 0, item["seen"]) for item in items) == sorted(
         [(first, 0, True), (second, 7, True)]
@@ -173,7 +173,7 @@ def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
     fetched = project.fetched()
     pages = {url for url in fetched if "month=" not in url}
     assert len(pages) >= N_PAGES
-    # A request with dont_filter leaves its page new to links, in Scrapy as here.
+    # As in Scrapy, a request with dont_filter does not mark its page as seen for links.
     assert {url for url, n in fetched.items() if n > 1} <= set(project.web.seeds)
     assert client.llen("mycrawler_redis:items") == len(pages) - len(project.web.seeds)
     collect(client, prefix_of("mycrawler_redis"), project.folder / "crawl.sqlite")

@@ -158,7 +158,7 @@ def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
             number = choose.choice(list(leased))
             handout, url, priority = leased[number]
             if action == "let go":
-                job.frontier.let_go(handout.lease)
+                job.frontier.release_site(handout.lease)
                 continue
             del leased[number]
             if action == "observe":

@@ -43,8 +43,8 @@ class Command(OneLineCommand):
     def long_desc(self) -> str:
         return (
             "Without arguments, list the crawls on the server (REDIS_URL). With arguments, run one "
-            f"of {_ACTIONS}. show: print counts, workers, leases, the next pages, and what was set "
-            "aside. pause: hand out no pages; workers wait. drain: hand out no pages; workers "
+            f"of {_ACTIONS}. show: print counts, workers, leases, the next pages, and dead "
+            "letters. pause: hand out no pages; workers wait. drain: hand out no pages; workers "
             "exit, and waiting pages stay in Redis. resume: hand out pages again; after a drain, "
             "start workers again. load: copy the crawl of a crawl store into Redis, where workers "
             "resume it; give the settings that the workers have. save: collect a crawl that has no "
@@ -178,7 +178,7 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
             ["pages known", f"{counts['pages']:,}", "sites", f"{n_sites:,}"],
             ["fetched", f"{counts['visits']:,}", "  ready", f"{counts['ready']:,}"],
             ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{view['delayed']:,}"],
-            ["leased", f"{counts['leased']:,}", "set aside", f"{counts['dead']:,}"],
+            ["leased", f"{counts['leased']:,}", "dead letters", f"{counts['dead']:,}"],
             [
                 "visits in Redis",
                 f"{view['streamed']:,}",
@@ -244,7 +244,7 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
         right=(0, 1),
     )
     yield from section(
-        "Set aside, newest last",
+        "Dead letters, newest last",
         ["page", "reason"],
         [
             [printable(str(letter.get("url"))), printable(letter["reason"])]

@@ -41,7 +41,7 @@ class Command(SiteCrawlCommand):
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
         from crawlprio.config import from_command_line, read_setting
-        from crawlprio.live.given import read_given
+        from crawlprio.live.given import read_arguments
         from crawlprio.store import Store
 
         assert self.settings is not None
@@ -53,7 +53,7 @@ class Command(SiteCrawlCommand):
                 f"crawl URL --folder {folder}."
             )
         with Store.open(path, readonly=True) as recorded:
-            kept = read_given(recorded)
+            kept = read_arguments(recorded)
         self.set("JOBDIR", str(folder))
         if opts.pages is not None:
             self.set("CLOSESPIDER_PAGECOUNT", opts.pages)

@@ -168,8 +168,8 @@ class Frontier(Protocol):
     def next_page(self, now: float) -> Handout | None:
         """Lease the next page to fetch; None if no site is ready or the answer is still pending."""
 
-    def let_go(self, lease: int) -> None:
-        """Free the site of a lease for its next page before this one is observed."""
+    def release_site(self, lease: int) -> None:
+        """Release the site of a lease to its next page before this one is observed."""
 
     def observe(self, lease: int, visit: PageVisit) -> None:
         """Learn from a visit, queue its new links and end its lease."""

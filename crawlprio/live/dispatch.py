@@ -343,7 +343,7 @@ class Dispatcher(FetchObserver):
         if self._is_patient:
             self._in_callback.append(lease)
         else:
-            self._let_go(lease)
+            self._release_site(lease)
 
     def _tick(self) -> None:
         """Free the sites that wait for callbacks once one of these takes too long."""
@@ -353,7 +353,7 @@ class Dispatcher(FetchObserver):
         if any(map(self._is_slow, self._in_callback)):
             self._is_patient = False
             for lease in self._in_callback:
-                self._let_go(lease)
+                self._release_site(lease)
             self._wake()
 
     def _is_slow(self, lease: Lease) -> bool:
@@ -363,12 +363,12 @@ class Dispatcher(FetchObserver):
             or self._ticks - lease.answered_at >= MAX_PATIENCE
         )
 
-    def _let_go(self, lease: Lease) -> None:
+    def _release_site(self, lease: Lease) -> None:
         if lease.holds_site:
             lease.holds_site = False
             self._n_holding -= 1
             if not lease.is_observed:
-                self._frontier.let_go(lease.handout.lease)
+                self._frontier.release_site(lease.handout.lease)
 
     def observe(self, lease: Lease, pairs: LinkPairs) -> None:
         """Record the links of a leased page before its callback has ended, instead of at its end.

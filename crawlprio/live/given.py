@@ -35,7 +35,7 @@ class Given(NamedTuple):
     values: dict[str, Any]
 
 
-def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
+def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
     """Record the spider arguments and the settings of the command line."""
     given = {
         "arguments": dict(arguments),
@@ -46,8 +46,8 @@ def keep_given(store: Store, arguments: Mapping[str, Any], settings: BaseSetting
     store.set_meta(_KEY, json.dumps(given))
 
 
-def read_given(store: Store) -> Given:
-    """Return what `keep_given` recorded.
+def read_arguments(store: Store) -> Given:
+    """Return what `record_arguments` recorded.
 
     Raises
     ------

@@ -231,7 +231,7 @@ class LocalFrontier:
         self._leases[self._n_leases] = _Lease(page, site, request, number)
         return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
 
-    def let_go(self, lease: int) -> None:
+    def release_site(self, lease: int) -> None:
         self._release(self._leases[lease])
 
     def _release(self, lease: _Lease) -> None:

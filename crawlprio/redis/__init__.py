@@ -1,1 +1,1 @@
-"""One frontier for many machines: its state is in Redis, and changed by Lua scripts alone."""
+"""A frontier shared by many machines: state in Redis, changed only by Lua scripts."""

@@ -1,29 +1,29 @@
-"""How many pages a worker leases before they are asked for."""
+"""How many pages a worker leases ahead of need."""
 
 from __future__ import annotations
 
 MAX_AHEAD = 16
-"""Pages that are leased ahead at most, and at first half as many as there may be fetches."""
+"""The most pages leased ahead; the initial number is half the concurrency, up to this bound."""
 
 _LEAST_AHEAD = 2
 
 
 class Ahead:
-    """Leases further ahead if the worker had to wait for pages that there were, else less far.
+    """Leases further ahead after the worker had to wait, and less far while leased pages pile up.
 
-    Pages that are leased early are chosen by keys that visits may change meanwhile.
+    Leasing ahead costs order: visits may change the keys by which the pages were chosen.
 
     Parameters
     ----------
     n
-        pages; None: as many as it takes, by what becomes of them.
+        A fixed number of pages; None: adapt.
     concurrency
-        fetches at once; None: no bound.
+        Fetches at once; None: unlimited.
 
     Attributes
     ----------
     n
-        how many by now.
+        The current number of pages.
     """
 
     def __init__(self, n: int | None, concurrency: int | None) -> None:
@@ -33,12 +33,12 @@ class Ahead:
         self.n = max(n, 1)
         self._has_waited = False
 
-    def found_none(self, *, is_asking: bool) -> None:
-        """Note that a page was asked for and none is there; `is_asking`: some are on their way."""
+    def note_miss(self, *, is_asking: bool) -> None:
+        """Note that no page was at hand; `is_asking`: an answer is pending."""
         self._has_waited |= is_asking
 
-    def came(self, n_asked: int, n_leased: int, n_there: int) -> None:
-        """Note that pages came, and how many were there before."""
+    def note_batch(self, n_asked: int, n_leased: int, n_there: int) -> None:
+        """Note a batch: pages asked for, pages leased, and pages still at hand when it arrived."""
         if not self._adapts or self.n == 1 or not n_asked:
             return
         if self._has_waited:

@@ -1,4 +1,4 @@
-"""When sites may be fetched from, by the clock of the server that all workers share."""
+"""Site delays of the shared frontier, kept by the server's clock."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politenes
 from crawlprio.redis.session import N_LEASES_OF_CALL, Answer
 
 _POLL = 0.05
-"""Seconds between two looks of a fetch that waits for leave."""
+"""Seconds between two checks of a fetch that waits for permission."""
 
 
 class RedisClock:
-    """`crawlprio.frontier.protocol.FetchClock` of a worker; the times are kept by `clock.lua`.
+    """The `crawlprio.frontier.protocol.FetchClock` of a worker; `clock.lua` keeps the times.
 
-    A page that is leased may be fetched at once: its lease says that its site is ready, and holds
-    the site until the fetch ends. A fetch without one (robots.txt, media) takes the place of a page
-    that this worker has leased on the site, or asks the server.
+    A leased page may be fetched at once: the server leases only pages of ready sites, and the lease
+    holds the site until the fetch ends. A fetch without a lease (robots.txt, media) runs in place
+    of a page that this worker has leased on the site, or asks the server for permission.
 
     Parameters
     ----------
     call
-        passes a call to the session of the shard of a site: script, what is told, the site, and so
-        on.
+        Sends a call to the shard of a site: script, action, site, further arguments.
     alive_until
-        returns the monotonic time at which the server that has a site takes this worker for dead.
+        Returns the monotonic time at which a site's shard will consider this worker dead.
     politeness, limit, slots
-        the delay rules, fetches at once on a site, and both for single sites.
+        The delay rules; fetches at once on a site; both for individual sites.
     """
 
     def __init__(
@@ -56,15 +55,15 @@ class RedisClock:
         self._crawl_delays: dict[str, float] = {}
         self._alive_until = alive_until
 
-    # What the frontier tells
+    # Called by the frontier
 
     def leased(self, site: str) -> None:
-        """Note that a page of a site is leased: the site is ready."""
+        """Note that a page of a site was leased, which means that the site is ready."""
         self._n_leased[site] += 1
         self._ready_at.pop(site, None)
 
     def released(self, site: str) -> None:
-        """Note that a page holds its site no more."""
+        """Note that a page no longer holds its site."""
         self._n_leased[site] -= 1
         if not self._n_leased[site] and not self._n_fetching[site]:
             del self._n_leased[site]
@@ -75,7 +74,7 @@ class RedisClock:
     def next_start(self, site: str) -> float:
         now = monotonic()
         if now >= self._alive_until(site):
-            return now + 1.0  # another worker may have the site by now
+            return now + 1.0  # the lease may have expired, and another worker have the site
         if self._n_fetching[site] >= self._n_leased[site] + len(self._granted.get(site, ())):
             self._ask(site, now)
             return max(now, self._ask_at.get(site, 0.0)) + _POLL
@@ -87,7 +86,7 @@ class RedisClock:
 
     def hold(self, site: str, n_fetches: int = 1) -> None:
         self._n_wanted[site] += n_fetches
-        self._give_up_rest(site)
+        self._release_unwanted(site)
 
     def not_fetched(self, site: str) -> None:
         if self._limit_of(site) > 1:
@@ -130,7 +129,7 @@ class RedisClock:
             status,
             "" if retry_after is None else repr(retry_after),
             repr(for_fetch),
-            answered=partial(self._has_ended, site),
+            on_answer=partial(self._on_ended, site),
         )
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
@@ -141,31 +140,31 @@ class RedisClock:
 
     # Answers
 
-    def _has_ended(self, site: str, answer: Answer) -> None:
+    def _on_ended(self, site: str, answer: Answer) -> None:
         if site in self._ready_at:
             wait = float(answer.result[0]) - answer.status.server_now
             self._ready_at[site] = answer.status.received + wait
 
     def _ask(self, site: str, now: float) -> None:
-        """Ask for leave to fetch once on a site, unless that was asked already."""
+        """Ask for permission for one fetch on a site, unless an answer is pending."""
         if self._n_asking[site] or now < self._ask_at.get(site, 0.0):
             return
         self._n_asking[site] += 1
-        self._call("clock", "hold", site, 0, answered=partial(self._asked, site))
+        self._call("clock", "hold", site, 0, on_answer=partial(self._on_hold, site))
 
-    def _asked(self, site: str, answer: Answer) -> None:
+    def _on_hold(self, site: str, answer: Answer) -> None:
         self._n_asking[site] -= 1
         is_granted, ask_at = answer.result
         if int(is_granted):
             self._granted.setdefault(site, []).append(answer.seq)
             self._ready_at.pop(site, None)
             self._ask_at.pop(site, None)
-            self._give_up_rest(site)
+            self._release_unwanted(site)
         else:
             self._ask_at[site] = answer.status.received + float(ask_at) - answer.status.server_now
 
-    def _give_up_rest(self, site: str) -> None:
-        """Give up leave that no fetch wants any more."""
+    def _release_unwanted(self, site: str) -> None:
+        """Return permissions that no fetch wants any more."""
         granted = self._granted.get(site, [])
         while len(granted) > self._n_wanted[site]:
             seq = granted.pop()

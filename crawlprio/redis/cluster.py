@@ -1,4 +1,4 @@
-"""Redis Cluster: a client of it, and which of its servers has the keys of a shard."""
+"""Redis Cluster: its client, and the node of each shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redis.exceptions import RedisClusterException, RedisError
 from crawlprio.redis.scripts import Argument, Client
 
 CLUSTER = "redis+cluster://"
-"""How the URL of a cluster begins."""
+"""The scheme of a cluster's URL."""
 
 
 _Base: Any = RedisCluster
@@ -21,7 +21,7 @@ _Node: Any = ClusterNode
 
 
 class ClusterClient(_Base):
-    """redis-py's client of a cluster, whose errors are those of its client of one server."""
+    """redis-py's cluster client, raising the same errors as its client of a single server."""
 
     def __init__(self, **parameters: Any) -> None:
         try:
@@ -37,25 +37,25 @@ class ClusterClient(_Base):
 
 
 def connect_cluster(url: str, chosen: Mapping[str, Any]) -> Client:
-    """Return a client of the cluster that some of its nodes name; it connects at once.
+    """Return a client of a cluster; it connects at once.
 
     Parameters
     ----------
     url
-        `redis+cluster://HOST:PORT[,HOST:PORT...]`
+        Some nodes of the cluster: `redis+cluster://HOST:PORT[,HOST:PORT...]`.
     chosen
-        parameters of redis-py's client.
+        Arguments of redis-py's client.
 
     Raises
     ------
     ValueError, TypeError
-        if the URL or a parameter cannot be used.
+        If the URL or an argument is invalid.
     RedisError
-        if no node answers.
+        If no node answers.
     """
     addresses, _, database = url.removeprefix(CLUSTER).partition("/")
     if database not in ("", "0"):
-        raise ValueError("a cluster has database 0 alone")
+        raise ValueError("a cluster has only database 0")
     nodes = []
     for address in addresses.split(","):
         host, _, port = address.rpartition(":")
@@ -63,13 +63,13 @@ def connect_cluster(url: str, chosen: Mapping[str, Any]) -> Client:
     return ClusterClient(startup_nodes=nodes, **chosen)
 
 
-def server_of(client: Client, prefix: str) -> Client:
-    """Return a client of the one server that has the keys under a prefix, as far as is known.
+def node_for(client: Client, prefix: str) -> Client:
+    """Return a client of the node that serves a prefix, according to the last known topology.
 
     Raises
     ------
     RedisError
-        if no server is known to have them.
+        If no node serves it.
     """
     if not isinstance(client, ClusterClient):
         return client
@@ -80,24 +80,24 @@ def server_of(client: Client, prefix: str) -> Client:
 
 
 def servers(client: Client) -> list[Client]:
-    """Return a client of each server that keys may be on."""
+    """Return a client of each primary."""
     if not isinstance(client, ClusterClient):
         return [client]
     return [client.get_redis_connection(node) for node in client.get_primaries()]
 
 
-def look_again(client: Client) -> None:
-    """Ask the nodes of a cluster which of them has which keys by now."""
+def refresh_topology(client: Client) -> None:
+    """Ask a cluster's nodes which of them serves which slots."""
     if isinstance(client, ClusterClient):
         with suppress(RedisError, RedisClusterException):
             client.nodes_manager.initialize()
 
 
-def keys_of(prefix: str) -> tuple[Argument, ...]:
-    """Return the keys that a script is called with.
+def script_keys(prefix: str) -> tuple[Argument, ...]:
+    """Return the keys to pass to a script.
 
-    The second one never exists. So a call of a slot that migrates is refused with TRYAGAIN before
-    it begins, by the server that the slot leaves as well as by the one that it comes to, and no
-    script finds some of its keys gone.
+    The second one never exists. While the slot is migrated, Redis therefore refuses the call with
+    TRYAGAIN before the script begins, on the source node and on the target, so no script runs with
+    part of its keys missing.
     """
     return 2, prefix, f"{prefix}:absent"

@@ -1,4 +1,4 @@
-"""Collects the visits of all workers from the stream in Redis into a crawl store, each once."""
+"""Collecting a crawl's visits from Redis into a crawl store, each exactly once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from crawlprio.redis.shards import shards_of
 from crawlprio.store import Store
 
 CRAWL_KEY = "redis_crawl"
-"""The key in `meta` of the crawl that a store is collected from."""
+"""The key in `meta` that names the crawl a store was collected from."""
 
 _BATCH = 500
-"""Entries of the stream that are read, and recorded, at once."""
+"""Stream entries per read and per commit."""
 
 
 class Collected(NamedTuple):
-    """What was added to a store: visits, and pages that they or others showed."""
+    """The number of visits and pages that were added to a store."""
 
     n_visits: int
     n_pages: int
@@ -38,35 +38,35 @@ def collect(
     *,
     trims: bool = True,
     limit: int | None = None,
-    told: Callable[[int], object] = lambda n_visits: None,
+    progress: Callable[[int], object] = lambda n_visits: None,
 ) -> Collected:
-    """Copy the visits of a crawl, as far as there are any, from its stream into a store.
+    """Copy the visits of a crawl from its stream into a store.
 
-    The place of a visit in the store is the number of its entry in the stream, so that whatever
-    ends a collection, the next one goes on behind the last visit on disk: none is lost or doubled.
-    What is on disk is deleted from the stream, unless an elected worker computes keys: whoever is
-    elected next learns from all entries, so that they stay until the crawl has ended.
+    A visit's sequence number in the store is the number of its stream entry, so a collection that
+    is killed neither loses nor repeats visits: the next one continues after the last visit
+    committed. Committed entries are deleted from the stream, except under an elected worker: its
+    successor replays the stream from the start, so entries stay until the crawl has ended.
 
     Parameters
     ----------
     client, prefix
-        of the server, and of the crawl's keys there.
+        The server, and the prefix of the crawl's keys.
     path
-        the store: a new one, or one that the same crawl was collected into before.
+        A new store, or one that this crawl was collected into before.
     trims
-        delete from the stream what is on disk, where nobody needs it any more.
+        Delete committed entries from the stream unless an elected worker needs them.
     limit
-        entries at most; None: all that there are.
-    told
-        is called with the number of visits so far.
+        Entries to read at most; None: all.
+    progress
+        Called with the number of visits added so far.
 
     Raises
     ------
     StoreError
-        if the store is of another crawl, lacks visits that the stream does not have any more, or
+        If the store belongs to another crawl, lacks visits that are no longer in the stream, or
         cannot be written.
     RedisFailure
-        if Redis cannot be read.
+        If Redis cannot be read.
     """
     store = Store.open(path) if path.exists() else Store.create(path)
     with store:
@@ -75,9 +75,9 @@ def collect(
                 trims = False
             shards = stored_shards(store, prefix) or shards_of(client, prefix)
             if len(shards) > 1:
-                found = ShardsCollector(client, shards, store, path).run(trims, limit, told)
+                found = ShardsCollector(client, shards, store, path).run(trims, limit, progress)
                 return Collected(*found)
-            return _Collector(client, prefix, store, path).run(trims, limit, told)
+            return _Collector(client, prefix, store, path).run(trims, limit, progress)
         except RedisError as error:
             raise failure(error) from None
 
@@ -95,10 +95,10 @@ class _Collector:
         self._n_recorded = store.last_seq
         if not self._crawl and len(self._pages):
             raise StoreError(
-                f"{path} is the store of a crawl that was not collected from Redis; name another."
+                f"{path} holds a crawl that was not collected from Redis; choose another file."
             )
 
-    def run(self, trims: bool, limit: int | None, told: Callable[[int], object]) -> Collected:
+    def run(self, trims: bool, limit: int | None, progress: Callable[[int], object]) -> Collected:
         store, n_visits, n_pages = self._store, self._store.n_visits, len(self._pages)
         last, n_left = b"-", limit
         while n_left is None or n_left > 0:
@@ -115,26 +115,26 @@ class _Collector:
                 self._client.xdel(self._key, *(name for name, _ in entries))
             if n_left is not None:
                 n_left -= len(entries)
-            told(store.n_visits - n_visits)
+            progress(store.n_visits - n_visits)
         return Collected(store.n_visits - n_visits, len(self._pages) - n_pages)
 
     def _take(self, entry: dict[str, str]) -> None:
-        """Record an entry of the stream, unless the store has it."""
+        """Record a stream entry unless the store has it."""
         number, n_recorded = int(entry["n"]), self._n_recorded
         if not self._crawl and number == 1:
             self._crawl = entry["c"]
             self._store.set_meta(CRAWL_KEY, self._crawl)
         if entry["c"] != self._crawl:
             raise StoreError(
-                f"{self._path} has {n_recorded:,} entries of one crawl, and the next in Redis is "
-                f"number {number:,} of another; collect that into another file."
+                f"{self._path} has {n_recorded:,} entries of one crawl, but the next in Redis is "
+                f"number {number:,} of another; collect it into another file."
             )
         if number <= n_recorded:
             return
         if number != n_recorded + 1:
             raise StoreError(
-                f"{self._path} has {n_recorded:,} entries of this crawl, and the next in Redis is "
-                f"number {number:,}; collect into the file that has those between."
+                f"{self._path} has {n_recorded:,} entries of this crawl, but the next in Redis is "
+                f"number {number:,}; collect into the file that has the entries in between."
             )
         self._n_recorded = number
         add_pages(entry, self._pages)

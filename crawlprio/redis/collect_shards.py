@@ -1,4 +1,4 @@
-"""Collects the visits of a crawl from the streams of its shards into a crawl store, each once."""
+"""Collecting the visits of a crawl over several shards into a crawl store, each exactly once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.redis.entries import read_visit, visit_of
 from crawlprio.redis.scripts import Client
-from crawlprio.redis.shards import Shards, made_of
+from crawlprio.redis.shards import Shards, shards_from_mapping
 from crawlprio.store import Store
 
 STATE_KEY = "redis_shards"
-"""The key in `meta` of what was collected from each shard."""
+"""The key in `meta` that records which entries of each stream were collected."""
 
 _BATCH = 500
-"""Entries that are read at once from a stream, and visits that are recorded at once."""
+"""Stream entries per read, and visits per commit."""
 
 _Entry = dict[str, str]
 
 
 class _Read(NamedTuple):
-    """An entry of a stream, by time and shard, which is the order in which they are taken."""
+    """A stream entry, sorted by time and shard."""
 
     at: tuple[int, int]
     shard: int
@@ -40,51 +40,52 @@ class _Read(NamedTuple):
 
 
 class _Done:
-    """Which entries of a stream are in the store: all up to a number, and some behind it."""
+    """The entries of a stream that are in the store: all up to `last`, and `others` beyond."""
 
-    def __init__(self, upto: int = 0, others: list[int] | None = None) -> None:
-        self.upto = upto
+    def __init__(self, last: int = 0, others: list[int] | None = None) -> None:
+        self.last = last
         self.others = set(others or ())
 
     def add(self, number: int) -> None:
         self.others.add(number)
-        while self.upto + 1 in self.others:
-            self.upto += 1
-            self.others.discard(self.upto)
+        while self.last + 1 in self.others:
+            self.last += 1
+            self.others.discard(self.last)
 
     def __contains__(self, number: int) -> bool:
-        return number <= self.upto or number in self.others
+        return number <= self.last or number in self.others
 
 
 def stored_shards(store: Store, prefix: str) -> Shards | None:
-    """Return the shards that a store was collected from; None if it was not from several."""
+    """Return the shards that a store was collected from; None if there were not several."""
     state = json.loads(store.get_meta(STATE_KEY) or "null")
-    return None if state is None else made_of(prefix, state["shards"])
+    return None if state is None else shards_from_mapping(prefix, state["shards"])
 
 
 def ids_by_shard(pages: PageTable, shards: Shards) -> list[list[int]]:
-    """Return the pages of each shard, in the order in which the shard has them. O(pages)."""
+    """Return the store's page ids by shard, indexed by the page's number there. O(pages)."""
     ids: list[list[int]] = [[] for _ in shards.prefixes]
-    of_site = [shards.of(pages.host(site)) for site in range(pages.n_sites)]
+    shard_of_site = [shards.of(pages.host(site)) for site in range(pages.n_sites)]
     for page, site in enumerate(pages.sites.tolist()):
-        ids[of_site[site]].append(page)
+        ids[shard_of_site[site]].append(page)
     return ids
 
 
 class ShardsCollector:
     """One collection into an open store.
 
-    A visit stands in the stream of the shard of its page, and where its links lead to in those of
-    other shards, by the messages that they were sent in. It is recorded when all of them have been
-    read, so that visits are recorded in the order in which they became complete. Pages are numbered
-    as they are read, those of a shard in their order. Which entries are done is on disk with them.
+    The stream of a page's shard holds its visit; the streams of other shards hold the targets of
+    its links to them, as received in messages. A visit is recorded once all these parts have been
+    read, so visits are recorded in the order in which they became complete. Pages are numbered in
+    the order read, which keeps the order within each shard. The same transaction stores which
+    entries are done.
 
     Parameters
     ----------
     client, shards
-        of the server, and of the crawl.
+        The server, and the crawl's shards.
     store, path
-        where to.
+        The store, and its path for messages.
     """
 
     def __init__(self, client: Client, shards: Shards, store: Store, path: Path) -> None:
@@ -96,46 +97,48 @@ class ShardsCollector:
         state = json.loads(store.get_meta(STATE_KEY) or "null")
         if state is None and len(self._pages):
             raise StoreError(
-                f"{path} is the store of a crawl that was not collected from these shards; name "
-                "another."
+                f"{path} holds a crawl that was not collected from these shards; choose another "
+                "file."
             )
         self._crawl = ""
         self._done = [_Done() for _ in shards.prefixes]
         if state is not None:
             self._crawl = state["crawl"]
-            # It was written before the visits that it tells of: they may not have been.
-            told = state["after"] if store.last_seq >= state["last"] else state["before"]
-            self._done = [_Done(*one) for one in told]
+            # The state is written before its visits are committed: they may be missing.
+            done = state["after"] if store.last_seq >= state["last"] else state["before"]
+            self._done = [_Done(*entries) for entries in done]
         self._ids = ids_by_shard(self._pages, shards)
         self._last: list[bytes | None] = [None] * len(shards)
-        self._seen = [done.upto for done in self._done]
+        self._seen = [done.last for done in self._done]
         self._parts: dict[tuple[int, str], _Read] = {}
         self._waiting: dict[str, _Read] = {}
         self._waits_for: dict[tuple[int, str], str] = {}
         self._n_recorded = 0
         self._recorded: list[tuple[int, bytes]] = []
-        self._before = self._told()
+        self._before = self._done_entries()
 
-    def run(self, trims: bool, limit: int | None, told: Callable[[int], object]) -> tuple[int, int]:
-        """Collect; return visits and pages that were added."""
+    def run(
+        self, trims: bool, limit: int | None, progress: Callable[[int], object]
+    ) -> tuple[int, int]:
+        """Collect; return the number of visits and pages added."""
         store, n_visits, n_pages = self._store, self._store.n_visits, len(self._pages)
         for n_read, read in enumerate(self._entries(), 1):
             self._take(read)
             if len(self._recorded) >= _BATCH:
                 self._commit(trims)
-                told(store.n_visits - n_visits)
+                progress(store.n_visits - n_visits)
             if n_read == limit:
                 break
         else:
-            self._take_lost()
+            self._record_incomplete()
         self._commit(trims)
-        told(store.n_visits - n_visits)
+        progress(store.n_visits - n_visits)
         return store.n_visits - n_visits, len(self._pages) - n_pages
 
     # Reading
 
     def _entries(self) -> Iterator[_Read]:
-        """All entries that are not done, the oldest first."""
+        """Yield the entries of all shards that are not done, oldest first."""
         buffers: list[deque[_Read]] = [deque() for _ in self._shards.prefixes]
         while True:
             for shard, buffer in enumerate(buffers):
@@ -148,7 +151,7 @@ class ShardsCollector:
             yield first
 
     def _read(self, shard: int) -> Iterator[_Read]:
-        """The next entries of a shard that are not done."""
+        """Yield the next batch of a shard's entries that are not done."""
         key = f"{self._shards.prefixes[shard]}:visits"
         while True:
             last = self._last[shard]
@@ -169,26 +172,26 @@ class ShardsCollector:
                 return
 
     def _check(self, shard: int, entry: _Entry) -> None:
-        """Refuse an entry of another crawl, or behind some that are nowhere any more."""
+        """Refuse an entry of another crawl, or a gap before it."""
         self._crawl = self._crawl or entry["c"]
         number = int(entry["n"])
         if entry["c"] != self._crawl:
             raise StoreError(
-                f"{self._path} has entries of one crawl, and the next in shard {shard} is number "
-                f"{number:,} of another; collect that into another file."
+                f"{self._path} has entries of one crawl, but the next in shard {shard} is number "
+                f"{number:,} of another; collect it into another file."
             )
         for missing in range(self._seen[shard] + 1, number):
             if missing not in self._done[shard]:
                 raise StoreError(
-                    f"{self._path} lacks entry {missing:,} of shard {shard}, and the next in Redis "
-                    f"is number {number:,}; collect into the file that has those between."
+                    f"{self._path} lacks entry {missing:,} of shard {shard}, but the next in Redis "
+                    f"is number {number:,}; collect into the file that has the entries in between."
                 )
         self._seen[shard] = max(self._seen[shard], number)
 
     # Recording
 
     def _take(self, read: _Read) -> None:
-        """Add the pages of an entry, and record the visits that are complete by it."""
+        """Add the pages of an entry and record the visits that it completes."""
         entry, shard = read.entry, read.shard
         self._add_pages(shard, entry)
         if "b" in entry:
@@ -216,8 +219,8 @@ class ShardsCollector:
             return
         del self._waiting[name]
         entry, home = read.entry, read.shard
-        told: list[Any] = json.loads(entry["v"])
-        of_links: list[int] = told[11] if len(told) > 11 else []
+        stored: list[Any] = json.loads(entry["v"])
+        link_shards: list[int] = stored[11] if len(stored) > 11 else []
         parts = {home: entry}
         read_parts = []
         for key in keys:
@@ -228,7 +231,7 @@ class ShardsCollector:
                 read_parts.append(part)
         targets = {shard: iter(json.loads(part["t"])) for shard, part in parts.items()}
         found, places = [], {shard: list[int]() for shard in parts}
-        for at, shard in enumerate(of_links):
+        for at, shard in enumerate(link_shards):
             target = int(next(targets[shard])) if shard in parts else NO_PAGE
             found.append(NO_PAGE if target < 0 else self._ids[shard][target])
             if shard in parts:
@@ -238,13 +241,13 @@ class ShardsCollector:
             for shard, part in parts.items()
             for at, url in json.loads(part.get("o", "[]"))
         ]
-        visit, items = visit_of(self._ids[home][int(entry["p"])], found, told, refused)
+        visit, items = visit_of(self._ids[home][int(entry["p"])], found, stored, refused)
         self._record(visit, items, read, *read_parts)
 
-    def _take_lost(self) -> None:
-        """Record what will never be complete, as a server has lost its last second.
+    def _record_incomplete(self) -> None:
+        """Record visits whose missing parts were lost when a server lost its last second.
 
-        All streams were read to their end, and of a message its visit was written first.
+        A visit is written before its messages, and all streams have been read to the end.
         """
         for key, part in list(self._parts.items()):
             if key not in self._waits_for:
@@ -252,14 +255,14 @@ class ShardsCollector:
                 self._record(Visit(NO_PAGE, NO_PAGES), [], part)
         for name, read in list(self._waiting.items()):
             missing = [key for key in _parts_of(read.entry) if key not in self._parts]
-            if not any(self._is_under_way(read.shard, *key) for key in missing):
+            if not any(self._is_in_flight(read.shard, *key) for key in missing):
                 for more in self._entries():
                     self._take(more)
                 if name in self._waiting:
                     self._record_if_complete(name, lost=True)
 
-    def _is_under_way(self, home: int, shard: int, token: str) -> bool:
-        """Whether a message waits to be delivered."""
+    def _is_in_flight(self, home: int, shard: int, token: str) -> bool:
+        """Return whether a message is still to be delivered."""
         prefix, name = self._shards.prefixes[home], f"{shard} {token.partition(' ')[2]}"
         workers = [b"", *self._client.zrange(f"{prefix}:workers", 0, -1)]
         keys = [f"{prefix}:outbox:{worker.decode()}" for worker in workers]
@@ -273,7 +276,7 @@ class ShardsCollector:
             self._recorded.append((read.shard, read.name))
 
     def _add_pages(self, shard: int, entry: _Entry) -> None:
-        """Add the new pages of an entry that the store does not have."""
+        """Add the entry's new pages that are not in the store yet."""
         if "f" not in entry:
             return
         first, ids, pages = int(entry["f"]), self._ids[shard], self._pages
@@ -285,21 +288,22 @@ class ShardsCollector:
                 continue
             identity = identities.get(at, url)
             if pages.find(identity) != NO_PAGE:
-                # One that has a download slot of its own is with its slot, and is a page there too.
+                # A page with a download slot of its own is in that slot's shard; its URL may
+                # be another page in the shard of its host.
                 identity = f"{identity} (shard {shard})"
             ids.append(pages.add(identity, url, pages.site(host), depth))
 
-    def _told(self) -> list[tuple[int, list[int]]]:
-        return [(done.upto, sorted(done.others)) for done in self._done]
+    def _done_entries(self) -> list[tuple[int, list[int]]]:
+        return [(done.last, sorted(done.others)) for done in self._done]
 
     def _commit(self, trims: bool) -> None:
-        """Write what is recorded, and what is done by it; then it may leave Redis."""
+        """Commit visits and the entries they came from; then delete these from the streams."""
         if not self._n_recorded:
             return
-        after = self._told()
+        after = self._done_entries()
         last = self._store.last_seq + self._n_recorded
         state = {
-            "shards": self._shards.described(),
+            "shards": self._shards.as_mapping(),
             "crawl": self._crawl,
             "last": last,
             "before": self._before,
@@ -310,12 +314,12 @@ class ShardsCollector:
         self._before, self._n_recorded = after, 0
         if trims:
             for shard, prefix in enumerate(self._shards.prefixes):
-                names = [name for its, name in self._recorded if its == shard]
+                names = [name for source, name in self._recorded if source == shard]
                 if names:
                     self._client.xdel(f"{prefix}:visits", *names)
         self._recorded = []
 
 
 def _parts_of(entry: _Entry) -> list[tuple[int, str]]:
-    """Shard and token of the messages of a visit."""
+    """Return shard and token of each message of a visit."""
     return [(int(shard), token) for shard, token in json.loads(entry.get("m", "[]"))]

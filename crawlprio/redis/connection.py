@@ -1,4 +1,4 @@
-"""The connection to Redis, and where a crawl's keys are there."""
+"""Connecting to Redis, and opening and deleting crawls there."""
 
 from __future__ import annotations
 
@@ -15,80 +15,81 @@ from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
-from crawlprio.redis.cluster import CLUSTER, connect_cluster, keys_of, servers
+from crawlprio.redis.cluster import CLUSTER, connect_cluster, script_keys, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Client, script
-from crawlprio.redis.shards import Shards, crawl_of, keep_shards, prefix_of
+from crawlprio.redis.shards import Shards, crawl_of, prefix_of, store_shards
 
 LAYOUT = 3
-"""Of the keys and records in Redis; a crawl begun with another one is refused."""
+"""Version of the keys and records in Redis; workers refuse a crawl with another version."""
 
 MAX_ATTEMPTS = 3
-"""Workers that may end while they have a page leased, before it is set aside."""
+"""Workers that may die holding a page before it becomes a dead letter."""
 
 _TIMEOUT = 5.0
-"""Seconds after which a silent server counts as one that cannot be reached."""
+"""Seconds after which a silent server counts as unreachable."""
 
 
 _SENTINELS = "redis+sentinel://"
 
 
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
-    """Return a client; that of one server connects at its first command.
+    """Return a client. For a single server it connects lazily, for a cluster at once.
 
     Parameters
     ----------
     url
-        one of redis-py's (`redis://`, `rediss://`, `unix://`), or that of a server which sentinels
-        name: `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`. They are asked at each
-        new connection, so that the client follows a failover. Or that of a cluster, by some of its
-        nodes: `redis+cluster://HOST:PORT[,HOST:PORT...]`.
+        A URL of redis-py (`redis://`, `rediss://`, `unix://`);
+        `redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DATABASE]`, to ask sentinels for the
+        primary at each new connection, and so to follow a failover; or
+        `redis+cluster://HOST:PORT[,HOST:PORT...]`, some nodes of a cluster.
     parameters
-        of redis-py's client.
+        Arguments of redis-py's client.
 
     Raises
     ------
     ConfigError
-        if the URL or a parameter is none of redis-py's, or no node of a cluster answers.
+        If redis-py rejects the URL or a parameter, or no node of a cluster answers.
     """
     chosen = {
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT,
-        # Whoever calls repeats what fails, and says so.
+        # The callers retry, and log.
         "retry": Retry(NoBackoff(), 0),
         **parameters,
         "decode_responses": False,
     }
     try:
         if url.startswith(_SENTINELS):
-            return _named_by_sentinels(url, chosen)
+            return _sentinel_client(url, chosen)
         if url.startswith(CLUSTER):
             return connect_cluster(url, chosen)
         client: Client = Redis
         return client.from_url(url, **chosen)
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, of which redis-py can "
-            f"make no client ({error}); give a URL such as redis://localhost:6379/0, "
+            f"REDIS_URL is {url!r} with REDIS_PARAMS {dict(parameters)!r}, which redis-py rejects "
+            f"({error}); give a URL such as redis://localhost:6379/0, "
             "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 or redis+cluster://HOST:PORT,HOST:PORT."
         ) from None
     except RedisError as error:
-        raise _unreachable(url, error) from None
+        raise _no_server(url, error) from None
 
 
-def _unreachable(url: str, error: RedisError) -> ConfigError:
+def _no_server(url: str, error: RedisError) -> ConfigError:
     return ConfigError(
-        f"REDIS_URL is {url!r}, where no server answers ({error}); start one, or correct the URL."
+        f"REDIS_URL is {url!r}, but no server answers there ({str(error).rstrip('.')}); start one "
+        "or correct the URL."
     )
 
 
-def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
-    """Return a client of the server that sentinels name as the primary of a service."""
+def _sentinel_client(url: str, chosen: dict[str, Any]) -> Client:
+    """Return a client of a service's primary, as named by sentinels."""
     addresses, _, path = url.removeprefix(_SENTINELS).partition("/")
     service, _, database = path.partition("/")
     if not service:
-        raise ValueError("it names no service")
+        raise ValueError("the service is missing")
     hosts = []
     for address in addresses.split(","):
         host, _, port = address.rpartition(":")
@@ -101,24 +102,24 @@ def _named_by_sentinels(url: str, chosen: dict[str, Any]) -> Client:
 
 
 def check_server(client: Client, url: str) -> None:
-    """Refuse a server that cannot be reached, is too old, or may evict what the crawl needs."""
+    """Refuse a server that is unreachable, too old, or may evict keys of the crawl."""
     try:
         for server in servers(client):
             _check_facts(server.info(), url)
     except RedisError as error:
-        raise _unreachable(url, error) from None
+        raise _no_server(url, error) from None
 
 
 def _check_facts(facts: Mapping[str, Any], url: str) -> None:
-    """Refuse a server by what it says of itself."""
+    """Refuse a server by its INFO."""
     version = str(facts.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < (6, 2):
-        raise ConfigError(f"The server at {url} is Redis {version}; a frontier needs 6.2 or later.")
+        raise ConfigError(f"The server at {url} is Redis {version}; upgrade it to 6.2 or later.")
     policy = str(facts.get("maxmemory_policy", "noeviction"))
     if policy.startswith("allkeys"):
         raise ConfigError(
-            f"The server at {url} has maxmemory-policy {policy}, by which it would evict parts of "
-            "the frontier; set it to noeviction."
+            f"The server at {url} has maxmemory-policy {policy}, which may evict parts of the "
+            "frontier; set it to noeviction."
         )
 
 
@@ -134,30 +135,30 @@ def open_crawl(
     n_shards: int = 1,
     others: Mapping[str, str] = {},
 ) -> Shards:
-    """Begin a crawl, or join it; what must be the same for all workers is compared.
+    """Begin a crawl or join it, after comparing the settings that all workers must share.
 
     Parameters
     ----------
     lease_seconds
-        after which a silent worker is taken for dead.
+        Silence after which a worker is considered dead.
     records
-        whether visits go to the stream.
+        Whether visits are written to the stream.
     bounded
-        whether the budget by pattern of URLs holds.
+        Whether the budget by URL pattern applies.
     n_shards
-        over which sites are spread.
+        Number of shards.
     others
-        what else must be the same for all workers: names and values.
+        Further names and values that all workers must share.
 
     Returns
     -------
     Shards
-        where its keys are.
+        The crawl's shards.
 
     Raises
     ------
     ConfigError
-        if the crawl was begun with other values.
+        If the crawl was begun with other values.
     """
     wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
     wanted.update(others, shards=str(n_shards))
@@ -173,31 +174,31 @@ def open_crawl(
         wanted["shard"] = str(shard)
         flat = [text for pair in wanted.items() for text in pair]
         arguments = (1, len(config.slots), crawl_id or uuid4().hex, *slots, counts, *flat)
-        one = prefix_of(crawl, shard)
-        reply = client.eval(script("open").text, *keys_of(one), *arguments)
+        shard_prefix = prefix_of(crawl, shard)
+        reply = client.eval(script("open").text, *script_keys(shard_prefix), *arguments)
         texts = [part.decode() for part in reply]
         found = dict(zip(texts[::2], texts[1::2], strict=True))
         crawl_id = crawl_id or found["crawl_id"]
         for name, value in (*wanted.items(), ("crawl_id", crawl_id)):
             if found.get(name) != value:
                 raise ConfigError(
-                    f"The crawl under {one} was begun with {name} {found.get(name)}, and this "
-                    f"worker has {value}; give all workers the same settings, or set "
+                    f"The crawl under {shard_prefix} was begun with {name} {found.get(name)}, but "
+                    f"this worker has {value}; give all workers the same settings, or set "
                     "SCHEDULER_FLUSH_ON_START to begin a new crawl."
                 )
     by_domain = config.max_pages_per_domain is not None
     shards = Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
-    keep_shards(client, shards)
+    store_shards(client, shards)
     return shards
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
-    """Delete all keys of a crawl, in all its shards, a few at a time; O(keys of the server)."""
+    """Delete all keys of a crawl, in all shards, without blocking the server. O(keys there)."""
     crawl = crawl_of(prefix)
     escaped = "".join(f"[{char}]" if char in "*?[\\" else char for char in crawl)
-    its = re.compile(rf"crawlprio:\{{{re.escape(crawl)}:\d+\}}:(.*)".encode(), re.DOTALL)
+    pattern = re.compile(rf"crawlprio:\{{{re.escape(crawl)}:\d+\}}:(.*)".encode(), re.DOTALL)
     for key in client.scan_iter(match=f"crawlprio:{{{escaped}:*}}:*", count=1000):
-        found = its.fullmatch(key)
+        found = pattern.fullmatch(key)
         if found and not (keeps_visits and found[1] in (b"visits", b"shards")):
             client.unlink(key)
 
@@ -205,7 +206,7 @@ def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> 
 def _values(
     config: CrawlConfig, rules: Rules, lease_seconds: float, *, records: bool, bounded: bool
 ) -> dict[str, str]:
-    """What `config` in the scripts holds, as text."""
+    """Return the contents of `config` in the scripts."""
     politeness = config.politeness
     numbers: dict[str, float] = {
         "layout": LAYOUT,

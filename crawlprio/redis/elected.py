@@ -1,4 +1,4 @@
-"""The elected worker: it computes the keys that no script can, from the stream of all visits."""
+"""The elected worker, which computes the keys that the scripts cannot, from the visit stream."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys
 from crawlprio.pages import PageTable, Visit
-from crawlprio.redis.cluster import keys_of
+from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.entries import add_pages, read_visit
 from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.session import RedisFailure, failure, is_transient, load_scripts
 
 logger = logging.getLogger("crawlprio")
 
-_MOST_ENTRIES = 200
-"""Entries of the stream that are read at once."""
+_MAX_ENTRIES = 200
+"""Stream entries to read at once."""
 
-_MOST_NAMED = 5_000
-"""Pages named as changed after which keys are written."""
+_MAX_CHANGED = 5_000
+"""Changed pages after which keys are written."""
 
 _KEYS_OF_CALL = 500
-"""Keys written in one call, which keeps the server for some milliseconds."""
+"""Keys to write per call, which blocks the server for some milliseconds."""
 
 _WAIT = 0.25
-"""Seconds for which a reader waits for the next entry, and the end of a crawl for the reader."""
+"""Seconds for which a read of the stream may block; closing waits for it."""
 
 _KEYED = np.dtype([("page", ">u4"), ("key", ">f8")])
 
 
 class SeenPages(PageTable):
-    """A page table that finds no page by its identity; 6 bytes and a URL for each page."""
+    """A page table without lookup by identity: 6 bytes and the URL per page."""
 
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
         page = self._place(site, depth)
@@ -55,36 +55,36 @@ class SeenPages(PageTable):
 
 
 class Elected:
-    """Learns from each visit of the stream as a local crawl would, and writes back changed keys.
+    """Learns from the visit stream as a local crawl would, and writes changed keys to Redis.
 
-    One worker at a time has the mandate; a token, which grows from mandate to mandate, keeps one
-    whose mandate has passed from writing. A worker that is newly elected learns from the stream
-    from its first entry on, and writes nothing before it is where the last one stopped: keys follow
-    from the visits alone, so those in Redis are its own. That takes as long as a local crawl takes
-    to resume. Keys written twice are written once.
+    One worker at a time is elected, for a term that it renews. A fencing token, which grows with
+    each term, keeps a worker whose term has expired from writing. A newly elected worker replays
+    the stream from its first entry and writes nothing until it reaches the entry where its
+    predecessor stopped: keys depend on the visits alone, so those in Redis are equal to its own.
+    This takes as long as resuming a local crawl. Writes are idempotent.
 
     Parameters
     ----------
     client, prefix
-        of the server, and of the crawl's keys there.
+        The server, and the prefix of the crawl's keys.
     config
-        ordering, topic and their options, which this class alone uses from now on.
+        Provides the ordering and the topic, which nothing else may use from now on.
     lease_seconds
-        after which a silent worker loses the mandate.
+        The length of a term.
     truth
-        PageRank of a page by its URL, where the whole web is known.
+        Returns the PageRank of a URL, if the whole web is known.
 
     Attributes
     ----------
     is_elected
-        whether this worker has the mandate, as far as it knows.
+        Whether this worker is elected, as far as it knows.
     n_read
-        entries of the stream that were learned from.
+        Stream entries replayed so far.
 
     Notes
     -----
-    Memory: that of the ordering and its keys, 8 bytes a page for those in Redis, and 6 with the URL
-    for each page known.
+    Memory: the ordering's own, plus 8 bytes per page for the keys stored in Redis, plus 6 bytes and
+    the URL per page.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Elected:
         return self._token > 0
 
     def claim(self) -> bool:
-        """Take or renew the mandate; return whether this worker has it."""
+        """Begin or renew a term; return whether this worker is elected."""
         sent_at = monotonic()
         token, read = self._elect("claim")
         if token != self._token:
@@ -123,12 +123,12 @@ class Elected:
             self._token = token
             self._n_written = self._n_to_rebuild = read
             if token and read:
-                logger.info("Elected to compute keys: learning from %d earlier entries.", read)
+                logger.info("Elected to compute keys: replaying %d earlier entries.", read)
         self._renew_at = sent_at + self._lease_seconds / 3
         return self.is_elected
 
     def resign(self) -> None:
-        """Give the mandate up, so that another worker has it at once."""
+        """End the term, so that another worker can be elected at once."""
         if self.is_elected:
             self._token = 0
             self._elect("resign")
@@ -137,37 +137,37 @@ class Elected:
             self._executor = None
 
     def step(self, wait_seconds: float = 0.0) -> bool:
-        """Learn from the next entries, and write keys; return whether there were any.
+        """Learn from the next entries and write keys; return whether there were any entries.
 
         Raises
         ------
         CrawlprioError
-            if the ordering fails, or the stream lacks entries.
+            If the ordering fails, or entries are missing from the stream.
         RedisError
-            if Redis does.
+            If Redis fails.
         """
         if monotonic() >= self._renew_at and not self.claim():
             return False
         block = {"block": max(int(wait_seconds * 1000), 1)} if wait_seconds else {}
         found = self._client.xread(
-            {f"{self._prefix}:visits": self._last}, count=_MOST_ENTRIES, **block
+            {f"{self._prefix}:visits": self._last}, count=_MAX_ENTRIES, **block
         )
         entries: list[tuple[bytes, dict[bytes, bytes]]] = found[0][1] if found else []
         for name, fields in entries:
             self._take({key.decode(): value.decode() for key, value in fields.items()})
             self._last = name
-            if self._n_named >= _MOST_NAMED:
+            if self._n_changed >= _MAX_CHANGED:
                 self._write()
         self._write()
         return bool(entries)
 
     def recover(self, error: RedisError) -> bool:
-        """Get ready for another attempt after an error; return whether that may help.
+        """Prepare to retry after an error; return whether to retry at once.
 
         Raises
         ------
         RedisFailure
-            if nothing can.
+            If the error is permanent.
         """
         text = str(error)
         if isinstance(error, NoScriptError):
@@ -183,7 +183,7 @@ class Elected:
     # Learning
 
     def _forget(self) -> None:
-        """Forget all that was learned, and the mandate."""
+        """Discard the term and all that was learned in it."""
         self._token = 0
         self._pages = SeenPages()
         self._last = b"0-0"
@@ -191,23 +191,22 @@ class Elected:
         self.n_read = self._n_written = self._n_to_rebuild = 0
         self._observed = bytearray()
         self._hot_queue = self._config.hot_queue()
-        # By what key each page stands in Redis; NaN: not known.
-        self._standing = np.empty(0)
-        self._note_nothing()
+        # The key of each page in Redis; NaN: not known.
+        self._stored = np.empty(0)
+        self._clear_changes()
         pages, truth = self._pages, self._truth
         guard.open_ordering(
             self._ordering, pages, None if truth is None else lambda page: truth(pages.url(page))
         )
 
     def _take(self, entry: Mapping[str, str]) -> None:
-        """Learn from an entry."""
+        """Learn from a stream entry."""
         number = int(entry["n"])
         self._crawl = self._crawl or entry["c"]
         if number != self.n_read + 1 or entry["c"] != self._crawl:
             raise RedisFailure(
-                f"The stream of visits has entry {number:,} behind entry {self.n_read:,}, so that "
-                "no worker can compute keys from all of them; keep its entries until the crawl has "
-                "ended."
+                f"The visit stream has entry {number:,} after entry {self.n_read:,}, so keys "
+                "cannot be computed any more; keep all entries until the crawl has ended."
             )
         self.n_read = number
         add_pages(entry, self._pages)
@@ -216,7 +215,7 @@ class Elected:
             self._observe(streamed.visit)
 
     def _observe(self, visit: Visit) -> None:
-        """Learn from a visit, as `CompiledFrontier.observe` does, and note which keys changed."""
+        """Learn from a visit as `CompiledFrontier.observe` does; note the changed keys."""
         ordering, n_pages = self._ordering, len(self._pages)
         first = ordering.n_pages
         if n_pages > len(self._observed):
@@ -234,24 +233,24 @@ class Elected:
         while (work := guard.recomputation(ordering)) is not None:
             self._note(guard.accept(ordering, self._computed(work)))
 
-    def _note_nothing(self) -> None:
-        """Forget which keys are still to be written."""
-        self._named: list[NDArray[np.int32]] = []
-        self._n_named = 0
-        self._names_all = False
+    def _clear_changes(self) -> None:
+        """Forget the changes that are still to be written."""
+        self._changed: list[NDArray[np.int32]] = []
+        self._n_changed = 0
+        self._all_changed = False
         self._visited: list[int] = []
         self._hot: list[NDArray[np.int32]] = []
 
     def _note(self, changed: Changed, *new: NDArray[np.int32]) -> None:
         if changed is ALL_PAGES:
-            self._names_all = True
-            self._n_named = _MOST_NAMED
+            self._all_changed = True
+            self._n_changed = _MAX_CHANGED
         else:
-            self._named += [np.asarray(changed, dtype=np.int32), *new]
-            self._n_named += sum(map(len, (changed, *new)))
+            self._changed += [np.asarray(changed, dtype=np.int32), *new]
+            self._n_changed += sum(map(len, (changed, *new)))
 
     def _computed(self, work: Callable[[], Keys]) -> Keys:
-        """The result of a computation, during which the mandate is renewed."""
+        """Run a computation in another thread, renewing the term meanwhile."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="crawlprio-keys")
         result: Future[Keys] = self._executor.submit(work)
@@ -261,7 +260,7 @@ class Elected:
             except NotDone:
                 if result.done():
                     raise
-                # Where the mandate has passed nevertheless, the next write is refused.
+                # If the term expires nevertheless, the next write is refused.
                 with suppress(RedisError):
                     self._elect("claim")
                 self._renew_at = monotonic() + self._lease_seconds / 3
@@ -269,29 +268,31 @@ class Elected:
     # Writing
 
     def _write(self) -> None:
-        """Write the keys that changed, unless they are in Redis already."""
+        """Write changed keys that are not in Redis yet."""
         if self.n_read <= self._n_to_rebuild:
-            self._note_nothing()
+            self._clear_changes()
             return
         if self.n_read == self._n_written:
             return
         ordering = self._ordering
         n_pages = ordering.n_pages
         keys = ordering.keys[:n_pages]
-        known = len(self._standing)
+        known = len(self._stored)
         if n_pages > known:
             room = np.full(max(n_pages, 2 * known, 1024), np.nan)
-            room[:known] = self._standing
-            self._standing = room
-        standing = self._standing[:n_pages]
-        if self._names_all:
-            ids = np.flatnonzero(keys != standing)
+            room[:known] = self._stored
+            self._stored = room
+        stored = self._stored[:n_pages]
+        if self._all_changed:
+            ids = np.flatnonzero(keys != stored)
         else:
-            ids = np.unique(np.concatenate(self._named)) if self._named else np.empty(0, np.int32)
-            ids = ids[keys[ids] != standing[ids]]
-        # The page fetched need not be named; where it waits again already, it stays where it is.
+            ids = (
+                np.unique(np.concatenate(self._changed)) if self._changed else np.empty(0, np.int32)
+            )
+            ids = ids[keys[ids] != stored[ids]]
+        # An ordering need not report the visited page; if it waits again, it keeps its place.
         silent = np.unique(np.array(self._visited, dtype=np.int64))
-        silent = silent[keys[silent] != standing[silent]]
+        silent = silent[keys[silent] != stored[silent]]
         silent = np.setdiff1d(silent, ids)
         hot = np.concatenate([*self._hot, np.empty(0, np.int32)])
         parts = np.array_split(ids, max(-(-len(ids) // _KEYS_OF_CALL), 1))
@@ -303,15 +304,15 @@ class Elected:
             _packed(silent, keys),
             hot.astype(">u4").tobytes(),
         )
-        standing[ids] = keys[ids]
-        standing[silent] = np.nan
+        stored[ids] = keys[ids]
+        stored[silent] = np.nan
         self._n_written = self.n_read
-        self._note_nothing()
+        self._clear_changes()
 
     def _rekey(self, number: int, keyed: bytes, silent: bytes = b"", hot: bytes = b"") -> None:
         self._client.evalsha(
             script("rekey").sha,
-            *keys_of(self._prefix),
+            *script_keys(self._prefix),
             self._worker,
             0,
             self._token,
@@ -327,7 +328,7 @@ class Elected:
     def _elect(self, action: str) -> tuple[int, int]:
         token, read = self._client.evalsha(
             script("elect").sha,
-            *keys_of(self._prefix),
+            *script_keys(self._prefix),
             self._worker,
             action,
             repr(self._lease_seconds),
@@ -337,42 +338,42 @@ class Elected:
 
 
 def _packed(ids: NDArray[np.integer[Any]], keys: Keys) -> bytes:
-    """Pages and their keys as `rekey.lua` reads them."""
+    """Pack pages and their keys for `rekey.lua`."""
     rows = np.empty(len(ids), dtype=_KEYED)
     rows["page"], rows["key"] = ids, keys[ids]
     return rows.tobytes()
 
 
 class ElectedThread:
-    """Has a worker stand for election, and do what the elected one does, from a thread of its own.
+    """Runs for election and does the elected worker's work, in a thread of its own.
 
     Parameters
     ----------
     elected
-        what the thread does; nobody else calls it.
-    deliver
-        calls a function in the thread of the crawl.
-    keys_changed
-        is called there when keys were written.
-    failed
-        is called there with the sentence when keys cannot be computed any more.
+        The work; only this thread may call it.
+    call_from_thread
+        Calls a function in the crawl's thread.
+    on_keys_changed
+        Called there after keys were written.
+    on_failure
+        Called there with the error when keys can no longer be computed.
     poll_seconds
-        between two questions whether the elected worker is gone.
+        Seconds between two attempts to be elected.
     """
 
     def __init__(
         self,
         elected: Elected,
         *,
-        deliver: Callable[[Callable[[], object]], object],
-        keys_changed: Callable[[], object],
-        failed: Callable[[CrawlprioError], object],
+        call_from_thread: Callable[[Callable[[], object]], object],
+        on_keys_changed: Callable[[], object],
+        on_failure: Callable[[CrawlprioError], object],
         poll_seconds: float,
     ) -> None:
         self._elected = elected
-        self._deliver = deliver
-        self._keys_changed = keys_changed
-        self._failed = failed
+        self._call_from_thread = call_from_thread
+        self._on_keys_changed = on_keys_changed
+        self._on_failure = on_failure
         self._poll_seconds = poll_seconds
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="crawlprio-elected", daemon=True)
@@ -381,7 +382,7 @@ class ElectedThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give up the mandate, and end the thread; waits for what is under way, for 5 s at most."""
+        """End the term and the thread; wait at most 5 s for the current step."""
         self._is_over.set()
         self._thread.join(5.0)
 
@@ -400,16 +401,16 @@ class ElectedThread:
     def _fail(self, error: CrawlprioError) -> None:
         with suppress(RedisError):
             self._elected.resign()
-        self._deliver(lambda: self._failed(error))
+        self._call_from_thread(lambda: self._on_failure(error))
 
     def _act(self) -> float:
-        """Do one step; return the seconds to wait before the next."""
+        """Do one step; return the seconds to wait before the next one."""
         elected = self._elected
         try:
             if not elected.is_elected and not elected.claim():
                 return self._poll_seconds
             if elected.step(_WAIT):
-                self._deliver(self._keys_changed)
+                self._call_from_thread(self._on_keys_changed)
         except RedisError as error:
             return 0.0 if elected.recover(error) else 0.5
         return 0.0

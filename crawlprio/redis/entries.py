@@ -1,4 +1,4 @@
-"""Entries of the stream of visits, as `learning.lua` and `wire.record` write them."""
+"""Parsing entries of the visit stream, which `learning.lua` and `wire.record` write."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 
 
 class StreamedVisit(NamedTuple):
-    """What an entry says was observed: a visit or the discovery of seeds; and the page's items."""
+    """A visit, or the discovery of seeds, and the items of the page."""
 
     visit: Visit
     items: list[str]
 
 
 def add_pages(entry: Mapping[str, str], pages: PageTable) -> None:
-    """Add the new pages of an entry to a page table, which has all before."""
+    """Add an entry's new pages to a page table that has all earlier ones."""
     if "f" not in entry:
         return
     identities = dict(json.loads(entry["k"]))
@@ -31,7 +31,7 @@ def add_pages(entry: Mapping[str, str], pages: PageTable) -> None:
 
 
 def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
-    """Return what an entry says was observed; None for one that has new pages alone."""
+    """Return the visit or seeds of an entry; None if it only adds pages."""
     if "p" not in entry:
         if "e" not in entry:
             return None
@@ -44,21 +44,21 @@ def read_visit(entry: Mapping[str, str]) -> StreamedVisit | None:
 
 
 def visit_of(
-    page: int, found: list[int], told: list[Any], refused: list[tuple[int, str]]
+    page: int, found: list[int], stored: list[Any], refused: list[tuple[int, str]]
 ) -> StreamedVisit:
-    """Return a visit by what the stream says of it.
+    """Return a visit from the parts of a stream entry.
 
     Parameters
     ----------
     page, found
-        the page, and those that its links mean: those that are followed, then those that are not.
-    told
-        what `wire.record` wrote.
+        The page, and the target of each link: first the followed links, then the others.
+    stored
+        The list that `wire.record` wrote.
     refused
-        place and URL of links for which a budget had no room.
+        Position and URL of each link that a budget refused.
     """
-    status, title, n_bytes, content_hash, fetched_at, elapsed, error = told[:7]
-    anchors, outside, text, items = told[7:11]
+    status, title, n_bytes, content_hash, fetched_at, elapsed, error = stored[:7]
+    anchors, outside, text, items = stored[7:11]
     n_followed = len(found) - len(outside)
     texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
     first_at: dict[int, int] = {}

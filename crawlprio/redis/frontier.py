@@ -1,4 +1,4 @@
-"""The frontier of a worker, whose pages wait in Redis together with those of all other workers."""
+"""The shared frontier, as seen by one worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crawlprio.pages import PageTable
 from crawlprio.redis.ahead import Ahead
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import delete_crawl
-from crawlprio.redis.messages import Message, Messages, arguments_of
+from crawlprio.redis.messages import Message, Messages, message_arguments
 from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
@@ -32,67 +32,65 @@ from crawlprio.web.urls import host_of
 
 logger = logging.getLogger("crawlprio")
 
-_PATIENCE = 10.0
-"""Seconds for which the end of a crawl waits for the server."""
+_CLOSE_SECONDS = 10.0
+"""Seconds for which `close` waits for the server."""
 
 
 class RedisFrontier:
-    """`crawlprio.frontier.protocol.Frontier` whose pages are in Redis.
+    """A `crawlprio.frontier.protocol.Frontier` whose state is in Redis.
 
-    Nothing waits for the network: a thread for each shard sends what is told, in order, and brings
-    back pages that were leased ahead. With one fetch at a time none is leased ahead, so that each
-    choice knows all visits before it.
+    No method waits for the network: one thread per shard sends calls in order and returns pages
+    that were leased ahead. With one fetch at a time nothing is leased ahead, so every choice takes
+    all earlier visits into account.
 
-    With several shards pages are asked for where the best ones are by what is known. A crawl has
-    ended when two rounds of questions found all shards empty and nothing changed between them: then
-    all were empty at once.
+    With several shards, pages are leased from the shards whose first pages are best according to
+    their last answers. The crawl is over once two consecutive rounds of questions find every shard
+    empty and unchanged, which proves that all were empty at the same time.
 
     Parameters
     ----------
     client, shards
-        of the server, and where the crawl's keys are there, as `open_crawl` has made them.
+        The server and the crawl's shards, from `open_crawl`.
     config
-        delays, bounds and concurrency, as `open_crawl` had it.
+        Delays, limits and concurrency, as passed to `open_crawl`.
     rules
-        the ordering.
+        The ordering.
     lease_seconds
-        after which the pages of a silent worker wait again.
-    deliver
-        calls a function in the thread of the crawl.
+        Silence after which a worker's pages are queued again.
+    call_from_thread
+        Calls a function in the crawl's thread.
     identity_of
-        returns the identity of a plain link.
+        Returns the identity of a plain link.
     read_request
-        makes a request of its JSON; it raises a `CrawlprioError` for one that cannot be used, which
-        is then set aside on the server.
+        Parses a request's JSON. If it raises `CrawlprioError`, the entry becomes a dead letter.
     figures
-        counts the pages that this worker fetched, in the page table given to it.
+        Counts this worker's fetches, by the pages in `pages`.
     pages
-        that page table.
-    failed
-        is called when the frontier cannot go on.
-    refused
-        is called with the name of a budget that had no room for a page.
+        The page table of `figures`.
+    on_failure
+        Called when the frontier becomes unusable.
+    on_refused
+        Called with the name of a budget that had no room for a page.
     records
-        whether visits go to the stream, from which `scrapy links collect` makes a crawl store.
+        Whether visits are written to the stream, for `scrapy links collect`.
     bounded
-        whether the budget by pattern of URLs holds.
+        Whether the budget by URL pattern applies.
     persists
-        whether what is in Redis stays there when the last worker has ended the crawl; visits stay
-        in any case.
+        Whether the frontier stays in Redis after the last worker has finished the crawl. Visits
+        always stay.
     ahead
-        pages leased in one round trip, before they are asked for if it is more than 1. None: as
-        many as it takes not to wait, `ahead.MAX_AHEAD` at most; 1 where there may be one fetch at
-        a time.
+        Pages to lease per round trip; if more than 1, before they are requested. None: adapt, up to
+        `ahead.MAX_AHEAD`, or 1 if the crawl makes one fetch at a time.
     awaits_keys
-        whether no page leaves before the elected worker has written the keys that follow from all
-        visits; it calls `keys_changed`.
+        Whether no page leaves until the elected worker has written the keys of all visits so far;
+        that worker then calls `keys_changed`.
 
     Attributes
     ----------
     ends_crawl
-        set it before `close` when nothing was left to fetch.
+        Set before `close` if nothing was left to fetch.
     n_dead
-        entries that this worker has set aside.
+        Entries that this worker moved to the dead letters.
     """
 
     carries_json_only = True
@@ -106,13 +104,13 @@ class RedisFrontier:
         rules: Rules,
         *,
         lease_seconds: float,
-        deliver: Callable[[Callable[[], object]], object],
+        call_from_thread: Callable[[Callable[[], object]], object],
         identity_of: Callable[[str], str] = lambda url: url,
         read_request: Callable[[bytes], object] = lambda request: request,
         figures: Figures | None = None,
         pages: PageTable | None = None,
-        failed: Callable[[CrawlprioError], object] = lambda error: None,
-        refused: Callable[[str], object] = lambda reason: None,
+        on_failure: Callable[[CrawlprioError], object] = lambda error: None,
+        on_refused: Callable[[str], object] = lambda reason: None,
         records: bool = True,
         bounded: bool = True,
         persists: bool = True,
@@ -130,7 +128,7 @@ class RedisFrontier:
         self._identity_of = identity_of
         self._read_request = read_request
         self._own_visits = OwnVisits(pages, figures)
-        self._refused = refused
+        self._on_refused = on_refused
         self._persists = persists
         self._wire = Wire(
             rules,
@@ -145,9 +143,9 @@ class RedisFrontier:
                     client,
                     prefix,
                     lease_seconds=lease_seconds,
-                    deliver=deliver,
-                    failed=failed,
-                    told=partial(self._told, number),
+                    call_from_thread=call_from_thread,
+                    on_failure=on_failure,
+                    on_status=partial(self._on_status, number),
                     linger=LINGER if self._ahead.n > 1 else 0.0,
                 ),
             )
@@ -176,24 +174,24 @@ class RedisFrontier:
 
     @property
     def is_busy(self) -> bool:
-        if self._n_unanswered or self._handouts:
+        if self._n_pending or self._handouts:
             return True
         if any(shard.status is not None and shard.status.n_others for shard in self._all):
             return True
         return not self._rounds.is_over
 
     @property
-    def _n_unanswered(self) -> int:
-        return sum(shard.session.n_unanswered for shard in self._all)
+    def _n_pending(self) -> int:
+        return sum(shard.session.n_pending for shard in self._all)
 
-    # Pages that come to wait
+    # Queueing
 
     def is_duplicate(self, identity: str) -> bool:
         return False
 
     def add(self, entry: Entry) -> None:
         if entry.request is not None and not isinstance(entry.request, bytes):
-            return  # the caller has counted it
+            return  # not JSON; the dispatcher has counted it
         shard = self._shards.of(entry.site)
         self._messages.remember(entry.identity, entry.site, shard)
         self._call(
@@ -205,33 +203,33 @@ class RedisFrontier:
             entry.site,
             self._wire.domain(entry.site),
             self._wire.pattern(entry.url),
-            repr(self._rules.number_of(entry.url, "")),
+            repr(self._rules.link_value(entry.url, "")),
             entry.depth,
             entry.priority,
             entry.request or b"",
             int(entry.repeats),
             int(entry.is_seed),
-            answered=self._added,
+            on_answer=self._added,
         )
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        of_shard: dict[int, list[str]] = {}
+        by_shard: dict[int, list[str]] = {}
         for url in urls:
-            of_shard.setdefault(self._shards.of(host_of(url)), []).append(url)
-        for shard, its in of_shard.items():
-            links = self._wire.links(its, list(map(self._identity_of, its)))
-            self._call(shard, "seeds", *links, answered=self._count_refused)
+            by_shard.setdefault(self._shards.of(host_of(url)), []).append(url)
+        for shard, hosted in by_shard.items():
+            links = self._wire.links(hosted, list(map(self._identity_of, hosted)))
+            self._call(shard, "seeds", *links, on_answer=self._count_refused)
 
     def _added(self, answer: Answer) -> None:
         (outcome,) = answer.result
         if isinstance(outcome, bytes):
-            self._refused(outcome.decode())
+            self._on_refused(outcome.decode())
 
     # Leases
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
-            self._ahead.found_none(is_asking=any(shard.is_asking for shard in self._all))
+            self._ahead.note_miss(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
         handout, lease = self._handouts.popleft()
@@ -247,19 +245,17 @@ class RedisFrontier:
         return handout
 
     def _bury(self, handout: Handout, error: CrawlprioError) -> None:
-        """Set an entry aside that cannot be fetched."""
+        """Move an entry that cannot be fetched to the dead letters."""
         self.n_dead += 1
-        logger.warning(
-            "An entry of the frontier in Redis cannot be used, and is set aside: %s", error
-        )
+        logger.warning("An invalid entry of the frontier was moved to the dead letters: %s", error)
         self._end_lease(self._end(handout.lease), "bury", str(error))
 
-    def let_go(self, lease: int) -> None:
+    def release_site(self, lease: int) -> None:
         held = self._leases[lease]
         if held.holds_site:
             held.holds_site = False
             self.clock.released(held.host)
-            self._call(held.shard.number, "end_lease", held.number, "let_go", "", "")
+            self._call(held.shard.number, "end_lease", held.number, "release_site", "", "")
 
     def observe(self, lease: int, visit: PageVisit) -> None:
         ended = self._end(lease)
@@ -268,28 +264,28 @@ class RedisFrontier:
         identities = list(targets)
         if not visit.links_are_entries:
             identities = list(map(self._identity_of, targets))
-        # Scope says which links are followed, not which are links of the graph.
+        # Scope decides which links are followed; all of them are links of the graph.
         outside = [(self._identity_of(url), anchor) for url, anchor in pairs.outside]
         self._own_visits.count(ended.url, visit)
         home = ended.shard.number
-        elsewhere: Sequence[Message] = ()
-        of_links: Sequence[int] = ()
+        remote: Sequence[Message] = ()
+        link_shards: Sequence[int] = ()
         if len(self._all) == 1:
             urls = [] if visit.links_are_entries else targets
             links = self._wire.links(urls, identities, pairs.anchors, outside)
         else:
             split = self._messages.split(home, visit, identities, outside)
-            elsewhere, of_links = split.elsewhere(self._wire), split.shards
-            links = iter(split.at_home(self._wire))
+            remote, link_shards = split.remote(self._wire), split.shards
+            links = iter(split.local(self._wire))
         self._call(
             home,
             "observe",
             ended.number,
             int(visit.links_are_entries),
-            record(visit, of_links) if self._records else b"",
+            record(visit, link_shards) if self._records else b"",
             *links,
-            *arguments_of(elsewhere),
-            answered=partial(self._observed, home, elsewhere),
+            *message_arguments(remote),
+            on_answer=partial(self._observed, home, remote),
             ends=ended.number,
         )
 
@@ -299,13 +295,13 @@ class RedisFrontier:
         self._end_lease(
             self._end(lease),
             "put_back",
-            # In place of one that cannot be written it waits with the one that it had.
+            # A request that is not JSON is replaced by the one that was leased.
             request if isinstance(request, bytes) else b"",
             "" if priority is None else priority,
         )
 
     def ready_at(self) -> float:
-        if self._n_unanswered:
+        if self._n_pending:
             return math.inf
         if self._handouts:
             return 0.0
@@ -319,12 +315,12 @@ class RedisFrontier:
         self._is_closed = True
         for _, lease in self._handouts:
             self._end_lease(lease, "put_back")
-        until = monotonic() + _PATIENCE
+        until = monotonic() + _CLOSE_SECONDS
         closed = [shard.session.close(max(until - monotonic(), 0.1)) for shard in self._all]
         if not all(closed):
             logger.error(
-                "Redis did not take all that this worker had to tell; what it had leased is "
-                "fetched again once %g seconds have passed.",
+                "Redis did not accept all calls of this worker; its leased pages will be fetched "
+                "again after %g seconds.",
                 self._lease_seconds,
             )
             return
@@ -337,20 +333,20 @@ class RedisFrontier:
                 logger.error("The crawl could not be deleted from Redis: %s.", error)
         self._client.close()
 
-    # Calls and answers
+    # Calls and their answers
 
     def _call(
         self,
         shard: int,
         script: str,
         *arguments: Argument,
-        answered: Callable[[Answer], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
         ends: int | None = None,
     ) -> None:
         called = self._all[shard]
         called.ask_at = -math.inf
         self._rounds.begin()
-        called.session.call(script, *arguments, answered=answered, ends=ends)
+        called.session.call(script, *arguments, on_answer=on_answer, ends=ends)
 
     def _call_clock(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
         self._call(self._shards.of(site), script, what, site, *rest, **how)
@@ -369,11 +365,11 @@ class RedisFrontier:
         )
 
     def _ask(self, now: float) -> None:
-        """Ask for more pages, if there may be some by now."""
+        """Ask for more pages, unless it is too early to."""
         if self._is_closed:
             return
-        if self._ahead.n == 1 < len(self._all) and self._n_unanswered:
-            return  # which shard has the best page is known once all has arrived
+        if self._ahead.n == 1 < len(self._all) and self._n_pending:
+            return  # the best shard is known only once all calls have been answered
         n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
             shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
@@ -384,7 +380,7 @@ class RedisFrontier:
                 n_asked,
                 repr(max(now - monotonic(), 0.0)),
                 int(self._awaits_keys),
-                answered=partial(self._leased, shard),
+                on_answer=partial(self._leased, shard),
             )
 
     def _leased(self, shard: Shard, answer: Answer) -> None:
@@ -398,22 +394,22 @@ class RedisFrontier:
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
         n_leased = len(answer.result) // 5
-        self._ahead.came(shard.n_asked, n_leased, len(self._handouts) - n_leased)
-        shard.was_answered(len(answer.result))
-        if not answer.result and self._has_new_keys:  # written after the server had answered
+        self._ahead.note_batch(shard.n_asked, n_leased, len(self._handouts) - n_leased)
+        shard.note_answer(n_leased)
+        if not answer.result and self._has_new_keys:  # written after the server answered
             shard.ask_at = -math.inf
         self._rounds.answered(shard)
         self.on_ready()
 
     def keys_changed(self) -> None:
-        """Note that the elected worker has written keys."""
+        """Ask again, because the elected worker has written keys."""
         self._has_new_keys = True
         for shard in self._all:
             shard.ask_at = -math.inf
         self.on_ready()
 
-    def _told(self, number: int, status: Status, lost: set[int]) -> None:
-        """Note how things stand."""
+    def _on_status(self, number: int, status: Status, lost: set[int]) -> None:
+        """Note the state of a shard and drop the pages whose leases were lost."""
         shard = self._all[number]
         shard.status = status
         self.n_links = sum(each.status.n_links for each in self._all if each.status is not None)
@@ -429,19 +425,19 @@ class RedisFrontier:
                 else:
                     kept.append(waiting)
             self._handouts = kept
-        if not self._n_unanswered:
+        if not self._n_pending:
             self.on_ready()
 
-    def _observed(self, home: int, elsewhere: Sequence[Message], answer: Answer) -> None:
+    def _observed(self, home: int, remote: Sequence[Message], answer: Answer) -> None:
         if len(self._all) > 1:
-            self._messages.send(home, elsewhere, answer)
+            self._messages.send(home, remote, answer)
         self._count_refused(answer._replace(result=answer.result[2:]))
 
     def _count_refused(self, answer: Answer) -> None:
         fields = iter(answer.result)
         for reason, count in zip(fields, fields, strict=True):
             for _ in range(int(count)):
-                self._refused(reason.decode())
+                self._on_refused(reason.decode())
 
     def _end(self, lease: int) -> Leased:
         ended = self._leases.pop(lease)

@@ -1,4 +1,4 @@
-"""A crawl on its way from a crawl store into Redis, and back."""
+"""Moving a crawl from a crawl store into Redis and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.redis.cluster import keys_of, server_of
+from crawlprio.redis.cluster import node_for, script_keys
 from crawlprio.redis.collect import Collected, collect
 from crawlprio.redis.collect_shards import ids_by_shard
 from crawlprio.redis.connection import delete_crawl, open_crawl
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _LEASE_FIRST = 2**29
-"""The priority of pages that were being fetched when the crawl was killed, as on any resume."""
+"""The priority of pages that were in flight when the crawl was killed, as on any resume."""
 
 _CALLS = 50
-"""Calls in one round trip."""
+"""Calls per round trip."""
 
 
-def alike(settings: BaseSettings) -> dict[str, str]:
-    """Return options that must be the same for all workers of a crawl, as text."""
+def shared_options(settings: BaseSettings) -> dict[str, str]:
+    """Return the options that all workers of a crawl must share, as text."""
     return {
         name: json.dumps(read_setting(settings, name), sort_keys=True, default=str)
         for name in ("ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
@@ -56,41 +56,40 @@ def load(
     path: Path,
     settings: BaseSettings,
     *,
-    told: Callable[[int], object] = lambda n_visits: None,
+    progress: Callable[[int], object] = lambda n_visits: None,
 ) -> Collected:
-    """Put the crawl of a store into Redis, where workers with these settings resume it.
+    """Load the crawl of a store into Redis, where workers with these settings can resume it.
 
-    Its visits are taken in one after another, as when the crawl is resumed in one process; they
-    are in the stream then, so that a store collected later has all visits. What each site was
-    learned to ask for (Crawl-delay, Retry-After) is not moved, nor are the items that the store
-    keeps. Nothing is in Redis if it fails. O(visits).
+    The visits are replayed in order, as on a local resume, and are written to the stream, so a
+    later `collect` yields all of them. Not loaded: Crawl-delay and Retry-After values learned from
+    sites, and stored items. If loading fails, nothing is left in Redis. O(visits).
 
     Parameters
     ----------
     client, prefix
-        of the server, and of the crawl's keys there, of which there must be none.
+        The server, and the prefix of the crawl's keys, which must not exist yet.
     path
-        the store; it is only read.
+        The store; it is not changed.
     settings
-        as the workers have them.
-    told
-        is called with the number of visits so far.
+        The settings of the workers.
+    progress
+        Called with the number of visits loaded so far.
 
     Raises
     ------
     CrawlprioError
-        if there is a crawl of this name, the store cannot be read, or a setting is invalid.
+        If a crawl of this name exists, the store cannot be read, or a setting is invalid.
     """
     with Store.open(path, readonly=True) as store, store.snapshot():
         try:
             if client.exists(f"{prefix}:config") or client.exists(f"{prefix}:visits"):
                 raise CrawlprioError(
-                    f"There is a crawl under {prefix} in Redis; give the crawl another name "
-                    "(CRAWLPRIO_REDIS_CRAWL), or collect that one and delete its keys."
+                    f"A crawl under {prefix} already exists in Redis; choose another name "
+                    "(CRAWLPRIO_REDIS_CRAWL), or collect that crawl and delete its keys."
                 )
             load_scripts(client)
             try:
-                return _Loader(client, prefix, store, settings).run(told)
+                return _Loader(client, prefix, store, settings).run(progress)
             except BaseException:
                 delete_crawl(client, prefix)
                 raise
@@ -99,15 +98,15 @@ def load(
 
 
 class _Loader:
-    """One store on its way into Redis."""
+    """Loads one store."""
 
     def __init__(self, client: Client, prefix: str, store: Store, settings: BaseSettings) -> None:
         config = CrawlConfig.from_settings(settings, records=False)
         n_shards = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
         if n_shards > 1:
             raise CrawlprioError(
-                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}, and the crawl of a store is loaded into 1 "
-                "shard alone; leave it out."
+                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}, but a store can be loaded into 1 shard "
+                "only; leave the setting out."
             )
         rules = rules_of(config.ordering, config.ordering_name, has_topic=config.topic is not None)
         open_crawl(
@@ -117,7 +116,7 @@ class _Loader:
             rules,
             lease_seconds=read_setting(settings, "CRAWLPRIO_LEASE_SECONDS"),
             records=rules.is_elected or read_setting(settings, "CRAWLPRIO_STORE") is not None,
-            others=alike(settings),
+            others=shared_options(settings),
         )
         self._client = client
         self._prefix = prefix
@@ -136,11 +135,11 @@ class _Loader:
         self._calls: list[Argument] = []
         self._n_calls = 0
 
-    def run(self, told: Callable[[int], object]) -> Collected:
+    def run(self, progress: Callable[[int], object]) -> Collected:
         store, pages = self._store, self._pages
         n_known = n_visits = 0
         for visit in store.visits():
-            # As on a resume: see `LocalFrontier`.
+            # As on a local resume, see `LocalFrontier`.
             targets = set(visit.targets.tolist())
             n_pages = max(n_known, visit.page + 1, max(targets, default=-1) + 1)
             n_before = n_known
@@ -153,7 +152,7 @@ class _Loader:
             if visit.page != NO_PAGE:
                 self._visit(visit, range(n_known, n_pages))
                 n_visits += 1
-                told(n_visits)
+                progress(n_visits)
             n_known = n_pages
         self._discover(range(n_known, len(pages)))
         for _, page, request in store.requests():
@@ -168,7 +167,7 @@ class _Loader:
         return Collected(n_visits, len(pages))
 
     def _discover(self, pages: range) -> None:
-        """Take in pages that no visit showed: seeds, and those of other requests."""
+        """Add pages that no visit discovered: seeds and the pages of requests."""
         depths = self._pages.depths
         for depth, group in groupby(pages, key=lambda page: int(depths[page])):
             new = list(group)
@@ -176,7 +175,7 @@ class _Loader:
             self._call("load", "", depth, b"", json.dumps(seeds), b"", *self._links(new))
 
     def _visit(self, visit: Visit, new: range) -> None:
-        """Take in a visit; pages that it shows have the depth of the first of them."""
+        """Replay a visit. The pages it discovered have the depth of the first of them."""
         targets = visit.targets.tolist()
         anchors = list(visit.anchors)
         depth = int(self._pages.depths[new[0]]) if new else 0
@@ -207,13 +206,13 @@ class _Loader:
     def _links(
         self, new: Sequence[int], targets: Sequence[int] = (), anchors: Sequence[str] = ()
     ) -> Iterator[Argument]:
-        """New pages as links that are followed, and targets as links that are evidence."""
-        identities, of_page = self._identities, dict(zip(targets, anchors, strict=False))
+        """Pack new pages as followed links, and targets as evidence."""
+        identities, anchor_by_page = self._identities, dict(zip(targets, anchors, strict=False))
         return self._wire.links(
             self._pages.urls(new),
             [identities[page] for page in new],
-            [of_page.get(page, "") for page in new],
-            [(identities[page], of_page.get(page, "")) for page in targets],
+            [anchor_by_page.get(page, "") for page in new],
+            [(identities[page], anchor_by_page.get(page, "")) for page in targets],
         )
 
     def _call(self, name: str, *arguments: Argument) -> None:
@@ -229,14 +228,14 @@ class _Loader:
             self._calls, self._n_calls = [], 0
 
     def _run(self, name: str, *arguments: Argument) -> None:
-        self._client.evalsha(script(name).sha, *keys_of(self._prefix), self._worker, *arguments)
+        self._client.evalsha(script(name).sha, *script_keys(self._prefix), self._worker, *arguments)
 
     def _leave(self) -> None:
-        """End as a worker does, so that nobody waits for this one."""
+        """Leave, so that no worker waits for this one's lease to expire."""
         name = f"{socket.gethostname()}:{os.getpid()}"
-        run_id = str(server_of(self._client, self._prefix).info("server")["run_id"])
+        run_id = str(node_for(self._client, self._prefix).info("server")["run_id"])
         self._send()
-        self._run("beat", self._seq + 1, "leave", name, run_id)
+        self._run("heartbeat", self._seq + 1, "leave", name, run_id)
 
 
 def save(
@@ -244,40 +243,40 @@ def save(
     prefix: str,
     path: Path,
     *,
-    told: Callable[[int], object] = lambda n_visits: None,
+    progress: Callable[[int], object] = lambda n_visits: None,
 ) -> Collected:
-    """Collect a crawl into a store from which it is resumed in one process.
+    """Collect a crawl, with its waiting requests, into a store to resume it in one process.
 
-    Beside the visits the store has the requests that wait. Saved in a job directory it is resumed
-    by a crawl with this JOBDIR. In Redis all stays as it is, but for messages between shards that
-    no worker is left to deliver.
+    Save it as the store of a job directory, then resume with that JOBDIR. The crawl in Redis is not
+    changed, except that messages left by dead workers are delivered.
 
     Raises
     ------
     CrawlprioError
-        if workers are at it, or for what `collect` raises.
+        If the crawl has workers, or for the reasons that `collect` has.
     """
     try:
         shards = shards_of(client, prefix)
         n_workers = max(
-            int(client.zcount(f"{one}:workers", time(), "+inf")) for one in shards.prefixes
+            int(client.zcount(f"{shard_prefix}:workers", time(), "+inf"))
+            for shard_prefix in shards.prefixes
         )
         if n_workers:
             raise CrawlprioError(
-                f"The crawl under {prefix} has {n_workers} workers, whose pages would be missing; "
-                "drain it, and wait until they have ended."
+                f"The crawl under {prefix} is running (workers: {n_workers}), and the pages leased "
+                "by its workers would be missing; drain it and wait until they have ended."
             )
         if len(shards) > 1:
             deliver_all(client, shards)
     except RedisError as error:
         raise failure(error) from None
-    collected = collect(client, prefix, path, trims=False, told=told)
+    collected = collect(client, prefix, path, trims=False, progress=progress)
     with Store.open(path) as store:
         ids = ids_by_shard(store.stored_pages(), shards)
         found = sorted(
             (number, shard, page, request)
-            for shard, one in enumerate(shards.prefixes)
-            for number, page, request in _waiting(client, one)
+            for shard, shard_prefix in enumerate(shards.prefixes)
+            for number, page, request in _waiting(client, shard_prefix)
         )
         waiting = [
             (number, ids[shard][page], request)
@@ -289,11 +288,11 @@ def save(
 
 
 def _waiting(client: Client, prefix: str) -> Iterator[tuple[int, int, bytes]]:
-    """Number, page and JSON of each request that waits, in the order of a scan."""
+    """Yield number, page and JSON of each waiting request, in scan order."""
     cursor: Any = 0
     try:
         while True:
-            reply = client.eval(script("waiting").text, *keys_of(prefix), "", 0, cursor)
+            reply = client.eval(script("waiting").text, *script_keys(prefix), "", 0, cursor)
             cursor, *values = reply
             fields = iter(values)
             for page, url, number, priority, request in zip(*[fields] * 5, strict=True):

@@ -1,4 +1,4 @@
-"""What an operator sees of the crawls on a server, and does to them."""
+"""Inspecting, pausing, draining and resuming the crawls on a server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.cluster import keys_of
+from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.session import failure
 from crawlprio.redis.shards import crawl_of, shards_of
 
 RUNNING, PAUSED, DRAINING = "", "paused", "draining"
-"""States of a crawl: pages leave; none leaves; none leaves and workers end."""
+"""States of a crawl. Paused: no page is leased. Draining: no page is leased and workers end."""
 
-_WATCH = 1.0
-"""Seconds between two looks of a worker at the state of its crawl."""
+_POLL_SECONDS = 1.0
+"""Seconds between two polls of the crawl's state by a worker."""
 
 _CONFIG = re.compile(r"crawlprio:\{(.*):0\}:config", re.DOTALL)
 
@@ -30,12 +30,12 @@ logger = logging.getLogger("crawlprio")
 
 
 def crawls(client: Client) -> list[str]:
-    """Return the names of the crawls on a server, in alphabetical order. O(keys of the server).
+    """Return the names of the crawls on a server, sorted. O(keys of the server).
 
     Raises
     ------
     RedisFailure
-        if the server cannot be read.
+        If the server cannot be read.
     """
     try:
         keys = [
@@ -47,75 +47,77 @@ def crawls(client: Client) -> list[str]:
 
 
 def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
-    """Return how a crawl stands, as `show.lua` tells it, with up to `most` of each kind.
+    """Return the state of a crawl as reported by `show.lua`, with up to `most` rows per list.
 
-    Of several shards counts are added up, and the rest is put in order.
+    The reports of several shards are merged.
 
     Raises
     ------
     CrawlprioError
-        if there is no such crawl, or the server cannot be read.
+        If there is no such crawl, or the server cannot be read.
     """
     _check(client, prefix)
     try:
-        shown = [
-            json.loads(client.eval(script("show").text, *keys_of(one), "", 0, most))
-            for one in shards_of(client, prefix).prefixes
+        reports = [
+            json.loads(client.eval(script("show").text, *script_keys(shard_prefix), "", 0, most))
+            for shard_prefix in shards_of(client, prefix).prefixes
         ]
     except RedisError as error:
         raise failure(error) from None
-    # An empty table of Lua is an object of JSON.
-    for one in shown:
+    # Lua encodes an empty table as an object.
+    for report in reports:
         for name in ("workers", "leases", "head", "next", "dead"):
-            one[name] = list(one[name])
-    return _together(shown, most)
+            report[name] = list(report[name])
+    return _merge(reports, most)
 
 
-def _together(shown: list[dict[str, Any]], most: int) -> dict[str, Any]:
-    """What is shown of a crawl by what is shown of its shards."""
-    told = {**shown[0], "shards": len(shown)}
-    if len(shown) == 1:
-        return told
+def _merge(reports: list[dict[str, Any]], most: int) -> dict[str, Any]:
+    """Merge the reports of all shards."""
+    merged = {**reports[0], "shards": len(reports)}
+    if len(reports) == 1:
+        return merged
     for name in ("sites", "delayed", "streamed"):
-        told[name] = sum(one[name] for one in shown)
-    told["counts"] = {
-        name: sum(one["counts"][name] for one in shown) for name in shown[0]["counts"]
+        merged[name] = sum(report[name] for report in reports)
+    merged["counts"] = {
+        name: sum(report["counts"][name] for report in reports) for name in reports[0]["counts"]
     }
     workers: dict[str, dict[str, Any]] = {}
-    for one in shown:
-        for worker in one["workers"]:
-            # A worker has a session in each shard, all of one name.
+    for report in reports:
+        for worker in report["workers"]:
+            # A worker has one session per shard, all under one name.
             known = workers.setdefault(worker["name"], {**worker, "leases": 0})
             known["leases"] += worker["leases"]
             known["since"] = min(known["since"], worker["since"])
             known["dead_at"] = min(known["dead_at"], worker["dead_at"])
-    told["workers"] = list(workers.values())
+    merged["workers"] = list(workers.values())
     order: dict[str, Callable[[dict[str, Any]], Any]] = {
         "leases": lambda lease: lease["since"],
         "head": lambda page: (-page["priority"], -page["hot"], -float(page["key"])),
         "next": lambda site: site["ready_at"],
     }
     for name, key in order.items():
-        told[name] = sorted((each for one in shown for each in one[name]), key=key)[:most]
-    letters = sorted((each for one in shown for each in one["dead"]), key=lambda each: each["at"])
-    told["dead"] = letters[-most:]
-    return told
+        merged[name] = sorted((row for report in reports for row in report[name]), key=key)[:most]
+    letters = sorted(
+        (row for report in reports for row in report["dead"]), key=lambda letter: letter["at"]
+    )
+    merged["dead"] = letters[-most:]
+    return merged
 
 
 def set_state(client: Client, prefix: str, state: str) -> str:
-    """Pause, drain or resume a crawl; return the state that it was in.
+    """Pause, drain or resume a crawl; return its previous state.
 
     Raises
     ------
     CrawlprioError
-        as for `overview`.
+        If there is no such crawl, or the server cannot be read.
     """
     _check(client, prefix)
     try:
         before = client.hget(f"{prefix}:config", "state") or b""
-        # Workers read that of the first shard: by then no page leaves any of them.
-        for one in reversed(shards_of(client, prefix).prefixes):
-            client.hset(f"{one}:config", "state", state)
+        # Workers poll the first shard, so set it last: by then no shard leases pages.
+        for shard_prefix in reversed(shards_of(client, prefix).prefixes):
+            client.hset(f"{shard_prefix}:config", "state", state)
     except RedisError as error:
         raise failure(error) from None
     return str(before.decode())
@@ -129,25 +131,25 @@ def _check(client: Client, prefix: str) -> None:
     if not is_there:
         name = crawl_of(prefix)
         known = crawls(client)
-        others = f"there are {', '.join(known)}" if known else "there is none at all"
+        others = f"the crawls there are {', '.join(known)}" if known else "there are no crawls"
         raise CrawlprioError(f"There is no crawl {name!r} in Redis; {others}.")
 
 
 class DrainWatch:
-    """Looks once in a while whether the crawl is to be drained, and says so then.
+    """Polls the state of a crawl and reports when it is to be drained.
 
     Parameters
     ----------
     client, prefix
-        of the server, and of the crawl.
-    drained
-        is called once, in the thread of the crawl.
+        The server, and the crawl.
+    on_drained
+        Called once, in the crawl's thread.
     """
 
-    def __init__(self, client: Client, prefix: str, drained: Callable[[], object]) -> None:
+    def __init__(self, client: Client, prefix: str, on_drained: Callable[[], object]) -> None:
         self._client = client
         self._key = f"{prefix}:config"
-        self._drained = drained
+        self._on_drained = on_drained
         self._is_closed = False
         self._state = RUNNING
 
@@ -159,7 +161,7 @@ class DrainWatch:
         self._client.close()
 
     def _later(self) -> None:
-        call_later(_WATCH, lambda: deferred_from_coro(self._look()))
+        call_later(_POLL_SECONDS, lambda: deferred_from_coro(self._look()))
 
     async def _look(self) -> None:
         if self._is_closed:
@@ -168,13 +170,13 @@ class DrainWatch:
             found = await run_in_thread(lambda: self._client.hget(self._key, "state"))
             state = (found or b"").decode()
         except (RedisError, OSError, ValueError):
-            state = self._state  # the frontier says what there is to say
+            state = self._state  # the frontier's sessions log the outage
         if self._is_closed:
             return
         if state != self._state:
             self._state = state
             logger.info("The crawl is %s.", state or "resumed")
             if state == DRAINING:
-                self._drained()
+                self._on_drained()
                 return
         self._later()

@@ -1,4 +1,4 @@
-"""What one worker counts of its own visits."""
+"""Counting the visits that this worker made."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from crawlprio.web.urls import host_of
 
 
 class OwnVisits:
-    """Counts visits in figures, by a page table of their own; one of each where none is given."""
+    """Counts visits in `figures`, with page ids of its own."""
 
     def __init__(self, pages: PageTable | None, figures: Figures | None) -> None:
         self._pages = PageTable() if pages is None else pages
         self._figures = Figures(self._pages) if figures is None else figures
 
     def count(self, url: str, visit: PageVisit) -> None:
-        """Count the visit of a URL."""
+        """Count a visit."""
         pages, pairs = self._pages, visit.pairs
         page = pages.find(url)
         if page == NO_PAGE:

@@ -1,4 +1,4 @@
-"""Messages between shards that all workers are gone who were to deliver them."""
+"""Delivering messages between shards when no worker is left to do it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from time import time
 from typing import Any
 from uuid import uuid4
 
-from crawlprio.redis.cluster import keys_of, server_of
+from crawlprio.redis.cluster import node_for, script_keys
 from crawlprio.redis.scripts import Argument, Client, script
 from crawlprio.redis.session import load_scripts
 from crawlprio.redis.shards import Shards
 
-_MOST = 50
-"""Messages that are asked for at once."""
+_MAX_MESSAGES = 50
+"""Messages per call."""
 
 
 def deliver_all(client: Client, shards: Shards) -> int:
-    """Deliver what dead workers have left, as a worker would; return how many messages.
+    """Deliver the messages of dead workers; return how many there were.
 
     Raises
     ------
     RedisError
-        if Redis fails.
+        If Redis fails.
     """
     load_scripts(client)
     callers = [_Caller(client, prefix) for prefix in shards.prefixes]
@@ -31,7 +31,7 @@ def deliver_all(client: Client, shards: Shards) -> int:
     for caller in callers:
         while client.zcount(f"{caller.prefix}:workers", "-inf", f"({time()!r}"):
             caller.call("lease", 0, "0", 0)
-        while messages := caller.call("undelivered", _MOST):
+        while messages := caller.call("undelivered", _MAX_MESSAGES):
             for name, arguments in zip(messages[::2], messages[1::2], strict=True):
                 callers[int(name.partition(b" ")[0])].call("deliver", *arguments)
                 caller.call("delivered", name)
@@ -42,7 +42,7 @@ def deliver_all(client: Client, shards: Shards) -> int:
 
 
 class _Caller:
-    """A worker of one shard that calls one script after another."""
+    """A minimal worker on one shard, which waits for each answer."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
@@ -56,13 +56,13 @@ class _Caller:
         return result
 
     def leave(self) -> None:
-        """End as a worker does, so that nobody waits for this one."""
+        """Leave, so that no worker waits for this one's lease to expire."""
         name = f"{socket.gethostname()}:{os.getpid()}"
-        run_id = str(server_of(self._client, self.prefix).info("server")["run_id"])
-        self._run("beat", self._seq + 1, "leave", name, run_id)
+        run_id = str(node_for(self._client, self.prefix).info("server")["run_id"])
+        self._run("heartbeat", self._seq + 1, "leave", name, run_id)
 
     def _run(self, name: str, *arguments: Argument) -> list[Any]:
         found: list[Any] = self._client.evalsha(
-            script(name).sha, *keys_of(self.prefix), self._worker, *arguments
+            script(name).sha, *script_keys(self.prefix), self._worker, *arguments
         )
         return found

@@ -1,4 +1,4 @@
-"""Orderings as the scripts have them: two rules and a few numbers, or an elected worker's keys."""
+"""How each ordering is computed: by two rules in the scripts, or by an elected worker."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.topical import AnchorSimilarity
 
 CONSTANT, RANDOM, STEP, DISTANCE, GIVEN, AGE = 0, 1, 2, 3, 4, 5
-"""Rules for the key of a new page, as `learning.lua` has them."""
+"""Rules for the first key of a page; `learning.lua` describes them."""
 
 NOTHING, COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 0, 1, 2, 3, 4, 5
-"""Rules for what links do to the keys of their targets."""
+"""Rules for the effect of a visit on the keys of its targets."""
 
 
-def _no_number(url: str, anchor: str) -> float:
+def _no_value(url: str, anchor: str) -> float:
     return 0.0
 
 
 class Rules(NamedTuple):
-    """An ordering as the scripts have it.
+    """An ordering in terms of the scripts.
 
     Parameters
     ----------
     first_rule, evidence_rule
-        key of a new page, and what a link does to its target's; `learning.lua` lists them.
+        Rules for the first key of a page and for the effect of links; listed in `learning.lua`.
     initial_key, new_key, seed_key
-        key of a page that no visit has shown yet, of one that a visit shows, of a seed.
+        The key of a page before a visit shows it, when one does, and of a seed.
     random_seed, factor, link
-        numbers that single rules ask for.
+        Parameters of individual rules.
     by_waiting_pages
-        whether sites rank by their number of waiting pages.
+        Whether sites rank by their number of waiting pages.
     is_elected
-        whether an elected worker computes the keys (`crawlprio.redis.elected`). Until it has read
-        the visit that shows a page, the page stands by `new_key`.
-    number_of
-        what a link says by its URL and anchor text alone, where a rule asks for it.
+        Whether an elected worker computes the keys (`crawlprio.redis.elected`). A page has
+        `new_key` until that worker has read the visit that discovered it.
+    link_value
+        The value of a link, computed from its URL and anchor text, for the rules that use one.
     """
 
     first_rule: int = CONSTANT
@@ -56,41 +56,41 @@ class Rules(NamedTuple):
     link: float = 0.0
     by_waiting_pages: bool = False
     is_elected: bool = False
-    number_of: Callable[[str, str], float] = _no_number
+    link_value: Callable[[str, str], float] = _no_value
 
 
 def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False, n_shards: int = 1) -> Rules:
-    """Return the rules that make up an ordering; those of an elected worker where none do.
+    """Return the rules of an ordering; those of an elected worker if the scripts have none for it.
 
-    They are written for each class by hand, so that a subclass, which may do anything, has none.
-    With a topic, whose hot queue takes all links and texts, the elected worker computes all.
+    The scripts' rules are written by hand for each built-in class, so subclasses have none. A topic
+    always takes an elected worker, because the hot queue depends on all links and texts.
 
     Raises
     ------
     ConfigError
-        if the frontier cannot keep the ordering: it ranks sites by a method of its own, or has them
-        take turns; or it takes an elected worker, and there are several shards.
+        If the ordering overrides `site_key`, sets `site_share`, or takes an elected worker with
+        several shards.
     """
     if ordering.site_share:
         raise ConfigError(
-            f"ORDERING_OPTIONS of {name}: site_share is {ordering.site_share}, and a frontier in "
-            "Redis lets no sites take turns; leave it out."
+            f"ORDERING_OPTIONS of {name}: site_share is {ordering.site_share}, which a frontier "
+            "in Redis does not support; leave it out."
         )
     by_waiting_pages = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
     if not by_waiting_pages and type(ordering).site_key is not Ordering.site_key:
         raise ConfigError(
-            f"ORDERING is {name!r}, whose class has a site_key of its own, which a frontier in "
-            "Redis cannot ask; leave that out, or set CRAWLPRIO_FRONTIER = 'local'."
+            f"ORDERING is {name!r}, whose class overrides site_key, which a frontier in Redis "
+            "does not support; remove the method, or set CRAWLPRIO_FRONTIER = 'local'."
         )
     make = _RULES.get(type(ordering))
     has_rules = make is not None and (not isinstance(ordering, Opic) or ordering.runs_compiled)
     if make is None or not has_rules or has_topic:
         if n_shards > 1:
             raise ConfigError(
-                f"ORDERING is {name!r}{' with a TOPIC' if has_topic else ''}, whose keys one "
-                "elected worker computes from the visits in their order, and "
-                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}, which have none; use 1 shard, or an "
-                "ordering that is computed in Redis."
+                f"ORDERING is {name!r}{' with a TOPIC' if has_topic else ''}, whose keys an "
+                "elected worker computes from the stream of a single shard, but "
+                f"CRAWLPRIO_REDIS_SHARDS is {n_shards}; use 1 shard, or an ordering that the "
+                "scripts compute."
             )
         key = float(ordering.initial_key)
         return Rules(
@@ -102,18 +102,18 @@ def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False, n_shards
         )
     rules = make(ordering)
     if n_shards > 1 and type(ordering) is BreadthFirst:
-        # Among pages of several shards only time says which of them was found first.
+        # Page numbers do not compare across shards, so order by time of discovery.
         return rules._replace(first_rule=AGE)
     return rules
 
 
 def _location(ordering: Any) -> Rules:
-    return Rules(GIVEN, number_of=lambda url, anchor: float(ordering.score(url)))
+    return Rules(GIVEN, link_value=lambda url, anchor: float(ordering.score(url)))
 
 
 def _anchor_similarity(ordering: Any) -> Rules:
     count = ordering.topic.count
-    return Rules(evidence_rule=RAISE, number_of=lambda url, anchor: float(count(anchor)))
+    return Rules(evidence_rule=RAISE, link_value=lambda url, anchor: float(count(anchor)))
 
 
 def _random(ordering: Any) -> Rules:

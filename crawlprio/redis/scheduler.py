@@ -1,4 +1,4 @@
-"""The scheduler of a worker whose frontier is in Redis."""
+"""The scheduler of a worker on a shared frontier."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawlprio.redis.connection import (
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
-from crawlprio.redis.moving import alike
+from crawlprio.redis.moving import shared_options
 from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.session import load_scripts
@@ -33,31 +33,31 @@ from crawlprio.schedulers import Scheduler
 if TYPE_CHECKING:
     from scrapy import Spider
 
-_MOST_POLL = 1.0
-"""Seconds between two questions of a worker whether the elected one is gone, at most."""
+_MAX_POLL = 1.0
+"""The longest time, in seconds, between two attempts to become the elected worker."""
 
 
 class RedisScheduler(Scheduler):
-    """crawlprio's scheduler over one frontier in Redis, which any number of workers share.
+    """crawlprio's scheduler on a frontier in Redis that any number of workers share.
 
-    `CRAWLPRIO_FRONTIER = "redis"` brings it under the add-on, or set it as `SCHEDULER`. REDIS_URL,
-    REDIS_PARAMS, SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START mean what they mean to
-    scrapy-redis.
+    `CRAWLPRIO_FRONTIER = "redis"` selects it under the add-on; alternatively, set it as
+    `SCHEDULER`. REDIS_URL, REDIS_PARAMS, SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START have the
+    meaning that scrapy-redis gives them.
 
-    A worker ends when nothing waits and no worker has anything leased.
+    A worker ends once nothing is waiting and no worker holds a lease.
     """
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
         try:
             if crawl.failure is None:
-                # A store of its own would know this worker's visits alone.
+                # A local store would hold only this worker's visits.
                 crawl.record_elsewhere()
         except CrawlprioError as error:
             crawl.refuse(error)
         super().open(spider)
         if self.dispatcher is not None:
-            # What comes to the engine from outside, as from `<spider>:start_urls`, is a seed.
+            # Requests from outside the crawl, such as `<spider>:start_urls`, are seeds.
             self.dispatcher.takes_seeds = True
 
     def make_frontier(self, crawl: Crawl) -> RedisFrontier:
@@ -68,12 +68,12 @@ class RedisScheduler(Scheduler):
         config = crawl.config
         if config.max_waiting is not None:
             raise ConfigError(
-                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis cannot keep yet; unset "
+                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis does not support; unset "
                 "it, or set CRAWLPRIO_FRONTIER = 'local'."
             )
         if config.keeps_items:
             raise ConfigError(
-                "CRAWLPRIO_ITEMS is on, and a frontier in Redis keeps no items yet; use a feed or "
+                "CRAWLPRIO_ITEMS is on, which a frontier in Redis does not support; use a feed or "
                 "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
             )
         n_shards = read("CRAWLPRIO_REDIS_SHARDS")
@@ -92,7 +92,7 @@ class RedisScheduler(Scheduler):
         shared: dict[str, Any] = {
             "lease_seconds": read("CRAWLPRIO_LEASE_SECONDS"),
             "records": rules.is_elected or read("CRAWLPRIO_STORE") is not None,
-            # A web that is wholly known has no traps, and is judged as a whole.
+            # A virtual web has no traps and is judged as a whole.
             "bounded": crawl.web is None,
         }
         try:
@@ -104,7 +104,7 @@ class RedisScheduler(Scheduler):
                 config,
                 rules,
                 n_shards=n_shards,
-                others=alike(self._crawler.settings),
+                others=shared_options(self._crawler.settings),
                 **shared,
             )
         except RedisError as error:
@@ -118,19 +118,19 @@ class RedisScheduler(Scheduler):
             shards,
             config,
             rules,
-            deliver=running.callFromThread,
+            call_from_thread=running.callFromThread,
             identity_of=crawl.identities.of_url,
             read_request=lambda request: from_json(request, spider),
             figures=crawl.recorder.figures,
             pages=crawl.recorder.pages,
-            failed=crawl.fail,
-            refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            on_failure=crawl.fail,
+            on_refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
             persists=read("SCHEDULER_PERSIST"),
             awaits_keys=rules.is_elected and config.concurrency == 1,
             **shared,
         )
         key = read("REDIS_START_URLS_KEY")
-        # A spider of scrapy-redis reads them itself.
+        # Spiders of scrapy-redis read their own key.
         if key is not None and not hasattr(spider, "redis_key"):
             self._read_start_urls(crawl, key % {"name": spider.name})
         watch = DrainWatch(
@@ -145,7 +145,7 @@ class RedisScheduler(Scheduler):
         return frontier
 
     def _read_start_urls(self, crawl: Crawl, key: str) -> None:
-        """Take start URLs that others push to Redis."""
+        """Read start URLs that others push to Redis."""
         read = partial(read_setting, self._crawler.settings)
         kind = "list"
         if read("REDIS_START_URLS_AS_SET"):
@@ -165,7 +165,7 @@ class RedisScheduler(Scheduler):
     def _stand_for_election(
         self, crawl: Crawl, frontier: RedisFrontier, prefix: str, lease_seconds: float
     ) -> None:
-        """Have this worker compute keys for all, if no other does."""
+        """Compute keys for all workers whenever no other worker does."""
         from twisted.internet import reactor
 
         running: Any = reactor
@@ -180,10 +180,10 @@ class RedisScheduler(Scheduler):
                 lease_seconds=lease_seconds,
                 truth=None if crawl.web is None else crawl.web.rank,
             ),
-            deliver=running.callFromThread,
-            keys_changed=frontier.keys_changed,
-            failed=crawl.fail,
-            poll_seconds=min(lease_seconds / 4, _MOST_POLL),
+            call_from_thread=running.callFromThread,
+            on_keys_changed=frontier.keys_changed,
+            on_failure=crawl.fail,
+            poll_seconds=min(lease_seconds / 4, _MAX_POLL),
         )
 
         def stop(reason: str) -> None:
@@ -194,7 +194,7 @@ class RedisScheduler(Scheduler):
         thread.start()
 
     def dupefilter_class(self) -> type[BaseDupeFilter]:
-        """That of scrapy-redis is passed over, as the frontier knows what was seen."""
+        """Ignore scrapy-redis's dupefilter, since the frontier deduplicates."""
         found = super().dupefilter_class()
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
@@ -206,6 +206,6 @@ class RedisScheduler(Scheduler):
 
 
 def _without_password(url: str) -> str:
-    """A server's URL as a message may show it."""
+    """Return a URL without credentials, for messages."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,4 +1,4 @@
-"""The Lua scripts of the frontier, put together from their files."""
+"""The frontier's Lua scripts, assembled from their files."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 Client: TypeAlias = Any
-"""A client of redis-py, whose annotations are of several minds about it."""
+"""A client of redis-py, whose own annotations contradict each other."""
 
 Argument: TypeAlias = str | bytes | int | float
-"""What a script is called with."""
+"""An argument of a script."""
 
 _COMMON = ("common", "texts", "queue", "leases")
 
 _CALLS = ("lease", "end_lease", "clock", "load_request", "delivered", "undelivered")
-"""Calls of a worker, by the names of their files; the script `calls` does any number of them."""
+"""A worker's calls, by file name, that need only `_COMMON`; the script `calls` runs any of them."""
 
 _LEARNING_CALLS = ("add", "seeds", "observe", "load", "deliver")
-"""Those that stand on `learning` too."""
+"""The calls that also need `learning`."""
 
 _PRELUDES: dict[str, tuple[str, ...]] = {"open": (), "elect": ()}
-"""What comes before a script other than `calls`; `_COMMON` where nothing else is said."""
+"""The files before a script other than `calls`, if not `_COMMON`."""
 
-SCRIPTS = ("open", "calls", "beat", "elect", "rekey", "show", "waiting")
-"""The scripts, by the names of their files."""
+SCRIPTS = ("open", "calls", "heartbeat", "elect", "rekey", "show", "waiting")
+"""The scripts, by file name."""
 
 
 class Script(NamedTuple):
-    """A script as the server knows it: its text, and the hash by which it is called."""
+    """The text of a script, and the SHA-1 hash by which it is called."""
 
     text: str
     sha: str
@@ -37,7 +37,7 @@ class Script(NamedTuple):
 
 @cache
 def script(name: str) -> Script:
-    """Return a script, with the files that it stands on before it."""
+    """Return a script, preceded by the files that it needs."""
     folder = files("crawlprio.redis") / "lua"
 
     def read(part: str) -> str:
@@ -49,7 +49,7 @@ def script(name: str) -> Script:
             parts.append("".join((read(part), *(f"do\n{read(call)}end\n" for call in calls))))
     else:
         parts = [read(part) for part in _PRELUDES.get(name, _COMMON)]
-    # Each part is a function inside the one before it: within one long function Lua looks for each
-    # outer variable of a function among all others, and allows a function 60 of them.
+    # Each file becomes a function nested in the previous one. In a single long function, Lua would
+    # search all its locals for each upvalue, and it allows a function at most 60 upvalues.
     text = "return (function()\n".join((*parts, read(name))) + "end)()\n" * len(parts)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

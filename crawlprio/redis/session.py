@@ -1,4 +1,4 @@
-"""A worker's calls to the server: in order, each done once, from a thread of their own."""
+"""Sends a worker's calls to one shard from a thread: in order, each applied once."""
 
 from __future__ import annotations
 
@@ -28,63 +28,64 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.redis.cluster import keys_of, look_again, server_of
+from crawlprio.redis.cluster import node_for, refresh_topology, script_keys
 from crawlprio.redis.scripts import SCRIPTS, Argument, Client, script
 
 logger = logging.getLogger("crawlprio")
 
 N_LEASES_OF_CALL = 1000
-"""The lease at place i of call s is s * 1000 + i, so that no two calls give the same one."""
+"""A lease is `seq * N_LEASES_OF_CALL + i`, so two calls never create the same one."""
 
-_MOST_CALLS = 32
-"""Calls that the server does at once, so that it is not long busy with those of one worker."""
+_MAX_CALLS = 32
+"""Calls per round trip; a bound, so that one worker does not block the server for long."""
 
 LINGER = 0.01
-"""Seconds for which a call that nobody is in a hurry for waits for others to go with it."""
+"""Seconds for which a call that is not urgent waits for others to share its round trip."""
 
-_HURRIED = frozenset(["lease", "hold"])
-"""Calls, and kinds of `clock`, for whose answers pages wait."""
+_URGENT = frozenset(["lease", "hold"])
+"""Calls, and kinds of `clock` call, that a page waits for."""
 
-_TURN = 0.0005
-"""Seconds for which a thread that computes may keep one that talks to Redis waiting."""
+_SWITCH_SECONDS = 0.0005
+"""The thread switch interval, in seconds, while a session is open."""
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds between attempts to reach the server; the last one again and again."""
+"""Seconds between attempts to reach the server; the last one repeats."""
 
-_SILENCE = 60.0
-"""Seconds between two warnings: a server that is nearly full does some calls and refuses others."""
+_WARNING_SECONDS = 60.0
+"""Seconds between two warnings: a nearly full server alternates between success and failure."""
 
 _TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
-"""Codes of errors that pass, of those that redis-py has no class for."""
+"""Codes of transient errors that have no class in redis-py."""
 
 _T = TypeVar("_T")
 
 
 class RedisFailure(CrawlprioError):
-    """The frontier in Redis cannot be used; the sentence says why."""
+    """The frontier in Redis cannot be used."""
 
 
 class Status(NamedTuple):
-    """How things stood on the server at the end of a call.
+    """The state of a shard after a call.
 
     Parameters
     ----------
     received, server_now
-        monotonic time at which the answer came, and Unix time of the server when it was given.
-    n_waiting, n_leased, n_others
-        requests that wait, leases, and those of them that other workers have, with messages to
-        other shards that are under way.
+        Monotonic time at which the answer arrived; Unix time of the server when it was sent.
+    n_waiting, n_leased
+        Waiting requests; leases.
+    n_others
+        Leases of other workers, plus messages to other shards that are in flight.
     ready_at
-        monotonic time at which a page can leave; inf if that takes an event.
+        Monotonic time at which a page can leave; inf if none can without a further call.
     n_links
-        pages that came to wait as plain links, in the whole shard.
+        Pages that were queued as plain links, by all workers.
     n_orphans
-        messages to other shards that workers have left which are gone.
+        Messages to other shards that dead workers left undelivered.
     n_changes
-        grows whenever how things stand changes.
+        A number that grows with every change of the shard.
     head
-        tier and rank of the page that leaves next, the larger before the smaller; None: no page can
-        leave. With several shards alone.
+        Tier and rank of the page that leaves next, larger first; None if none is ready. Only with
+        several shards.
     """
 
     received: float
@@ -100,7 +101,7 @@ class Status(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a call brought: how things stand, its own result, and the number it had."""
+    """The outcome of a call: the state of the shard, the call's result and its number."""
 
     status: Status
     result: list[Any]
@@ -110,17 +111,16 @@ class Answer(NamedTuple):
 class _Call(NamedTuple):
     script: str
     arguments: Sequence[Argument]
-    answered: Callable[[Answer], None] | None
+    on_answer: Callable[[Answer], None] | None
     ends: int | None
     """The lease that the call ends."""
 
 
-class _ShortTurns:
-    """Has the interpreter switch threads more often, while any session is open.
+class _FastSwitching:
+    """Shortens the interpreter's thread switch interval while any session is open.
 
-    A crawl that computes all the time has one page in its hands after another. At Python's 5 ms a
-    turn the thread that talks to Redis would send its leases, and read the answers, up to 5 ms late
-    each.
+    At Python's default of 5 ms, a CPU-bound crawl would delay every send and every answer by up to
+    5 ms.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class _ShortTurns:
             self._n_open += 1
             if self._n_open == 1:
                 self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._usual, _TURN))
+                sys.setswitchinterval(min(self._usual, _SWITCH_SECONDS))
 
     def close(self) -> None:
         with self._lock:
@@ -142,32 +142,32 @@ class _ShortTurns:
                 sys.setswitchinterval(self._usual)
 
 
-_short_turns = _ShortTurns()
+_fast_switching = _FastSwitching()
 
 
 class Session:
-    """Sends the calls of one worker, and repeats those of which it does not know that they arrived.
+    """Sends the calls of one worker to one shard, retrying until each is acknowledged.
 
-    Nobody waits for an answer: it is delivered in the caller's thread. While the server cannot be
-    reached, or has no memory left, calls wait; the log says so once, and once that it is over.
+    Calls are numbered and the server ignores repeats, so a retry never applies a call twice. No
+    method blocks: answers are passed to the crawl's thread. While the server is unreachable or out
+    of memory, calls wait; the log reports the start and the end of an outage.
 
     Parameters
     ----------
     client
-        a client of redis-py that does not decode answers.
+        A redis-py client that does not decode answers.
     prefix
-        of all keys of the crawl, with its hash tag.
+        The prefix of the shard's keys, including the hash tag.
     lease_seconds
-        after which the server takes a silent worker for dead.
-    deliver
-        calls a function in the thread of the crawl.
-    failed
-        is called there with the sentence when the frontier cannot be used any more.
-    told
-        is called there with how things stand after each answer, and with the leases that the
-        server turned out not to have any more.
+        Silence after which the server considers the worker dead.
+    call_from_thread
+        Calls a function in the crawl's thread.
+    on_failure
+        Called there with the error when the frontier becomes unusable.
+    on_status
+        Called there after each answer with the state of the shard and the leases that were lost.
     linger
-        seconds for which a call that no page waits for may wait for others to go with it.
+        Seconds for which a call that is not urgent may wait for others to share its round trip.
     """
 
     def __init__(
@@ -176,9 +176,9 @@ class Session:
         prefix: str,
         *,
         lease_seconds: float,
-        deliver: Callable[[Callable[[], object]], object],
-        failed: Callable[[CrawlprioError], object],
-        told: Callable[[Status, set[int]], object],
+        call_from_thread: Callable[[Callable[[], object]], object],
+        on_failure: Callable[[CrawlprioError], object],
+        on_status: Callable[[Status, set[int]], object],
         linger: float = 0.0,
     ) -> None:
         self._client = client
@@ -186,59 +186,59 @@ class Session:
         self.worker = uuid4().hex
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._lease_seconds = lease_seconds
-        self._deliver = deliver
-        self._failed = failed
-        self._told = told
+        self._call_from_thread = call_from_thread
+        self._on_failure = on_failure
+        self._on_status = on_status
         self._linger = linger
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._is_hurried = threading.Event()
+        self._has_urgent = threading.Event()
         self._n_done = 0
         self._held: set[int] = set()
         self._run_id = ""
-        self._is_away = False
-        self._has_said_so = False
-        self._silent_until = 0.0
+        self._is_down = False
+        self._has_warned = False
+        self._warn_after = 0.0
         self._is_introduced = False
-        self._beat_at = 0.0
-        self._gives_up_at = float("inf")
-        self.n_unanswered = 0
+        self._heartbeat_at = 0.0
+        self._deadline = float("inf")
+        self.n_pending = 0
         self.alive_until = 0.0
         self._thread = threading.Thread(target=self._run, name="crawlprio-redis", daemon=True)
 
     def start(self) -> None:
-        """Begin to send calls."""
+        """Start the thread."""
         self.alive_until = monotonic() + self._lease_seconds
-        _short_turns.open()
+        _fast_switching.open()
         self._thread.start()
 
     def call(
         self,
         name: str,
         *arguments: Argument,
-        answered: Callable[[Answer], None] | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
         ends: int | None = None,
     ) -> None:
-        """Have a script run after all that were called before."""
-        self.n_unanswered += 1
-        self._calls.put(_Call(name, arguments, answered, ends))
-        if name in _HURRIED or (name == "clock" and arguments[0] in _HURRIED):
-            self._is_hurried.set()
+        """Run a script after all earlier calls."""
+        self.n_pending += 1
+        self._calls.put(_Call(name, arguments, on_answer, ends))
+        if name in _URGENT or (name == "clock" and arguments[0] in _URGENT):
+            self._has_urgent.set()
 
-    def close(self, patience: float) -> bool:
-        """Send what waits, and leave; return whether all arrived within `patience` seconds."""
-        self._gives_up_at = monotonic() + patience
+    def close(self, timeout: float) -> bool:
+        """Flush pending calls and leave; return whether all succeeded within `timeout` seconds."""
+        self._deadline = monotonic() + timeout
         self._calls.put(None)
-        self._is_hurried.set()
-        self._thread.join(patience + 5.0)
-        _short_turns.close()
-        return not self._thread.is_alive() and self._calls.empty() and not self._is_away
+        self._has_urgent.set()
+        self._thread.join(timeout + 5.0)
+        _fast_switching.close()
+        return not self._thread.is_alive() and self._calls.empty() and not self._is_down
 
-    # In the thread
+    # Below: the session's thread
 
     def _run(self) -> None:
         try:
-            self._talk()
-        except _GaveUp:
+            self._serve()
+        except _TimedOut:
             return
         except CrawlprioError as error:
             self._fail(error)
@@ -247,81 +247,88 @@ class Session:
             self._fail(RedisFailure(f"The frontier in Redis failed: {error!r}."))
 
     def _fail(self, error: CrawlprioError) -> None:
-        self._deliver(lambda: self._failed(error))
+        self._call_from_thread(lambda: self._on_failure(error))
 
-    def _talk(self) -> None:
+    def _serve(self) -> None:
         while True:
-            if monotonic() >= self._beat_at:
-                self._with_patience(self._beat)
+            if monotonic() >= self._heartbeat_at:
+                self._retry(self._heartbeat)
             try:
-                first = self._calls.get(timeout=max(self._beat_at - monotonic(), 0.001))
+                first = self._calls.get(timeout=max(self._heartbeat_at - monotonic(), 0.001))
             except queue.Empty:
                 continue
             if self._linger and first is not None:
-                self._is_hurried.wait(self._linger)
-            self._is_hurried.clear()
+                self._has_urgent.wait(self._linger)
+            self._has_urgent.clear()
             calls = [first]
-            while len(calls) < _MOST_CALLS and not self._calls.empty():
+            while len(calls) < _MAX_CALLS and not self._calls.empty():
                 calls.append(self._calls.get())
             self._do([call for call in calls if call is not None])
             if None in calls:
-                self._with_patience(partial(self._beat, "leave"))
+                self._retry(partial(self._heartbeat, "leave"))
                 return
 
-    def _beat(self, what: str = "beat") -> None:
-        """Say that the worker lives and what it has, in a round trip of its own.
+    def _heartbeat(self, action: str = "renew") -> None:
+        """Renew this worker's lease and report its page leases, in a round trip of its own.
 
-        It is no call among the others: done twice it is done once.
+        Idempotent, so it has no call number.
         """
-        server = server_of(self._client, self._prefix)
+        server = node_for(self._client, self._prefix)
         self._run_id = str(server.info("server")["run_id"])
-        held = sorted(self._held) if what == "beat" else []
+        held = sorted(self._held) if action == "renew" else []
         sent_at = monotonic()
         reply = server.execute_command(
-            *self._command("beat", self._n_done, (what, self._name, self._run_id, *held))
+            *self._command("heartbeat", self._n_done, (action, self._name, self._run_id, *held))
         )
         self._is_introduced = True
         self.alive_until = sent_at + self._lease_seconds
-        self._beat_at = monotonic() + self._lease_seconds / 3
+        self._heartbeat_at = monotonic() + self._lease_seconds / 3
         status, result = _read(reply)
         gone = {int(lease) for lease in result}
         self._held -= gone
-        self._deliver(lambda: self._told(status, gone))
+        self._call_from_thread(lambda: self._on_status(status, gone))
 
     def _do(self, calls: list[_Call]) -> None:
-        """Do calls in their order; one that could not be done is repeated until it is."""
+        """Run calls in order, retrying until they succeed."""
         if calls:
-            self._with_patience(partial(self._send, calls))
+            self._retry(partial(self._send, calls))
 
     def _send(self, calls: list[_Call]) -> None:
-        """Have calls done in one round trip, all or none of them."""
+        """Run calls in one round trip; the server applies all of them or none."""
         sent_at = monotonic()
         arguments: list[Argument] = []
         for call in calls:
             arguments += (call.script, len(call.arguments), *call.arguments)
         command = self._command("calls", self._n_done + 1, arguments)
-        status, results = _read(server_of(self._client, self._prefix).execute_command(*command))
+        status, results = _read(node_for(self._client, self._prefix).execute_command(*command))
         self.alive_until = sent_at + self._lease_seconds
         answers = []
         for call, result in zip(calls, results, strict=True):
             self._n_done += 1
             self._note_leases(self._n_done, call, result)
-            answers.append((call.answered, Answer(status, result, self._n_done)))
+            answers.append((call.on_answer, Answer(status, result, self._n_done)))
 
-        def deliver() -> None:
-            self.n_unanswered -= len(answers)
-            self._told(status, set())
-            for answered, answer in answers:
-                if answered is not None:
-                    answered(answer)
+        def deliver_answers() -> None:
+            self.n_pending -= len(answers)
+            self._on_status(status, set())
+            for on_answer, answer in answers:
+                if on_answer is not None:
+                    on_answer(answer)
 
-        self._deliver(deliver)
+        self._call_from_thread(deliver_answers)
 
     def _command(self, name: str, seq: int, arguments: Sequence[Argument]) -> Sequence[Argument]:
-        return ("EVALSHA", script(name).sha, *keys_of(self._prefix), self.worker, seq, *arguments)
+        return (
+            "EVALSHA",
+            script(name).sha,
+            *script_keys(self._prefix),
+            self.worker,
+            seq,
+            *arguments,
+        )
 
     def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
-        """Note what a call has leased, or ended."""
+        """Track the leases that a call took or ended."""
         if call.script == "lease":
             self._held.update(int(lease) for lease in result[::5])
         elif call.script == "clock" and call.arguments[0] == "hold" and int(result[0]):
@@ -329,87 +336,87 @@ class Session:
         elif call.ends is not None:
             self._held.discard(call.ends)
 
-    def _with_patience(self, action: Callable[[], _T]) -> _T:
-        """Try until the server does it; what it will never do is raised as a sentence."""
+    def _retry(self, action: Callable[[], _T]) -> _T:
+        """Retry an action until it succeeds; raise RedisFailure for a permanent error."""
         n_attempts = 0
         while True:
             try:
                 if not self._is_introduced:
-                    self._beat()
+                    self._heartbeat()
                 result = action()
             except NoScriptError:
                 self._load_scripts()
                 continue
             except RedisError as error:
-                self._note_failure(error)
+                self._note_error(error)
             else:
-                self._is_away = False
-                if self._has_said_so:
-                    self._has_said_so = False
-                    logger.warning("Redis answers again; the crawl goes on.")
+                self._is_down = False
+                if self._has_warned:
+                    self._has_warned = False
+                    logger.warning("Redis is available again; the crawl continues.")
                 return result
             pause = _PAUSES[min(n_attempts, len(_PAUSES) - 1)]
             n_attempts += 1
-            if monotonic() + pause > self._gives_up_at:
-                self._is_away = True
-                raise _GaveUp
+            if monotonic() + pause > self._deadline:
+                self._is_down = True
+                raise _TimedOut
             sleep(pause)
 
     def _load_scripts(self) -> None:
-        """Give the server the scripts; whoever calls them next sees whether that worked."""
+        """Load the scripts; a transient error is left to the caller's next attempt."""
         try:
             load_scripts(self._client)
         except RedisError as error:
             if not is_transient(error):
                 raise failure(error) from None
 
-    def _note_failure(self, error: RedisError) -> None:
-        """Get ready for another attempt; RedisFailure if none can help."""
+    def _note_error(self, error: RedisError) -> None:
+        """Prepare to retry after an error; raise RedisFailure if it is permanent."""
         text = str(error)
         self._is_introduced = False
         if text.startswith("GAP"):
-            return  # the server has lost its last second, this worker's last calls among it
+            return  # the server restarted and lost its last second, with calls of this worker
         if not is_transient(error):
             raise failure(error) from None
-        look_again(self._client)
-        if not self._is_away and monotonic() >= self._silent_until:
-            self._has_said_so = True
-            self._silent_until = monotonic() + _SILENCE
-            logger.warning("Redis cannot be used (%s); the crawl waits for it.", text)
-        self._is_away = True
+        refresh_topology(self._client)
+        if not self._is_down and monotonic() >= self._warn_after:
+            self._has_warned = True
+            self._warn_after = monotonic() + _WARNING_SECONDS
+            logger.warning("Redis is unavailable (%s); the crawl waits.", text.rstrip("."))
+        self._is_down = True
 
 
 def load_scripts(client: Client) -> None:
-    """Give a server all scripts."""
+    """Load all scripts into a server."""
     for name in SCRIPTS:
         client.script_load(script(name).text)
 
 
 def is_transient(error: RedisError) -> bool:
-    """Whether an error passes: no server is there, or it starts, is full, or is a replica."""
+    """Return whether an error may pass: the server is down, starting, full or a replica."""
     if isinstance(error, AuthenticationError):
         return False
     passing = (
         *(NoConnection, TookTooLong, OutOfMemoryError, ReadOnlyError),
-        # A cluster has no server for the keys, or they are on their way to another one.
+        # The cluster has no node for the slot, or is migrating it.
         *(ClusterError, AskError, TryAgainError),
     )
     return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
 
 
 def failure(error: RedisError) -> RedisFailure:
-    """Return in one sentence what Redis said."""
+    """Return a Redis error as one sentence."""
     text = str(error)
     if text.startswith("NOCRAWL"):
         return RedisFailure(
-            "The crawl's frontier is gone from Redis: it was flushed, or the server lost it; turn "
-            "persistence on (appendonly yes), and start the crawl again."
+            "The crawl is no longer in Redis, because it was flushed or the server lost it; enable "
+            "persistence (appendonly yes) and start the crawl again."
         )
-    return RedisFailure(f"The frontier in Redis cannot be used: {text.rstrip('.')}.")
+    return RedisFailure(f"The frontier in Redis is unusable: {text.rstrip('.')}.")
 
 
 def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
-    """How things stand by the answer of a script, and its own result."""
+    """Split a script's answer into the state of the shard and the script's own result."""
     received = monotonic()
     now, n_waiting, n_leased, n_others, ready_at, n_links = reply[:6]
     n_orphans, n_changes, tier, rank, *result = reply[6:]
@@ -429,5 +436,5 @@ def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     return status, result
 
 
-class _GaveUp(Exception):
-    """The server did not come back in time."""
+class _TimedOut(Exception):
+    """The server did not come back before the session's deadline."""

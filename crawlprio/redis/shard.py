@@ -1,4 +1,4 @@
-"""One shard as a worker sees it: its session, and how things stand there."""
+"""One shard as seen by a worker: its session and last known state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from time import monotonic
 from crawlprio.redis.session import Session, Status
 
 _POLLS = (0.05, 0.1, 0.2, 0.5)
-"""Seconds between two questions of a worker that waits for others; the last one again and again."""
+"""Seconds between two questions while other workers hold leases; the last one repeats."""
 
 _STALE = 0.5
-"""Seconds after which others may have changed what a shard has."""
+"""Seconds after which the known state of a shard is out of date."""
 
 _UNASKED = 1.0
-"""Seconds for which no shard goes unasked: a question also finds workers that are dead."""
+"""Seconds after which to ask any shard: asking also takes over the leases of dead workers."""
 
 
 class Shard:
@@ -25,15 +25,15 @@ class Shard:
     Attributes
     ----------
     status
-        how things stood at its last answer; None before the first.
+        The state of the shard as of its last answer; None before the first one.
     ask_at
-        monotonic time before which it makes no sense to ask for pages.
+        Monotonic time before which asking for pages is useless.
     is_asking, asked_in
-        whether it was asked for pages, and in which round of questions (`RedisFrontier`).
+        Whether a question is pending, and the round it belongs to (see `Rounds`).
     n_asked
-        pages that it was asked for.
+        Pages asked for in that question.
     asked_at
-        monotonic time at which it was asked last.
+        Monotonic time of the last question.
     """
 
     def __init__(self, number: int, session: Session) -> None:
@@ -49,12 +49,12 @@ class Shard:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits there, and no other worker has anything leased."""
+        """Whether nothing waits and no other worker holds a lease."""
         status = self.status
         return status is not None and status.n_waiting == status.n_others == 0
 
     def has_page(self, now: float) -> bool | None:
-        """Return whether a page can leave; None where that is not known."""
+        """Return whether a page can leave; None if the state is out of date."""
         status = self.status
         if status is None or now - status.received > _STALE:
             return None
@@ -63,19 +63,19 @@ class Shard:
         return False if status.ready_at > now else None
 
     def ready_at(self) -> float:
-        """Return the monotonic time at which a page can leave, or it makes sense to ask."""
+        """Return the monotonic time at which to ask again; inf before the first answer."""
         if self.status is None:
             return math.inf
         return self.ask_at if self.status.n_others else self.status.ready_at
 
-    def was_answered(self, n_pages: int) -> None:
-        """Note the pages that came, by which the next question may have to wait."""
+    def note_answer(self, n_pages: int) -> None:
+        """Note how many pages a question brought, and schedule the next question."""
         n_asked, self.n_asked, self.is_asking = self.n_asked, 0, False
         assert self.status is not None
         if n_pages:
             self._n_empty = 0
         elif not n_asked and self.status.head is not None:
-            self.ask_at = -math.inf  # it was only asked how things stand
+            self.ask_at = -math.inf  # the question was for the state only
         else:
             poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
             self._n_empty += 1
@@ -84,7 +84,7 @@ class Shard:
 
 @dataclass(slots=True)
 class Leased:
-    """A page that was handed out; `number` is its lease in its shard, `host` its site there."""
+    """A leased page: `number` is the lease within its shard, `host` the page's site."""
 
     shard: Shard
     number: int
@@ -94,11 +94,11 @@ class Leased:
 
 
 class Rounds:
-    """Knows whether all shards were empty at one time.
+    """Detects that all shards were empty at the same time.
 
-    In a round each shard is asked once. If two rounds find all empty and nothing changed in
-    between, then no shard changed from its answer in the first round to that in the second, and all
-    were as they said when the first one ended. With one shard its word will do.
+    In a round each shard is asked once. If two consecutive rounds find all shards empty with
+    unchanged `n_changes`, then no shard changed between its two answers, so all were empty when the
+    first round ended. With a single shard one answer suffices.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -110,22 +110,22 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """Whether all shards were empty at one time, and nothing is known to have come since."""
+        """Whether all shards were empty at one time and nothing has been queued since."""
         return self._is_over or len(self._shards) == 1
 
     def begin(self) -> None:
-        """Begin again: something is there, or was told."""
+        """Start over, because a shard is not empty or was called."""
         self._is_over = False
         self._before = None
         self._found = {}
         self._number += 1
 
     def asked(self, shard: Shard) -> None:
-        """Note that a shard is asked for pages."""
+        """Note that a shard was asked for pages."""
         shard.asked_in = self._number
 
     def answered(self, shard: Shard) -> None:
-        """Note that it has answered."""
+        """Note its answer."""
         if shard.asked_in != self._number or shard.status is None or not shard.is_empty:
             return
         self._found[shard.number] = shard.status.n_changes
@@ -138,10 +138,10 @@ class Rounds:
 def questions(
     shards: Sequence[Shard], n_pages: int, now: float, rounds: Rounds
 ) -> Iterator[tuple[Shard, int]]:
-    """Yield the shards to ask for pages, and how many pages of each.
+    """Yield the shards to ask, each with a number of pages.
 
-    With several, those whose first pages are best are asked for them in equal parts; those of which
-    it is not known by now whether they have any only tell.
+    Of several shards, those with the best first pages are asked for equal parts of `n_pages`;
+    shards whose state is out of date are asked for their state only.
     """
     able = [shard for shard in shards if not shard.is_asking and now >= shard.ask_at]
     if len(shards) == 1:
@@ -154,7 +154,7 @@ def questions(
         n_asked = min(len(ready), n_pages)
         for at, shard in enumerate(ready[:n_asked]):
             yield shard, n_pages // n_asked + (at < n_pages % n_asked)
-    # How things stand elsewhere, and whether those that seem empty are.
+    # Refresh the other shards' states, and confirm that empty ones are empty.
     for shard in able:
         if shard.is_asking:
             continue

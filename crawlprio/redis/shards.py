@@ -1,4 +1,4 @@
-"""The shards of a crawl: which of them has a site, and under which keys."""
+"""The shards of a crawl: the shard of each site, and the prefix of each shard's keys."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from crawlprio.web.scope import registered_domain
 
 _PREFIX = re.compile(r"crawlprio:\{(.*):(\d+)\}", re.DOTALL)
 
-_REMEMBERED = 50_000
-"""Hosts whose shard is remembered."""
+_CACHE_SIZE = 50_000
+"""Hosts whose shard is cached."""
 
 
 def prefix_of(crawl: str, shard: int = 0) -> str:
-    """Return the prefix of the keys of a crawl; its hash tag keeps a shard on one node."""
+    """Return the prefix of a shard's keys; its hash tag keeps the shard on one node."""
     return f"crawlprio:{{{crawl}:{shard}}}"
 
 
 def crawl_of(prefix: str) -> str:
-    """Return the name of the crawl that a prefix is of."""
+    """Return the crawl's name from a prefix."""
     found = _PREFIX.fullmatch(prefix)
     assert found is not None
     return found[1]
 
 
 class Shards:
-    """Spreads sites over the shards of a crawl.
+    """Maps sites to the shards of a crawl.
 
-    A site is in the shard that a hash of its host says, or of its registered domain, where pages
-    are counted by it, so that the count is exact. The hash is keyed with a text that nobody knows
-    outside of the crawl, so that nobody can choose a shard for the hosts of a domain.
+    The shard is a hash of the site's host or, if pages are counted by registered domain, of that
+    domain, which keeps the counts exact. The hash has a secret key, so that nobody can choose host
+    names that all fall into one shard.
 
     Parameters
     ----------
     prefix
-        of the keys of shard 0.
+        The prefix of shard 0.
     n
-        how many there are.
+        Number of shards.
     key
-        of the hash: the crawl's own, in ASCII, 64 characters at most.
+        The key of the hash: ASCII, at most 64 characters, secret to the crawl.
     by_domain
-        whether hosts of one registered domain are in one shard.
+        Whether to keep the hosts of a registered domain in one shard.
 
     Attributes
     ----------
     prefixes
-        of the keys of each.
+        The prefix of each shard's keys.
     """
 
     def __init__(self, prefix: str, n: int = 1, *, key: str = "", by_domain: bool = False) -> None:
@@ -62,7 +62,7 @@ class Shards:
         return len(self.prefixes)
 
     def of(self, host: str) -> int:
-        """Return the shard of a site."""
+        """Return the shard of a host."""
         if len(self.prefixes) == 1:
             return 0
         shard = self._known.get(host)
@@ -70,38 +70,35 @@ class Shards:
             name = registered_domain(host) if self._by_domain else host
             found = blake2b(name.encode("utf-8", "surrogatepass"), key=self._key, digest_size=8)
             shard = int.from_bytes(found.digest(), "big") % len(self.prefixes)
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
             self._known[host] = shard
         return shard
 
-    def described(self) -> dict[str, str]:
-        """Return what `made_of` makes the same again from."""
+    def as_mapping(self) -> dict[str, str]:
+        """Return the arguments as text, for `shards_from_mapping`."""
         key, by_domain = self._key.decode(), int(self._by_domain)
         return {"shards": str(len(self)), "key": key, "by_domain": str(by_domain)}
 
 
-def made_of(prefix: str, described: Mapping[str, str]) -> Shards:
-    """Return shards as `Shards.described` tells of them."""
+def shards_from_mapping(prefix: str, mapping: Mapping[str, str]) -> Shards:
+    """Return the shards that `Shards.as_mapping` described."""
     return Shards(
         prefix,
-        int(described["shards"]),
-        key=described["key"],
-        by_domain=described["by_domain"] == "1",
+        int(mapping["shards"]),
+        key=mapping["key"],
+        by_domain=mapping["by_domain"] == "1",
     )
 
 
-def keep_shards(client: Client, shards: Shards) -> None:
-    """Write down in Redis how sites are spread, where there are several shards.
-
-    It stays there as long as visits do.
-    """
+def store_shards(client: Client, shards: Shards) -> None:
+    """Store the arguments of several shards in Redis, where they stay as long as the visits."""
     if len(shards) > 1:
-        client.hset(f"{shards.prefixes[0]}:shards", mapping=shards.described())
+        client.hset(f"{shards.prefixes[0]}:shards", mapping=shards.as_mapping())
 
 
 def shards_of(client: Client, prefix: str) -> Shards:
-    """Return the shards of a crawl that was begun; one where nothing is known. One round trip."""
+    """Return the shards of an existing crawl. One round trip."""
     found = client.hgetall(f"{prefix}:shards")
-    described = {name.decode(): value.decode() for name, value in found.items()}
-    return made_of(prefix, described) if described else Shards(prefix)
+    mapping = {name.decode(): value.decode() for name, value in found.items()}
+    return shards_from_mapping(prefix, mapping) if mapping else Shards(prefix)

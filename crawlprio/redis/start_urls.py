@@ -1,4 +1,4 @@
-"""Start URLs that others push to Redis while a crawl runs, as scrapy-redis has them."""
+"""Start URLs pushed to Redis during a crawl, as in scrapy-redis."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crawlprio")
 
 _POLL = 0.5
-"""Seconds between two looks for start URLs."""
+"""Seconds between two polls."""
 
 
 class StartUrls:
-    """Takes start URLs from a key in Redis and has them fetched, whether or not pages wait.
+    """Pops start URLs from a Redis key and schedules them, even while pages are waiting.
 
-    An entry is a URL, or JSON: an object with `url`, `method` and `meta`, whose other members are
-    form data. A spider that has `make_request_from_data` makes the request itself. Requests are
-    seeds with `dont_filter`, as with scrapy-redis. One that cannot be made is logged and counted.
-    A worker that is killed while it takes a batch loses that batch, as with scrapy-redis.
+    An entry is a URL, or a JSON object with `url`, `method`, `meta` and further members, which are
+    form data. If the spider defines `make_request_from_data`, that method makes the request.
+    Requests are seeds with `dont_filter`. An invalid entry is logged and counted. As in
+    scrapy-redis, a worker that is killed while it pops a batch loses that batch.
 
     Parameters
     ----------
     crawler
-        its spider stays open for `max_idle` seconds in which there was nothing to fetch; 0: always.
+        The crawler whose spider is fed.
     client, key
-        of the server, and where the URLs are there.
+        The server, and the key to read.
     kind
-        "list", "set" or "zset".
+        The type of that key: "list", "set" or "zset".
     batch_size
-        entries that are taken at once.
+        Entries to pop at once.
     max_idle
-        see `crawler`.
+        Seconds without a start URL after which an idle spider may close; 0: never.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class StartUrls:
         self._max_idle = max_idle
         self._busy_at = monotonic()
         self._is_closed = False
-        self._is_away = False
+        self._is_down = False
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
         crawler.signals.connect(self._opened, signal=signals.spider_opened)
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop polling."""
         self._is_closed = True
         self._client.close()
 
@@ -85,19 +85,21 @@ class StartUrls:
             )
 
     async def _take_batch(self) -> None:
-        """Take what is there, without a pause while there is more, then again in a while."""
+        """Pop a batch and poll again: at once if there were entries, otherwise after a pause."""
         try:
             entries = list(await run_in_thread(self._take))
-            self._is_away = False
+            self._is_down = False
         except RedisError as error:
             entries = []
-            if not self._is_away and not self._is_closed:
-                self._is_away = True
+            if not self._is_down and not self._is_closed:
+                self._is_down = True
                 logger.warning("Start URLs cannot be read from Redis: %s.", error)
         spider, engine = self._crawler.spider, self._crawler.engine
         if self._is_closed or spider is None or engine is None:
             if entries:
-                logger.error("%d start URLs came too late to be fetched.", len(entries))
+                logger.error(
+                    "%d start URLs arrived after the crawl had ended and are lost.", len(entries)
+                )
             return
         for entry in entries:
             self._busy_at = monotonic()
@@ -106,7 +108,7 @@ class StartUrls:
         call_later(0 if entries else _POLL, self._look)
 
     def _requests(self, spider: Spider, entry: bytes) -> Iterable[Request]:
-        """The requests that an entry means."""
+        """Return the requests for an entry; none if it is invalid."""
         make = getattr(spider, "make_request_from_data", request_of)
         try:
             made = make(entry)
@@ -114,7 +116,7 @@ class StartUrls:
         except Exception as error:
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value("crawlprio/start_urls_not_read")
-            logger.error("Start URL %.200r cannot be used: %s", entry, error)
+            logger.error("Invalid start URL %.200r: %s", entry, error)
             return []
 
     def _idle(self) -> None:
@@ -124,12 +126,12 @@ class StartUrls:
 
 
 def request_of(entry: bytes) -> Request:
-    """Return the request of an entry, as scrapy-redis 0.9 reads it.
+    """Return the request for an entry, parsed as scrapy-redis 0.9 does.
 
     Raises
     ------
     ValueError, TypeError
-        if there is none in it.
+        If the entry is invalid.
     """
     text = entry.decode()
     try:
@@ -137,7 +139,7 @@ def request_of(entry: bytes) -> Request:
     except ValueError:
         return Request(text.strip(), dont_filter=True)
     if not isinstance(members, Mapping) or not isinstance(members.get("url"), str):
-        raise ValueError("its JSON is not an object with a url")
+        raise ValueError("the JSON is not an object with a url")
     form = dict(members)
     url, method, meta = form.pop("url"), form.pop("method", "GET"), form.pop("meta", {})
     return FormRequest(url, method=method.upper(), formdata=form, meta=meta, dont_filter=True)

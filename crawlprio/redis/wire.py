@@ -1,4 +1,4 @@
-"""What of pages and visits goes over the wire, as the scripts and `collect` read it."""
+"""The format of links and visits sent to the scripts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of
 
 _HASH_BYTES = 10
-"""Two of 10**9 pages have the same hash of so many bytes with a probability of one in 2 million."""
+"""Among 10**9 pages, two hashes of this length collide with a probability of 1 in 2 million."""
 
 _PATTERN_BYTES = 8
 
 _LINK = Struct(f">{_HASH_BYTES}sI{_PATTERN_BYTES}sd")
-"""Hash of a link's identity, number of its host from 1 (0: none), pattern, number for the rules."""
+"""Hash of a link's identity, number of its host from 1 (0: not followed), pattern, link value."""
 
 
 class Wire:
-    """Writes links as the scripts read them.
+    """Packs links for the scripts.
 
     Parameters
     ----------
     rules
-        of the ordering.
+        The rules of the ordering.
     counts_domains, counts_patterns
-        whether pages are counted by registered domain, and by pattern of URLs.
+        Whether budgets count pages by registered domain, and by URL pattern.
     """
 
     def __init__(self, rules: Rules, *, counts_domains: bool, counts_patterns: bool) -> None:
-        self._number_of = rules.number_of
+        self._number_of = rules.link_value
         self._counts_domains = counts_domains
         self._counts_patterns = counts_patterns
 
@@ -47,14 +47,14 @@ class Wire:
         anchors: Sequence[str] = (),
         outside: Sequence[tuple[str, str]] = (),
     ) -> Iterator[Argument]:
-        """Links as `read_links` in `learning.lua` reads them.
+        """Yield links as arguments for `read_links` in `learning.lua`.
 
         Parameters
         ----------
         urls, identities, anchors
-            of the links that are followed; without URLs, they are evidence alone.
+            The followed links. Without URLs they are evidence only.
         outside
-            identity and anchor text of those that are not.
+            Identity and anchor text of each link that is not followed.
         """
         hosts: dict[str, int] = {}
         at_host = [hosts.setdefault(host_of(url), len(hosts) + 1) for url in urls]
@@ -63,23 +63,23 @@ class Wire:
             yield host
             yield self.domain(host)
         yield len(identities) + len(outside)
-        number_of, pattern = self._number_of, self.pattern
+        link_value, pattern = self._number_of, self.pattern
         texts = anchors or [""] * len(identities)
         packed = (
             [
-                _LINK.pack(hash_of(identity), host, pattern(url), number_of(url, anchor))
+                _LINK.pack(hash_of(identity), host, pattern(url), link_value(url, anchor))
                 for identity, host, url, anchor in zip(
                     identities, at_host, urls, texts, strict=True
                 )
             ]
             if urls
             else [
-                _LINK.pack(hash_of(identity), 0, b"", number_of(identity, anchor))
+                _LINK.pack(hash_of(identity), 0, b"", link_value(identity, anchor))
                 for identity, anchor in zip(identities, texts, strict=True)
             ]
         )
         packed += [
-            _LINK.pack(hash_of(identity), 0, b"", number_of(identity, anchor))
+            _LINK.pack(hash_of(identity), 0, b"", link_value(identity, anchor))
             for identity, anchor in outside
         ]
         yield b"".join(packed)
@@ -94,11 +94,11 @@ class Wire:
             yield from at_and_identity
 
     def domain(self, host: str) -> str:
-        """Return the registered domain of a host, where pages are counted by it."""
+        """Return the registered domain of a host; "" unless budgets count pages by it."""
         return _domain_of(host) if self._counts_domains else ""
 
     def pattern(self, url: str) -> bytes:
-        """Return a hash of the pattern of a URL, where pages are counted by it."""
+        """Return a hash of a URL's pattern; b"" unless budgets count pages by it."""
         if not self._counts_patterns:
             return b""
         pattern = pattern_of(url)
@@ -116,14 +116,14 @@ def _domain_of(host: str) -> str:
 
 
 def hash_of(identity: str) -> bytes:
-    """Return what stands for an identity in Redis."""
+    """Return the hash by which a page is found in Redis."""
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
 
 
 def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
-    """What the stream says of a visit beside the pages: a list, read by `collect`.
+    """Return a visit as JSON for its stream entry: a list, which `entries.visit_of` reads.
 
-    `shards`: that of each link, where some are in others than the page.
+    `shards`: the shard of each link, if any of them is in another shard than the page.
     """
     pairs = visit.pairs
     return dumps(
@@ -131,7 +131,7 @@ def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
             pairs.status,
             pairs.title,
             pairs.n_bytes,
-            # 64 bits, which JSON's numbers do not hold everywhere
+            # 64 bits are too many for a JSON number in some parsers.
             str(pairs.content_hash),
             visit.fetched_at,
             visit.elapsed,

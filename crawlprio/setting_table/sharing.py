@@ -1,4 +1,4 @@
-"""The settings of a crawl that many processes share; names without prefix are scrapy-redis's."""
+"""The settings of a shared frontier; names without our prefix come from scrapy-redis."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ SHARING = Section(
             "CRAWLPRIO_REDIS_SHARDS",
             Whole(least=1),
             1,
-            "Shards of the frontier, each with part of the sites; in Redis Cluster each is on one "
-            "node. With several, the order is approximate and orderings that need an elected "
-            "worker are refused.",
+            "Number of shards of the frontier, each with part of the sites; Redis Cluster keeps "
+            "each on one node. With several, the order is approximate and orderings that need an "
+            "elected worker are refused.",
         ),
         Setting(
             "CRAWLPRIO_LEASE_SECONDS",
             Number(),
             60,
-            "A worker that is silent for this long counts as dead, and its pages wait again; set "
-            "more than DOWNLOAD_TIMEOUT.",
+            "Silence after which a worker is considered dead and its leased pages are queued "
+            "again; set it above DOWNLOAD_TIMEOUT.",
             "seconds",
         ),
         Setting(
             "REDIS_URL",
             Anything("a URL"),
             "redis://localhost:6379/0",
-            "The server of a frontier in Redis; rediss:// uses TLS, "
-            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the server, and "
-            "redis+cluster://HOST:PORT,HOST:PORT names nodes of a cluster.",
+            "The Redis server of the frontier. rediss:// uses TLS; "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
+            "redis+cluster://HOST:PORT,HOST:PORT lists nodes of a cluster.",
         ),
         Setting("REDIS_PARAMS", Options(), {}, "Arguments of redis-py's client, by name."),
         Setting(
@@ -67,39 +67,39 @@ SHARING = Section(
             Switch(),
             False,
             "Delete the crawl of this name from Redis, including its visits, before starting; set "
-            "it for the first worker only.",
+            "it on the first worker only.",
         ),
         Setting(
             "REDIS_START_URLS_KEY",
-            KeyName(none="none but those of scrapy-redis's own spiders"),
+            KeyName(none="no key"),
             None,
-            "The Redis key from which any spider takes more start URLs while it runs; `%(name)s` "
-            "in it stands for the spider's name. Spiders of scrapy-redis read their own keys.",
+            "The Redis key from which any spider reads start URLs while it runs; `%(name)s` stands "
+            "for the spider's name. Spiders of scrapy-redis read their own keys.",
         ),
         Setting(
             "REDIS_START_URLS_AS_SET",
             Switch(),
             False,
-            "Whether that key is a set; otherwise it is a list, whose head is taken first.",
+            "Whether that key is a set. Otherwise it is a list, popped from its head.",
         ),
         Setting(
             "REDIS_START_URLS_AS_ZSET",
             Switch(),
             False,
-            "Whether that key is a sorted set, whose highest score is taken first.",
+            "Whether that key is a sorted set, popped from its highest score.",
         ),
         Setting(
             "REDIS_START_URLS_BATCH_SIZE",
             Whole(least=1, none="CONCURRENT_REQUESTS"),
             None,
-            "Start URLs to take at a time.",
+            "Start URLs to pop at a time.",
         ),
         Setting(
             "MAX_IDLE_TIME_BEFORE_CLOSE",
             Number(),
             0,
-            "A spider that takes start URLs from REDIS_START_URLS_KEY ends after this long without "
-            "any page or start URL; 0: never.",
+            "Close an idle spider with a REDIS_START_URLS_KEY after this long without a start URL; "
+            "0: never.",
             "seconds",
         ),
     ),

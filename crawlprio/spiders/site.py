@@ -18,7 +18,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
-from crawlprio.live.given import ARGUMENTS, keep_given
+from crawlprio.live.given import ARGUMENTS, record_arguments
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -267,7 +267,7 @@ class SiteSpider(Spider):
         if crawl.is_running and crawl.recorder.store is not None and not is_replay:
             seeds = None if crawl.web is not None else self.seeds
             given = (seeds, self._follow, self._allow, self._deny)
-            keep_given(
+            record_arguments(
                 crawl.recorder.store,
                 dict(zip(ARGUMENTS, given, strict=True)),
                 self.crawler.settings,

@@ -1,13 +1,12 @@
--- Queue a page that a request asks for.
+-- Queue a page for a request.
 --
---   [1..6]   its link, as `read_links` has it, but for the host: hash, URL, identity, host,
---            registered domain, pattern
---   [7]      number for the rules
+--   [1..6]   hash of its identity, URL, identity ('' if it is the URL), host, registered domain, pattern
+--   [7]      value of the link
 --   [8]      depth
 --   [9]      priority
 --   [10]     request as JSON; '': a plain GET
 --   [11,12]  repeats, is a seed: 1 or 0
---   result   1: it waits; 0: a duplicate; or the budget that has no room
+--   result   1: queued; 0: duplicate; or the name of the budget that refused it
 
 function calls.add(at, is_done)
   if is_done then
@@ -56,14 +55,14 @@ function calls.add(at, is_done)
   if not (repeats or is_link or page.state == UNKNOWN) then
     return { 0 }
   end
-  -- Several leases may need its URL from now on.
+  -- From now on, several leases may need the URL.
   set_flag(page, REPEATED, true)
   local is_alone = (is_link or page.state == UNKNOWN) and #requests_of(id) == 0
   if request ~= '' or not is_alone then
     add_request(id, priority, request)
   end
   if page.state ~= WAITING then
-    keep_url(id, site_of(page.site).host, url)
+    replace_url(id, site_of(page.site).host, url)
   end
   if page.leases < 255 then
     queue(id, page, priority)

@@ -1,13 +1,13 @@
--- Do calls of a worker, in their order. All that they change is written once, at the end.
+-- Run calls of a worker in order; write all their changes once, at the end.
 --
---   ARGV[2]     number of the first call; the others have the numbers after it
---   ARGV[3]...  of each call its name (`add`, `seeds`, `observe`, `lease`, `end_lease`, `clock`, `load`,
---               `load_request`, `deliver`, `delivered`, `undelivered`), how many arguments it has, and these
---   result      a list for each call, as its file says
+--   ARGV[2]     number of the first call; the others follow it
+--   ARGV[3]...  for each call its name (`add`, `seeds`, `observe`, `lease`, `end_lease`, `clock`, `load`,
+--               `load_request`, `deliver`, `delivered`, `undelivered`), number of arguments, arguments
+--   result      a list for each call, described in its file
 --
--- Each call is a function of `calls`, in a file of its own: `at` is the place in ARGV before its first
--- argument, which the file calls [1], and `is_done` says that it was done before: it is not done
--- again, but answered where an answer may have been lost.
+-- Each call is a function in `calls`, in a file of its own, with two arguments: `at`, the index in ARGV
+-- before the call's first argument, which its file calls [1]; and `is_done`, which says that the call
+-- is a retry. A retry changes nothing, but repeats an answer that may have been lost.
 
 local ends, at = {}, 3
 while at < #ARGV do

@@ -1,23 +1,23 @@
--- Keep the time of sites by the server's clock: what becomes of fetches, and leave for those that
--- no page was leased for (robots.txt, media).
+-- Keep the delays of sites by the server's clock: note the fetches of leased pages, and give permission
+-- for other fetches (robots.txt, media).
 --
---   [1]     what is told:
---     started      a fetch starts
---     not_fetched  a page that was leased is not fetched: its site need not rest for it
---     ended        a fetch ended; [4] seconds it took, [5] status (0: no answer),
---              [6] seconds that the answer asked to wait ('': none), [7] seconds
---              that the fetch asks for
---     crawl_delay  [4] seconds of a Crawl-delay that are obeyed
---     hold         one more fetch is wanted; result: 1 if it may start now, as a lease of its own
---     unhold       that lease ends; [4] the seq of the call that asked for it
+--   [1]     action
+--     started      a fetch has started
+--     not_fetched  a leased page is not fetched, so its site need not rest for it
+--     ended        a fetch has ended; [4] its seconds, [5] status (0: no response), [6] Retry-After in
+--                  seconds ('': none), [7] seconds of delay that the fetch calls for
+--     crawl_delay  [4] seconds of Crawl-delay to obey
+--     hold         ask for permission for a fetch without a page
+--     unhold       return a permission; [4] seq of its `hold`
 --   [2]     host
---   [3]     1: the page of the fetch was leased
---   result  hold: 1 or 0, and the time at which to ask again; ended: when the site is ready
+--   [3]     1: the fetch has a leased page
+--   result  hold: 1 if granted, as a lease of its own, or 0; the time at which to ask again.
+--           ended: the time at which the site is ready
 
 function calls.clock(at, is_done)
-  local told, handed_out = ARGV[at + 1], ARGV[at + 3] == '1'
+  local action, handed_out = ARGV[at + 1], ARGV[at + 3] == '1'
   if is_done then
-    if told == 'hold' then
+    if action == 'hold' then
       return { find_lease(worker, exact(seq * 1000)) and 1 or 0, exact(now) }
     end
     return { exact(now) }
@@ -35,25 +35,26 @@ function calls.clock(at, is_done)
   end
 
   local result = {}
-  if told == 'started' then
+  if action == 'started' then
     site.unstarted = site.unstarted - ((handed_out and site.unstarted > 0) and 1 or 0)
     site.started_at = now
     if limit_of(site) > 1 then
       delay_until(next_start())
     end
-  elseif told == 'not_fetched' then
+  elseif action == 'not_fetched' then
     site.unstarted = max(site.unstarted - 1, 0)
     if site.unstarted == 0 and limit_of(site) > 1 then
       site.ready_at = next_start()
       touch(site)
     end
-  elseif told == 'ended' then
-    local elapsed, status, retry_after = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+  elseif action == 'ended' then
+    local elapsed, status = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
+    local retry_after = tonumber(ARGV[at + 6])
     local pause = delay_of(site, tonumber(ARGV[at + 7]))
     local refuses = status == 429 or status == 503
     site.ended_at = now
     if refuses then
-      -- Fetches that had started before the site refused the first of them are one refusal.
+      -- Fetches that started before the first refusal count as the same refusal.
       if now - elapsed >= site.refused_at then
         site.refusals, site.refused_at = site.refusals + 1, now
       end
@@ -80,10 +81,10 @@ function calls.clock(at, is_done)
       delay_until(site.paused_until)
     end
     result = { exact(site.ready_at) }
-  elseif told == 'crawl_delay' then
+  elseif action == 'crawl_delay' then
     site.crawl_delay = tonumber(ARGV[at + 4])
     delay_until((site.ended_at > -huge and site.ended_at or now) + delay_of(site, 0))
-  elseif told == 'hold' then
+  elseif action == 'hold' then
     local may = site.leased < limit_of(site) and site.ready_at <= now and now >= counts.rest_until
     if may then
       site.leased = site.leased + 1
@@ -97,7 +98,7 @@ function calls.clock(at, is_done)
     end
     local retry_at = max(site.ready_at, counts.rest_until, now + 0.05)
     result = { may and 1 or 0, exact(min(retry_at, now + 1)) }
-  elseif told == 'unhold' then
+  elseif action == 'unhold' then
     local lease = exact(tonumber(ARGV[at + 4]) * 1000)
     if find_lease(worker, lease) then
       forget_lease(worker, lease)

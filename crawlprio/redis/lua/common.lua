@@ -1,67 +1,72 @@
--- What every script of the frontier begins with: its keys and its records.
+-- The prelude of every script: keys, records and the calling convention.
 --
--- Calling convention of every script
---   KEYS[1]  the prefix P of all keys of one shard, with its hash tag: crawlprio:{<crawl>:<shard>}
---   KEYS[2]  a key that never exists, so that no call begins while its slot migrates (`keys_of`)
---   ARGV[1]  worker: a text that names the calling process, new for each process
---   ARGV[2]  seq: number of the (first) call, which grows from call to call of a worker. A call whose
---            number is not above the last one done is not done again, so a worker may repeat what it
---            does not know to have arrived; one that leaves out a number is refused (GAP).
---   ARGV[3]  and on: what each script says; for those in `calls`, see `calls.lua`
+-- Calling convention
+--   KEYS[1]  the prefix P of a shard's keys, including the hash tag: crawlprio:{<crawl>:<shard>}
+--   KEYS[2]  a key that never exists; it makes Redis refuse calls to a migrating slot (`script_keys`)
+--   ARGV[1]  worker: identifier of the calling process, unique per run
+--   ARGV[2]  seq: number of the (first) call; a worker numbers its calls without gaps. A call whose
+--            number was done before is not done again, so a worker may retry a call whose answer was
+--            lost. A call that skips a number is refused (GAP).
+--   ARGV[3]... arguments of each script; for those in `calls`, see `calls.lua`
 --   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
---            result...}: the server's Unix time in seconds, counts, when a page can leave (0: now; inf:
---            that takes an event); messages of workers that are gone, a number that grows with each
---            change of the counts, and where the first page of the order stands ('': none is ready).
---            The last four where a crawl has one shard: 0 and ''. Messages count as leased by others
+--            result...}
+--              now               server's Unix time in seconds
+--              waiting, leased   counts; "leased by others" includes undelivered messages
+--              ready_at          when a page can leave; 0: now; inf: not without a further call
+--              links             see COUNTS
+--              orphans           messages of dead workers
+--              changes           grows with every change of the counts
+--              tier, rank        of the page that leaves next; '': none is ready
+--            The last four are 0 and '' unless the crawl has several shards.
 --
--- Keys, all under P; <page> and <site> are numbers from 0 in order of discovery
---   :config          hash    what the crawl was begun with: rules of the ordering, delays, budgets;
---                            state (paused), run_id of the server
---   :rules           string  the same as msgpack, as it was when the crawl began
---   :counts          string  the numbers of COUNTS, a double each
---   :i:<bucket>      string  identities: 10 bytes of hash and the page, >I4; see "Identities"
---   :p:<page / 24>   string  records of pages, packed as PAGE
---   :u:<page / 16>   string  URLs of pages that wait or are leased: page % 16 as B, length as >I3,
---                            and "h" (http) or "s" (https) and what follows the host, or "u" and
---                            the whole URL
---   :given           hash    page -> first key that its caller gave, until a visit shows the page
---   :requests        hash    page -> its requests that wait, msgpack of {{priority, number, request,
---                            own priority if that is another}}
---   :hosts           hash    host -> site; here and in the next two, ' ' is no name (`open.lua`)
---   :sites           hash    site -> record of a site, packed as SITE, and its host
+-- Keys under P; <page> and <site> are numbered from 0 in order of discovery
+--   :config          hash    settings that the crawl was begun with: rules of the ordering, delays,
+--                            budgets; and state (paused, draining) and run_id of the server
+--   :rules           string  those settings as msgpack, for one fast read per script
+--   :counts          string  the values of COUNTS, one double each
+--   :i:<bucket>      string  identities: 10 bytes of hash and the page as >I4; see "Identities"
+--   :p:<page / 24>   string  page records, packed as PAGE
+--   :u:<page / 16>   string  URLs of waiting and leased pages: page % 16 as B, length as >I3, then "h"
+--                            (http) or "s" (https) and the part after the host, or "u" and the URL
+--   :given           hash    page -> first key provided by its caller, until a visit shows the page
+--   :requests        hash    page -> its waiting requests, as msgpack of {{priority, number, request,
+--                            own priority if different}}
+--   :hosts           hash    host -> site; in this and the next two, ' ' is a dummy (see `open.lua`)
+--   :sites           hash    site -> its record, packed as SITE, followed by its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none
---   :domains         hash    registered domain -> pages known, where a budget counts them
---   :patterns        hash    hash of a pattern of URLs -> pages known, likewise
---   :w:<site>[:<tier>]  zset  pages of a site that wait, packed as >I4, by -key; no tier: tier 0
---   :t:<site>        zset    tiers other than 0 in which pages of a site wait, by -tier
---   :ready:<tier>    zset    first page of each site that is ready, packed as >I4, by -(site's key)
---   :tiers           zset    tiers in which sites may be ready, by -tier
---   :delayed         zset    sites inside their delay, by the time at which they are ready
---   :workers         zset    workers, by the time at which they are taken for dead
+--   :domains         hash    registered domain -> known pages, if a budget counts them
+--   :patterns        hash    hash of a URL pattern -> known pages, if a budget counts them
+--   :w:<site>[:<tier>]  zset  waiting pages of a site, packed as >I4, by -key; default: tier 0
+--   :t:<site>        zset    tiers other than 0 with waiting pages of a site, by -tier
+--   :ready:<tier>    zset    first page of each ready site, packed as >I4, by -(key of the site)
+--   :tiers           zset    tiers that may have ready sites, by -tier
+--   :delayed         zset    sites inside their delay, by the time at which it ends
+--   :workers         zset    workers, by the time at which their lease expires
 --   :worker:<worker> hash    seq: number of the last call done; name; since: Unix time
---   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, its
---                            priority, since}
---   :attempts        hash    page -> how often a worker died with it
+--   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, priority
+--                            of the request, since}
+--   :attempts        hash    page -> number of workers that died holding it
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
---   :visits          stream  pages and visits in the order in which they came (docs/distributed.md)
---   :elected         hash    who computes keys that no script can, see `elect.lua`
---   :shards          hash    of shard 0, where there are several: how sites are spread (`shards.py`)
---   :numbers         hash    "<shard> <run id>" -> messages sent to a shard since the server started
---   :outbox:<worker> hash    "<shard> <run id> <number>" -> message that the worker is to deliver, as
---                            msgpack of the arguments of `deliver.lua`; no worker: that of one that is gone
---   :inbox:<sender>  bitmap  numbers of the messages that were taken in; a sender is "<shard> <run id>"
+--   :visits          stream  pages and visits in order; see `page_fields` in `learning.lua`
+--   :elected         hash    the elected worker; see `elect.lua`
+--   :shards          hash    shard 0 of several only: how sites are mapped to shards (`shards.py`)
+--   :numbers         hash    "<shard> <run id>" -> messages sent to that shard since the server started
+--   :outbox:<worker> hash    "<shard> <run id> <number>" -> message for this worker to deliver, as
+--                            msgpack of the arguments of `deliver.lua`; without a worker: orphans
+--   :inbox:<sender>  bitmap  numbers of received messages; <sender> is "<shard> <run id>"
 --
--- A tier is 2 x priority + (hot: 1). Pages leave by larger tier, larger key, smaller number; sites
--- likewise by their first page, or by larger number of waiting pages in place of the key.
+-- A tier is 2 x priority + (1 if hot). Pages leave by larger tier, then larger key, then smaller
+-- number. Sites rank by their first page; under `by_waiting_pages` their number of waiting pages
+-- replaces its key.
 --
--- A script reads each record once, changes it in memory, and writes it in `finish`.
+-- A script reads each record at most once, changes it in memory and writes it in `finish`.
 
 local P, worker, seq = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local call, floor, max, min, huge = redis.call, math.floor, math.max, math.min, math.huge
 local pack, unpack_struct, format = struct.pack, struct.unpack, string.format
 
 local UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
-local OBSERVED, UNFILTERED, REPEATED, HAS_REQUESTS, BLAMED = 1, 2, 4, 8, 16
+local OBSERVED, UNFILTERED, REPEATED, HAS_REQUESTS, HAS_ATTEMPTS = 1, 2, 4, 8, 16
 local NOWHERE, READY, DELAYED = 0, 1, 2
 local ON_VISIT = 2 ^ 40
 local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
@@ -69,19 +74,19 @@ local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
 local clock = call('TIME')
 local server_now = clock[1] + clock[2] / 1e6
 local now = server_now
-local ask_again_at = 0 -- no page leaves before, as this script turned out
+local ask_again_at = 0 -- earliest time for another question, set by a call that found no page
 
--- A number as text, from which the same number is read again.
+-- A number as text that converts back to the same number.
 local function exact(number)
   return format('%.17g', number)
 end
 
-local AT_ONCE = 2000 -- arguments of a command at most, as Lua's stack is small
+local MAX_ARGUMENTS = 2000 -- arguments per command, limited by the size of Lua's stack
 
--- Call a command for all of many arguments, some at a time, each time behind the same first ones.
-local function call_in_parts(arguments, ...)
+-- Call a command with many arguments in chunks, repeating the leading arguments in each.
+local function call_in_chunks(arguments, ...)
   local n_first = select('#', ...)
-  if #arguments <= AT_ONCE then
+  if #arguments <= MAX_ARGUMENTS then
     if n_first == 1 then
       call(..., unpack(arguments))
     else
@@ -90,19 +95,19 @@ local function call_in_parts(arguments, ...)
     end
     return
   end
-  for from = 1, #arguments, AT_ONCE do
+  for from = 1, #arguments, MAX_ARGUMENTS do
     local all = { ... }
-    for at = from, min(from + AT_ONCE - 1, #arguments) do
+    for at = from, min(from + MAX_ARGUMENTS - 1, #arguments) do
       all[#all + 1] = arguments[at]
     end
     call(unpack(all))
   end
 end
 
--- The values that a command has for many names, some at a time.
-local function values_of(names, ...)
+-- Look up many names in chunks; return all values in order.
+local function look_up(names, ...)
   local n_first = select('#', ...)
-  if #names <= AT_ONCE then
+  if #names <= MAX_ARGUMENTS then
     if n_first == 1 then
       return call(..., unpack(names))
     end
@@ -110,9 +115,9 @@ local function values_of(names, ...)
     return call(command, key, unpack(names))
   end
   local found = {}
-  for from = 1, #names, AT_ONCE do
+  for from = 1, #names, MAX_ARGUMENTS do
     local all = { ... }
-    for at = from, min(from + AT_ONCE - 1, #names) do
+    for at = from, min(from + MAX_ARGUMENTS - 1, #names) do
       all[#all + 1] = names[at]
     end
     for at, value in ipairs(call(unpack(all))) do
@@ -124,12 +129,24 @@ end
 
 -- Config and counts
 
--- pages: known; keyed: those that have a key; visits: observed once each; waiting: requests that
--- wait; leased: leases; links: pages that came to wait as plain links; initial: key of pages that
--- have none yet; parent: key of the page visited last; number: requests numbered; rest_until: no page leaves
--- before; max_delay: the longest delay of a site in seconds; taken_over: leases of dead workers;
--- recorded: entries of the stream; outgoing: messages not delivered yet, as far as is known; changes:
--- grows whenever one of the others changes. `counts.py` has them too.
+--   pages      known pages
+--   keyed      pages that a visit has shown or that are seeds; these have a key
+--   visits     visited pages
+--   waiting    waiting requests
+--   leased     leases
+--   links      pages queued as plain links
+--   initial    key of pages without one
+--   parent     key of the page visited last
+--   number     requests numbered so far
+--   rest_until no page leaves before this time
+--   max_delay  longest delay of a site, in seconds
+--   ready      ready sites
+--   taken_over leases taken over from dead workers
+--   dead       dead letters
+--   recorded   stream entries
+--   outgoing   undelivered messages
+--   changes    grows whenever another count changes
+-- `counts.py` has the same list.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
   'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'changes',
@@ -163,7 +180,7 @@ local function save_counts()
   end
 end
 
--- Strings that are written whole, all at once.
+-- Strings to write with one MSET.
 
 local written = {}
 
@@ -175,7 +192,7 @@ end
 -- Pages
 
 local PAGE = '>dI4i4I2BBB' -- key, site, tier, depth, state, leases, flags
-local PAGE_SIZE, PAGES = 21, 24 -- a block of so many takes 512 bytes with what Redis adds
+local PAGE_SIZE, PAGES = 21, 24 -- pages per block: 512 bytes with Redis's overhead
 local pages = {}
 
 local function read_page(id, block, at)
@@ -198,7 +215,7 @@ local function page_of(id)
   return page
 end
 
--- Read many pages at once.
+-- Read many pages in one round trip.
 local function read_pages(ids)
   local prefix, names, place_of, missing = P .. ':p:', {}, {}, {}
   for at = 1, #ids do
@@ -213,7 +230,7 @@ local function read_pages(ids)
     end
   end
   if #names > 0 then
-    local blocks = values_of(names, 'MGET')
+    local blocks = look_up(names, 'MGET')
     for at = 1, #missing do
       local id = missing[at]
       read_page(id, blocks[place_of[floor(id / PAGES)]], id % PAGES * PAGE_SIZE + 1)
@@ -231,7 +248,7 @@ local function save_pages()
       call('SETRANGE', P .. ':p:' .. floor(id / PAGES), id % PAGES * PAGE_SIZE, record_of_page(page))
     end
   end
-  -- New pages have numbers in a row; a string begins at its full length, so that it never grows.
+  -- New pages have consecutive numbers. Blocks are created at full length, so they never grow.
   local id = n_pages_before
   while id < counts.pages do
     local key, first, records = P .. ':p:' .. floor(id / PAGES), id % PAGES, {}
@@ -261,8 +278,8 @@ end
 
 -- Sites
 
--- leases, limit (0: as for others), waiting, known, tiers other than 0, first page and place,
--- visited (pages of this visit), refusals, unstarted; then tier of its place, own delay and
+-- leases, limit (0: default), waiting pages, known pages, tiers other than 0, first page and place,
+-- pages of this visit, refusals, leases not yet started; then the tier of its place, own delay and
 -- Crawl-delay (-1: none), times (ready, started, ended, paused until, refused), and the key of the
 -- first page when the site was placed.
 local SITE = '>I4I4I4I4I4I4BI4I4I4ddddddddd'
@@ -279,7 +296,7 @@ local function read_site(id, record)
     ready_at = ready_at, started_at = started_at, ended_at = ended_at,
     paused_until = paused_until, refused_at = refused_at, first_key = first_key,
     host = record:sub(at), dirty = false, to_place = false,
-    -- Its first waiting page, where that is known without a look: none, or that by which it stands.
+    -- The first waiting page is known if there is none, or if the site is ready.
     knows_head = place == READY or waiting == 0, head = nil, head_tier = 0, head_key = first_key,
     delayed_until = place == DELAYED and ready_at or nil,
   }
@@ -291,12 +308,12 @@ local function read_site(id, record)
   return site
 end
 
--- A site; whoever changes it says so by `touch` or `dirty`.
+-- Return a site. After a change set `dirty`, or call `touch` if its place may change.
 local function site_of(id)
   return sites[id] or read_site(id, call('HGET', P .. ':sites', id))
 end
 
--- Read many sites at once.
+-- Read many sites in one round trip.
 local function read_sites(ids)
   local names, is_named = {}, {}
   for at = 1, #ids do
@@ -307,7 +324,7 @@ local function read_sites(ids)
     end
   end
   if #names > 0 then
-    for at, record in ipairs(values_of(names, 'HMGET', P .. ':sites')) do
+    for at, record in ipairs(look_up(names, 'HMGET', P .. ':sites')) do
       read_site(names[at], record)
     end
   end
@@ -325,13 +342,13 @@ local function save_sites()
     end
   end
   if #records > 0 then
-    call_in_parts(records, 'HSET', P .. ':sites')
+    call_in_chunks(records, 'HSET', P .. ':sites')
   end
 end
 
 local site_ids, new_hosts, n_hosts = {}, {}, nil
 
--- Read the sites of many hosts, those that there are.
+-- Read the sites of many hosts, skipping unknown hosts.
 local function read_hosts(hosts)
   local names, found = {}, {}
   for at = 1, #hosts do
@@ -342,7 +359,7 @@ local function read_hosts(hosts)
   if #names == 0 then
     return
   end
-  for at, id in ipairs(values_of(names, 'HMGET', P .. ':hosts')) do
+  for at, id in ipairs(look_up(names, 'HMGET', P .. ':hosts')) do
     site_ids[names[at]] = id and tonumber(id)
     if id then
       found[#found + 1] = tonumber(id)
@@ -351,7 +368,7 @@ local function read_hosts(hosts)
   read_sites(found)
 end
 
--- The site of a host, which is new if the host has not been seen.
+-- Return the site of a host; create it if the host is new.
 local function site_of_host(host)
   local id = site_ids[host]
   if id == nil then
@@ -385,7 +402,7 @@ end
 
 local function save_hosts()
   if #new_hosts > 0 then
-    call_in_parts(new_hosts, 'HSET', P .. ':hosts')
+    call_in_chunks(new_hosts, 'HSET', P .. ':hosts')
   end
 end
 
@@ -393,7 +410,7 @@ local function limit_of(site)
   return site.limit > 0 and site.limit or config.limit
 end
 
--- Seconds between a fetch and the next start on its site; `for_fetch`: what the fetch asks for.
+-- The delay of a site in seconds; `for_fetch`: the delay that the last fetch calls for.
 local function delay_of(site, for_fetch)
   local delay = site.own_delay
   if delay < 0 then

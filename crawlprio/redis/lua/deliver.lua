@@ -1,14 +1,11 @@
--- Take in the links of a visit in another shard to pages of this one: a message, which counts once
--- however often it is delivered.
+-- Receive a message: the links of a visit in another shard to pages of this one. Idempotent.
 --
---   [1,2]    sender: its shard and run id; number of the message among those of this sender here,
---            from 1
+--   [1,2]    sender: its shard and run id; number of the message from this sender to this shard, from 1
 --   [3]      depth of new pages
---   [4]      links that are followed or were added before; they come before all others
---   [5..7]   key of the visited page before, first key of what it shows, its evidence ('': none), as
---            `learn` told them
---   [8]...   links, as `read_links` has them
---   result   pairs: the name of a budget, how many links it refused
+--   [4]      number of followed or already queued links, which come first
+--   [5..7]   the values that `learn` returned in the visited page's shard; the last may be ''
+--   [8]...   links, see `read_links`
+--   result   pairs: name of a budget, number of links that it refused
 
 function calls.deliver(at, is_done)
   if is_done then
@@ -21,17 +18,17 @@ function calls.deliver(at, is_done)
   local links = read_links(at + 8)
   local depth, n_pages, n_counted_links = tonumber(ARGV[at + 3]), counts.pages, tonumber(ARGV[at + 4])
   local refused, without_room = find_or_add(links, depth)
-  local targets, numbers, is_target, n_counted = {}, {}, {}, 0
+  local targets, link_values, is_target, n_counted = {}, {}, {}, 0
   for link = 1, links.n do
     local id = links.ids[link]
     if id and not is_target[id] then
       targets[#targets + 1] = id
-      numbers[#targets] = links.numbers[link]
+      link_values[#targets] = links.link_values[link]
       is_target[id] = true
       n_counted = link <= n_counted_links and #targets or n_counted
     end
   end
-  learn_from_message(targets, numbers, n_counted, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]),
+  learn_from_message(targets, link_values, n_counted, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]),
     tonumber(ARGV[at + 7]))
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then

@@ -1,21 +1,20 @@
--- Elect the worker that computes keys, renew its mandate, or end it. It stands alone, without
--- `common.lua`.
+-- Elect the worker that computes keys, or renew or end its term. Runs without `common.lua`.
 --
 --   KEYS[1]  the prefix P
 --   ARGV[1]  worker
---   ARGV[2]  claim: become the elected worker if there is none, or stay it; resign: be it no longer
---   ARGV[3]  seconds for which a mandate holds
+--   ARGV[2]  claim: begin a term if no other worker has one, or renew it; resign: end it
+--   ARGV[3]  length of a term, in seconds
 --   ARGV[4]  name of the worker, for people
---   returns  {token, read}: the token of the mandate, 0 if another worker has it; the number of the
---            last entry of the stream whose keys are in Redis
+--   returns  {token, read}: fencing token of the term, 0 if another worker is elected; number of the
+--            last stream entry whose keys are in Redis
 --
 -- Keys
---   :elected  hash  worker; name; token: grows with each mandate, so that one that has passed is refused;
---                   until: Unix time to which the mandate holds; read: see above
+--   :elected  hash  worker; name; token, which grows with each term and fences off earlier workers;
+--                   until: Unix time at which the term expires; read: see above
 
 local P, worker = KEYS[1], ARGV[1]
 if redis.call('EXISTS', P .. ':config') == 0 then
-  return redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+  return redis.error_reply('NOCRAWL no crawl under ' .. P)
 end
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1e6

@@ -1,22 +1,22 @@
--- How pages come to be known, and what a visit does to their keys. It follows `common.lua` in the
--- scripts that learn. The rules are those of `crawlprio.redis.rules`, with the same numbers.
+-- Discovering pages and updating keys after a visit. Follows `common.lua` in the scripts that learn.
+-- The rules are numbered as in `crawlprio.redis.rules`.
 --
--- Numbers of `config` that it reads
---   first_rule     key of a new page: 0 `new_key`; 1 drawn at random; 2 number of the visit that
---                  shows it; 3 by its distance from the seeds; 4 given by the caller; 5 minus the time at
---                  which it was shown. With several shards 2 is the time, as their visits count apart
---   evidence_rule  0 links say nothing; 1 each adds 1 to its target's key; 2 a page's key is split
---                  over its links and gone; 3 a target's key is at least the number that is given;
---                  4 a page passes `factor` times its key on, in equal shares, and keeps it; 5 a
---                  target's key is at least minus its distance by this link
---   factor, link   of rule 4; how much of a page's distance its links inherit, and their length
---   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: pages known at most (0: any)
+-- Settings in `config`
+--   first_rule     first key of a page: 0 `new_key`; 1 random; 2 number of the visit that shows it (time,
+--                  with several shards, which count visits separately); 3 minus its distance from the
+--                  seeds; 4 provided by the caller; 5 minus the time of discovery
+--   evidence_rule  effect of a visit on its targets: 0 none; 1 each key grows by 1; 2 the visited page's
+--                  key is divided among them, and becomes 0; 3 a key is at least the link's value;
+--                  4 like 2, but only `factor` times the key is divided, and the page keeps its own;
+--                  5 a key is at least minus the distance through this link
+--   factor, link   factor of rule 4, or discount of the distance in rule 5; length of a link in rule 5
+--   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: budgets (0: none)
 
 local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN, AGE = 0, 1, 2, 3, 4, 5
 local COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 1, 2, 3, 4, 5
 local NO_PAGE = -1
 
--- 64-bit numbers are four limbs of 16 bits, least first.
+-- 64-bit integers are four limbs of 16 bits, least significant first.
 
 local function limbs(number)
   return { number % 65536, floor(number / 65536) % 65536, floor(number / 2 ^ 32) % 65536,
@@ -45,7 +45,7 @@ local function plus(a, b)
   return result
 end
 
--- x xor (x >> shift), for a shift from 17 to 31.
+-- x xor (x >> shift), for shifts from 17 to 31.
 local function mixed(x, shift)
   local low = shift - 16
   local result = {}
@@ -61,7 +61,7 @@ local GOLDEN = { 0x7C15, 0x7F4A, 0x79B9, 0x9E37 }
 local FIRST = { 0xE5B9, 0x1CE4, 0x476D, 0xBF58 }
 local SECOND = { 0x11EB, 0x1331, 0x49BB, 0x94D0 }
 
--- Number `index` of the SplitMix64 sequence that starts at `seed`, in [0, 1).
+-- Element `index` of the SplitMix64 sequence with this seed, in [0, 1).
 local function uniform(seed, index)
   local x = plus(limbs(seed), times(limbs(index + 1), GOLDEN))
   x = times(mixed(x, 30), FIRST)
@@ -70,7 +70,7 @@ local function uniform(seed, index)
   return (x[4] * 2 ^ 37 + x[3] * 2 ^ 21 + x[2] * 2 ^ 5 + floor(x[1] / 2 ^ 11)) * 2 ^ -53
 end
 
--- Pages known by registered domain and by pattern of URLs, where budgets count them.
+-- Numbers of known pages by registered domain and by URL pattern, for the budgets.
 local function tally(key, limit)
   return { key = key, limit = limit, of = {}, changed = {} }
 end
@@ -104,11 +104,11 @@ local function save_tally(tallied)
     values[#values + 1] = tallied.of[name]
   end
   if #values > 0 then
-    call_in_parts(values, 'HSET', tallied.key)
+    call_in_chunks(values, 'HSET', tallied.key)
   end
 end
 
--- Read what budgets count of the new pages among links.
+-- Read the tallies of the new pages among links.
 local function read_tally(tallied, links, name_of)
   if tallied.limit == 0 then
     return
@@ -124,13 +124,13 @@ local function read_tally(tallied, links, name_of)
     end
   end
   if #names > 0 then
-    for at, count in ipairs(values_of(names, 'HMGET', tallied.key)) do
+    for at, count in ipairs(look_up(names, 'HMGET', tallied.key)) do
       tallied.of[names[at]] = tonumber(count or 0)
     end
   end
 end
 
--- Which budget has no room for one more page: its name, or nil.
+-- Return the name of the first budget that has no room for one more page, or nil.
 local function refusal(site, domain, pattern)
   if config.per_site > 0 and site.known >= config.per_site then
     return 'site-budget'
@@ -141,11 +141,11 @@ local function refusal(site, domain, pattern)
   end
 end
 
--- Give a page that is not known yet the next number.
+-- Add a page.
 local function add_page(hash, url, site, domain, pattern, depth, number)
   local id = counts.pages
   counts.pages = id + 1
-  keep_identity(hash, id)
+  add_identity(hash, id)
   site.known, site.dirty = site.known + 1, true
   count_page(by_domain, domain)
   count_page(by_pattern, pattern)
@@ -157,28 +157,28 @@ local function add_page(hash, url, site, domain, pattern, depth, number)
   return id
 end
 
--- Links as a caller gives them from ARGV[at] on: the number of hosts, each host and its registered
--- domain; the number of links; one text with hash of its identity, number of its host from 1,
--- pattern, and the number that the rules ask for, of each, packed as LINK; URLs of those with a
--- host, which come first; the number of links whose identity is not their URL, and of each its place
--- from 1 and its identity. A link whose host is 0 is not followed: it is evidence where its target
--- is known.
+-- Links start at ARGV[at]: number of hosts; each host and its registered domain; number of links; one
+-- string with, for each link, the hash of its identity, the number of its host from 1, its pattern and
+-- its value, packed as LINK; URLs of the links with a host, which come first; number of links whose
+-- identity is not the URL; position from 1 and identity of each. A link with host 0 is not followed; it
+-- is evidence if its target is known.
 local LINK, LINK_SIZE, NO_PATTERN = '>c10I4c8d', 30, ('\0'):rep(8)
 
--- They are kept field by field, which takes less of Lua than link by link: `ids` and `added` are set
--- by `find_or_add`: the page of each link, or false; and the places of those that showed a new page.
+-- Links are stored by field, which is faster in Lua than by link. `find_or_add` sets `ids`, the page
+-- of each link or false, and `added`, the positions of links that discovered a page.
 local function read_links(at)
   local n_hosts = tonumber(ARGV[at])
   local n_links, packed = tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
   local links = {
-    n = n_links, n_urls = 0, hashes = {}, host_numbers = {}, patterns = {}, numbers = {},
+    n = n_links, n_urls = 0, hashes = {}, host_numbers = {}, patterns = {}, link_values = {},
     hosts_at = at - 1, urls_at = at + 2 * n_hosts + 2, ids = {}, added = {}, identities = {},
   }
-  local hashes, hosts, patterns, numbers = links.hashes, links.host_numbers, links.patterns, links.numbers
+  local hashes, hosts, patterns = links.hashes, links.host_numbers, links.patterns
+  local link_values = links.link_values
   local n_urls = 0
   for link = 1, n_links do
     local host
-    hashes[link], host, patterns[link], numbers[link] =
+    hashes[link], host, patterns[link], link_values[link] =
       unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
     hosts[link] = host
     n_urls = n_urls + (host > 0 and 1 or 0)
@@ -195,7 +195,7 @@ local function url_of_link(links, link)
   return ARGV[links.urls_at + link]
 end
 
--- Host and registered domain of a link that is followed.
+-- Return host and registered domain of a followed link.
 local function host_of_link(links, link)
   local at = links.hosts_at + 2 * links.host_numbers[link]
   return ARGV[at], ARGV[at + 1]
@@ -210,8 +210,8 @@ local function pattern_of_link(links, link)
   return pattern == NO_PATTERN and '' or pattern
 end
 
--- The pages that links mean, new ones with the next numbers. Returns how many links each budget
--- refused, and which; none where there is `room` for all.
+-- Find the pages of links, adding new ones. Return the number of links that each budget refused, and
+-- their positions. `room`: ignore budgets.
 local function find_or_add(links, depth, room)
   local hosts, is_named, refused, without_room = {}, {}, {}, {}
   local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
@@ -232,7 +232,7 @@ local function find_or_add(links, depth, room)
   for link = 1, links.n do
     local hash = hashes[link]
     if not ids[link] then
-      -- A link before this one may have had the same target.
+      -- An earlier link may have the same target.
       ids[link] = new_pages_of[hash] or false
     end
     if not ids[link] and host_numbers[link] > 0 then
@@ -245,7 +245,7 @@ local function find_or_add(links, depth, room)
         refused[reason] = (refused[reason] or 0) + 1
       else
         local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
-          links.numbers[link])
+          links.link_values[link])
         ids[link] = id
         added[#added + 1] = link
       end
@@ -254,11 +254,11 @@ local function find_or_add(links, depth, room)
   return refused, without_room
 end
 
--- Give first keys to the pages that have none.
---   changed     takes the keys
---   parent_key  key of the page that shows them, as it was before
---   shown       rules 2, 3 and 5: the key
-local function give_first_keys(changed, is_seed, parent_key, shown)
+-- Assign first keys to the pages that have none.
+--   changed         receives the keys
+--   parent_key      key that the visited page had before the visit
+--   discovered_key  first key under rules 2, 3 and 5
+local function assign_first_keys(changed, is_seed, parent_key, discovered_key)
   local rule = config.first_rule
   for id = counts.keyed, counts.pages - 1 do
     local new = page_of(id)
@@ -268,9 +268,9 @@ local function give_first_keys(changed, is_seed, parent_key, shown)
       local number = uniform(config.random_seed, id * config.shards + config.shard)
       new.first_key = parent_key + math.log(1 - number)
     elseif rule == AGE then
-      new.first_key = is_seed and -server_now or shown
+      new.first_key = is_seed and -server_now or discovered_key
     elseif rule == STEP or rule == DISTANCE then
-      new.first_key = is_seed and 0 or shown
+      new.first_key = is_seed and 0 or discovered_key
     else
       new.first_key = new.given or tonumber(call('HGET', P .. ':given', id))
       if not new.given then
@@ -282,8 +282,8 @@ local function give_first_keys(changed, is_seed, parent_key, shown)
   counts.keyed = counts.pages
 end
 
--- Have pages stand by their changed keys; new ones come to wait.
-local function put_in_place(changed)
+-- Apply changed keys to the queue, and queue new pages.
+local function apply_keys(changed)
   local their_sites = {}
   for id in pairs(changed) do
     local one = page_of(id)
@@ -304,14 +304,14 @@ local function put_in_place(changed)
   end
 end
 
--- Give keys to the pages that have none, and let links change those of their targets.
---   visited  the page fetched, or NO_PAGE: the targets are seeds
---   targets  pages of its links, distinct, without the page itself
---   numbers  the number of each that the rules ask for
---   n_more   targets in other shards
---   returns  what a message tells those shards: the key of the page before, the first key of what it
---            shows, and its evidence, a number that the rules say what to do with; nil: none
-local function learn(visited, targets, numbers, n_more)
+-- Assign first keys and apply the evidence of a visit.
+--   visited      the visited page; NO_PAGE: the targets are seeds
+--   targets      distinct targets of its links, except the page itself
+--   link_values  the value of each link
+--   n_more       targets in other shards
+--   returns      the parts of a message to other shards: the page's key before the visit, the first key
+--                of the pages that it discovers, and its evidence as one number; nil: none
+local function learn(visited, targets, link_values, n_more)
   local rule, is_seed = config.first_rule, visited == NO_PAGE
   local page = not is_seed and page_of(visited) or nil
   local again = page ~= nil and has_flag(page, OBSERVED)
@@ -319,22 +319,22 @@ local function learn(visited, targets, numbers, n_more)
   if page and visited >= counts.keyed then
     before = config.initial_key
   end
-  local changed, n_targets, told = {}, #targets + (n_more or 0), nil
+  local changed, n_targets, evidence_value = {}, #targets + (n_more or 0), nil
 
-  -- Minus the distance of the links of a page with this key.
+  -- Minus the distance of the targets of a page with this key.
   local function distant(key)
     return -(config.factor * -key + math.log(max(n_targets, 1)) + config.link)
   end
 
-  local shown = 0
+  local discovered_key = 0
   if rule == STEP then
-    shown = config.shards > 1 and server_now or counts.visits + 1
+    discovered_key = config.shards > 1 and server_now or counts.visits + 1
   elseif rule == DISTANCE then
-    shown = distant(before)
+    discovered_key = distant(before)
   elseif rule == AGE then
-    shown = -server_now
+    discovered_key = -server_now
   end
-  give_first_keys(changed, is_seed, is_seed and counts.parent or before, shown)
+  assign_first_keys(changed, is_seed, is_seed and counts.parent or before, discovered_key)
   if page and not again then
     read_pages(targets)
     set_flag(page, OBSERVED, true)
@@ -348,10 +348,10 @@ local function learn(visited, targets, numbers, n_more)
     elseif evidence == PASS and n_targets > 0 then
       share = config.factor * own_key / n_targets
     end
-    told = share
+    evidence_value = share
     if share ~= 0 then
       if evidence == SPREAD then
-        -- Where it waits already, to be fetched again, it stays where it stands.
+        -- A page that waits again, for another request, keeps its place.
         if changed[visited] then
           changed[visited] = 0
         else
@@ -364,51 +364,53 @@ local function learn(visited, targets, numbers, n_more)
       end
     elseif evidence == RAISE or evidence == SHORTEN then
       local key = evidence == SHORTEN and distant(own_key)
-      told = key or 0
+      evidence_value = key or 0
       for at = 1, #targets do
         local id = targets[at]
-        changed[id] = max(changed[id] or page_of(id).key, key or numbers[at])
+        changed[id] = max(changed[id] or page_of(id).key, key or link_values[at])
       end
     end
     if rule == RANDOM then
       counts.parent, counts.initial = own_key, own_key - 1
     end
   end
-  put_in_place(changed)
-  return before, shown, told
+  apply_keys(changed)
+  return before, discovered_key, evidence_value
 end
 
--- Likewise for the links of a page of another shard, which `learn` there told of.
---   targets    pages of its links, distinct
---   numbers    the number of each that the rules ask for
---   n_counted  targets that were counted there: the first ones. Others are links that are not
---              followed, which have no share in what is divided.
---   told       its evidence; nil: none
-local function learn_from_message(targets, numbers, n_counted, before, shown, told)
+-- Do the same for a visit in another shard, with the values that `learn` returned there.
+--   targets         distinct targets of its links
+--   link_values     the value of each link
+--   n_counted       number of targets that were counted there, which come first; the others, of links
+--                   that are not followed, get no share
+--   evidence_value  the evidence; nil: none
+local function learn_from_message(targets, link_values, n_counted, before, discovered_key, evidence_value)
   local changed, evidence = {}, config.evidence_rule
-  give_first_keys(changed, false, before, shown)
-  if told then
+  assign_first_keys(changed, false, before, discovered_key)
+  if evidence_value then
     read_pages(targets)
     for at = 1, #targets do
       local id = targets[at]
       if evidence == RAISE or evidence == SHORTEN then
-        local key = evidence == SHORTEN and told or numbers[at]
+        local key = evidence == SHORTEN and evidence_value or link_values[at]
         changed[id] = max(changed[id] or page_of(id).key, key)
-      elseif told ~= 0 and (at <= n_counted or evidence == COUNT_BACKLINKS) then
-        changed[id] = (changed[id] or page_of(id).key) + told
+      elseif evidence_value ~= 0 and (at <= n_counted or evidence == COUNT_BACKLINKS) then
+        changed[id] = (changed[id] or page_of(id).key) + evidence_value
       end
     end
   end
-  put_in_place(changed)
+  apply_keys(changed)
 end
 
--- What the stream says of new pages, as fields and values; an entry of it may have more.
---   n  number of the entry, from 1; c  the crawl; e  seeds among the new pages; p  page visited;
---   t  pages that its links mean, in their order, -1: none; v  the visit, as the worker wrote it;
---   o  {position from 0, URL} of links for which a budget had no room
---   b  message that the entry takes in: "<shard> <run id> <number>"; m  messages of the visit: {shard, b}
---   f  number of the first new page; u  URLs of the new pages; k  {position from 0, identity} where
---   that is not the URL; s  host of each; d  their depth
+-- Fields of a stream entry
+--   n  number of the entry, from 1            c  id of the crawl
+--   f  number of the first new page           u  URLs of the new pages
+--   k  {position from 0, identity} of new pages whose identity is not the URL
+--   s  hosts of the new pages                 d  their depth
+--   e  seeds                                  p  visited page
+--   t  target of each link, -1: none          v  the visit, as JSON from the worker
+--   o  {position from 0, URL} of links that budgets refused
+--   m  {shard, message} of each message sent  b  message received: "<shard> <run id> <number>"
 local function page_fields(first, urls, hosts, depth, identities)
   return { 'f', first, 'u', cjson.encode(urls), 's', cjson.encode(hosts), 'd', depth,
     'k', #identities > 0 and cjson.encode(identities) or '[]' }
@@ -428,8 +430,7 @@ local function new_pages(links, depth)
   return page_fields(links.ids[links.added[1]], urls, hosts, depth, identities)
 end
 
--- The links of a visit or a message as JSON: page numbers, -1 without one; and [place, URL] of each
--- that no budget had room for.
+-- Return the targets of links as JSON, -1 for none; and {position, URL} of the refused ones.
 local function links_as_json(links, without_room)
   local ids, refused = {}, {}
   for link = 1, links.n do
@@ -441,7 +442,7 @@ local function links_as_json(links, without_room)
   return #ids > 0 and cjson.encode(ids) or '[]', #refused > 0 and cjson.encode(refused) or '[]'
 end
 
--- A table as a list: each key, then its value.
+-- Flatten a table into a list of keys and values.
 local function as_pairs(values)
   local pairs_of = {}
   for key, value in pairs(values) do

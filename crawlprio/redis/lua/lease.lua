@@ -1,13 +1,12 @@
--- Lease the pages to fetch next; also takes over what a dead worker had leased.
+-- Take over the leases of a dead worker, then lease the next pages.
 --
---   [1]  pages at most; 0: only tell how things stand
---   [2]  seconds by which the caller's time is ahead of the server's; 0 in a crawl
---   [3]  1: no page leaves before the elected worker has written the keys that follow from all
---        entries of the stream
---   result  for each page five values: lease, URL, depth, request ('': a plain GET), host. After
---        a lost answer, those of the call that is repeated. A lease is seq x 1000 + its place.
+--   [1]  maximum number of pages; 0: only return the state of the shard
+--   [2]  seconds to add to the server's time, for tests; 0 in a crawl
+--   [3]  1: lease nothing until the elected worker has written the keys of all stream entries
+--   result  five values per page: lease, URL, depth, request ('': a plain GET), host. A retry returns
+--           the leases of the first attempt. A lease is seq x 1000 + its position.
 
--- The first page of the first site that is ready; nil without one.
+-- Return the first page of the first ready site, or nil.
 local function first_ready()
   if counts.ready == 0 then
     return nil
@@ -24,7 +23,7 @@ local function first_ready()
   end
 end
 
-local function hand_out(result, lease, id, request)
+local function append_handout(result, lease, id, request)
   local page = page_of(id)
   local site = site_of(page.site)
   result[#result + 1] = lease
@@ -34,19 +33,19 @@ local function hand_out(result, lease, id, request)
   result[#result + 1] = site.host
 end
 
--- Put back what the worker that died first had.
+-- Take over from the worker that has been dead longest.
 local function take_over_dead()
   local dead = call('ZRANGEBYSCORE', P .. ':workers', '-inf', '(' .. exact(now), 'LIMIT', 0, 1)[1]
   if dead then
     take_over(dead, call('HKEYS', P .. ':leases:' .. dead), true)
-    leave_messages(dead)
+    orphan_messages(dead)
     call('ZREM', P .. ':workers', dead)
     call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
   end
 end
 
--- Place sites whose delay has ended.
-local function place_rested()
+-- Place the sites whose delay has ended.
+local function place_due()
   while true do
     save_places()
     local due = call('ZRANGEBYSCORE', P .. ':delayed', '-inf', exact(now), 'LIMIT', 0, 100)
@@ -63,17 +62,17 @@ local function place_rested()
   end
 end
 
-local function lease_pages(n_most, result)
-  place_rested()
-  local given = {}
-  for place_of_lease = 0, n_most - 1 do
+local function lease_pages(n_pages, result)
+  place_due()
+  local records = {}
+  for place_of_lease = 0, n_pages - 1 do
     local id = first_ready()
     if id == nil then
       break
     end
     local page = page_of(id)
     local site = site_of(page.site)
-    leave(id, page, site)
+    dequeue(id, page, site)
     site.waiting = site.waiting - 1
     site.leased = site.leased + 1
     site.unstarted = site.unstarted + 1
@@ -84,27 +83,27 @@ local function lease_pages(n_most, result)
       site.ready_at = max(site.ready_at, now + delay_of(site, 0))
     end
     local request, priority = pop_request(id)
-    wait_for_rest(id, page)
+    requeue(id, page)
     place(site)
     local lease = exact(seq * 1000 + place_of_lease)
-    given[#given + 1] = lease
-    given[#given + 1] = lease_record(id, site.id, true, request, priority, now)
-    hand_out(result, lease, id, request)
+    records[#records + 1] = lease
+    records[#records + 1] = lease_record(id, site.id, true, request, priority, now)
+    append_handout(result, lease, id, request)
   end
-  if #given > 0 then
-    call_in_parts(given, 'HSET', P .. ':leases:' .. worker)
+  if #records > 0 then
+    call_in_chunks(records, 'HSET', P .. ':leases:' .. worker)
   end
 end
 
 function calls.lease(at, is_done)
-  local n_most, ahead, awaits_keys = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
+  local n_pages, ahead, awaits_keys = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
   local result = {}
   if is_done then
-    for place_of_lease = 0, n_most - 1 do
+    for place_of_lease = 0, n_pages - 1 do
       local lease = exact(seq * 1000 + place_of_lease)
       local known = find_lease(worker, lease)
       if known and known[1] >= 0 then
-        hand_out(result, lease, known[1], known[4])
+        append_handout(result, lease, known[1], known[4])
       end
     end
     return result
@@ -114,12 +113,12 @@ function calls.lease(at, is_done)
   local before = now
   now = now + ahead
   if (call('HGET', P .. ':config', 'state') or '') ~= '' then
-    -- Paused or draining, as `crawlprio frontier` sets it.
+    -- Paused or draining; see `crawlprio frontier`.
     ask_again_at = now + 0.5
   elseif awaits_keys and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
     ask_again_at = now + 0.05
   elseif now >= counts.rest_until then
-    lease_pages(n_most, result)
+    lease_pages(n_pages, result)
     place_touched()
   end
   now = before

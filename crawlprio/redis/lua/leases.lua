@@ -1,6 +1,6 @@
--- Requests that wait, leases, and how a call begins and ends. It follows `queue.lua`.
+-- Waiting requests, leases, and the begin and end of a call. Follows `queue.lua`.
 
--- Requests that wait for a page
+-- Waiting requests
 
 local function requests_of(id)
   if has_flag(page_of(id), HAS_REQUESTS) then
@@ -9,7 +9,7 @@ local function requests_of(id)
   return {}
 end
 
-local function keep_requests(id, requests)
+local function save_requests(id, requests)
   set_flag(page_of(id), HAS_REQUESTS, #requests > 0)
   if #requests == 0 then
     call('HDEL', P .. ':requests', id)
@@ -18,17 +18,18 @@ local function keep_requests(id, requests)
   end
 end
 
--- Keep one more request of a page; '' stands for a plain GET. Put back, it may wait at another
--- priority than its own, once.
-local function add_request(id, priority, request, own)
+-- Add a request to a page; '' is a plain GET. A request that was put back may wait once at another
+-- priority than its own.
+local function add_request(id, priority, request, own_priority)
   local requests = requests_of(id)
   counts.number = counts.number + 1
   counts.waiting = counts.waiting + (#requests > 0 and 1 or 0)
-  requests[#requests + 1] = { priority, counts.number, request, own ~= priority and own or nil }
-  keep_requests(id, requests)
+  local own = own_priority ~= priority and own_priority or nil
+  requests[#requests + 1] = { priority, counts.number, request, own }
+  save_requests(id, requests)
 end
 
--- Where the first request of a page stands: larger priority first, then older.
+-- Return the position of a page's first request: larger priority first, then older.
 local function first_request(requests)
   local first
   for at, request in ipairs(requests) do
@@ -40,7 +41,7 @@ local function first_request(requests)
   return first
 end
 
--- Take the first request of a page, and its own priority; '' where there is none.
+-- Take a page's first request; return it with its own priority, or '' if there is none.
 local function pop_request(id)
   if not has_flag(page_of(id), HAS_REQUESTS) then
     return '', 0
@@ -49,12 +50,12 @@ local function pop_request(id)
   local at = first_request(requests)
   local request = table.remove(requests, at)
   counts.waiting = counts.waiting - (#requests > 0 and 1 or 0)
-  keep_requests(id, requests)
+  save_requests(id, requests)
   return request[3], request[4] or request[1]
 end
 
--- Queue a page again if more requests wait for it.
-local function wait_for_rest(id, page)
+-- Queue a page again if it has more requests.
+local function requeue(id, page)
   if page.state ~= WAITING and has_flag(page, HAS_REQUESTS) then
     local requests = requests_of(id)
     local at = first_request(requests)
@@ -70,17 +71,17 @@ local function lease_record(page, site, holds, request, priority, since)
   return cmsgpack.pack({ page, site, holds, request, priority, since })
 end
 
-local function find_lease(of_worker, lease)
-  local packed = call('HGET', P .. ':leases:' .. of_worker, lease)
+local function find_lease(owner, lease)
+  local packed = call('HGET', P .. ':leases:' .. owner, lease)
   return packed and cmsgpack.unpack(packed) or nil
 end
 
-local function forget_lease(of_worker, lease)
-  call('HDEL', P .. ':leases:' .. of_worker, lease)
+local function forget_lease(owner, lease)
+  call('HDEL', P .. ':leases:' .. owner, lease)
   counts.leased = counts.leased - 1
 end
 
--- End a page's hold on its site.
+-- Release the site that a page holds.
 local function release(id, page)
   page.leases, page.dirty = page.leases - 1, true
   if page.state == LEASED and page.leases == 0 then
@@ -91,35 +92,35 @@ local function release(id, page)
   touch(site)
 end
 
--- Forget how often workers ended with a page.
+-- Reset a page's count of workers that died holding it.
 local function clear_attempts(id, page)
-  if has_flag(page, BLAMED) then
-    set_flag(page, BLAMED, false)
+  if has_flag(page, HAS_ATTEMPTS) then
+    set_flag(page, HAS_ATTEMPTS, false)
     call('HDEL', P .. ':attempts', id)
   end
 end
 
--- Let the page of a lease that has ended wait again.
---   request   '' is a plain GET
---   with      priority of the request among those of its page
---   priority  at which the page waits if that is higher; nil: as before
---   own       priority of the request, if that is another one
-local function wait_again(id, page, holds, request, with, priority, own)
+-- Queue the page of an ended lease again.
+--   request       '' is a plain GET
+--   rank          priority of the request among those of the page
+--   priority      raise the page to this priority; nil: do not
+--   own_priority  the request's own priority, if different
+local function requeue_leased(id, page, holds, request, rank, priority, own_priority)
   if holds then
     release(id, page)
   end
   if page.state ~= WAITING then
-    push(id, page, page.tier, key_to_wait(id, page))
+    push(id, page, page.tier, queueing_key(id, page))
   end
   if request ~= '' then
-    add_request(id, with, request, own)
+    add_request(id, rank, request, own_priority)
   end
   if priority then
     queue(id, page, priority)
   end
 end
 
--- Set an entry aside: it is neither run nor lost.
+-- Move an entry to the dead letters.
 local function bury(id, site, request, reason)
   call('RPUSH', P .. ':dead', cjson.encode({
     page = id, url = url_of(id, site.host), reason = reason, request = request, at = now,
@@ -128,29 +129,29 @@ local function bury(id, site, request, reason)
   counts.dead = counts.dead + 1
 end
 
--- Put back leases of a worker; `blames`: it died with them.
-local function take_over(of_worker, leases, blames)
+-- Queue the pages of a worker's leases again; `has_died`: count an attempt for each.
+local function take_over(owner, leases, has_died)
   for _, lease in ipairs(leases) do
-    local record = find_lease(of_worker, lease)
+    local record = find_lease(owner, lease)
     if record then
       local id, site = record[1], site_of(record[2])
-      forget_lease(of_worker, lease)
-      counts.taken_over = counts.taken_over + (blames and 1 or 0)
-      -- Its fetch may have ended this moment.
+      forget_lease(owner, lease)
+      counts.taken_over = counts.taken_over + (has_died and 1 or 0)
+      -- Its fetch may have ended just now.
       site.ready_at = max(site.ready_at, now + delay_of(site, 0))
       touch(site)
       if id < 0 then
         site.leased = site.leased - 1
       else
         local page = page_of(id)
-        set_flag(page, BLAMED, blames or has_flag(page, BLAMED))
-        if blames and call('HINCRBY', P .. ':attempts', id, 1) >= config.max_attempts then
-          bury(id, site, record[4], 'its worker ended ' .. config.max_attempts .. ' times')
+        set_flag(page, HAS_ATTEMPTS, has_died or has_flag(page, HAS_ATTEMPTS))
+        if has_died and call('HINCRBY', P .. ':attempts', id, 1) >= config.max_attempts then
+          bury(id, site, record[4], 'its worker died ' .. config.max_attempts .. ' times')
           if record[3] then
             release(id, page)
           end
         else
-          wait_again(id, page, record[3], record[4], record[5], nil)
+          requeue_leased(id, page, record[3], record[4], record[5], nil)
         end
       end
     end
@@ -159,18 +160,18 @@ end
 
 -- Messages to other shards
 
--- Leave the messages of a worker that is gone to whoever asks for them.
-local function leave_messages(of_worker)
+-- Make a worker's undelivered messages orphans, for any worker to deliver.
+local function orphan_messages(owner)
   if counts.outgoing > 0 then
-    local messages = call('HGETALL', P .. ':outbox:' .. of_worker)
+    local messages = call('HGETALL', P .. ':outbox:' .. owner)
     if #messages > 0 then
-      call_in_parts(messages, 'HSET', P .. ':outbox:')
-      call('DEL', P .. ':outbox:' .. of_worker)
+      call_in_chunks(messages, 'HSET', P .. ':outbox:')
+      call('DEL', P .. ':outbox:' .. owner)
     end
   end
 end
 
--- Tier and rank of the page that leaves next; '' where none is ready.
+-- Return tier and rank of the page that leaves next, or ''.
 local function head_of_order()
   if counts.ready > 0 then
     for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
@@ -185,20 +186,19 @@ end
 
 -- Calls
 
-local calls = {} -- by name; each takes what `calls.lua` says
+local calls = {} -- by name; see `calls.lua`
 
--- Note that the worker lives; return the number of the last call done before, or nil and an error
--- that ends the script: there is no crawl, or a call is missing before these. `beat` may leave calls
--- out: a server that has lost its last second says so by the error, and the worker begins again with
--- it.
-local function begin(n_calls, is_beat)
+-- Renew the worker's lease. Return the number of its last call done before; or nil and an error to
+-- return from the script, if the crawl is missing or a call was skipped. A heartbeat may skip calls:
+-- after the server has lost its last second, the worker starts again from the heartbeat.
+local function begin(n_calls, is_heartbeat)
   if config.limit == nil then
-    return nil, redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+    return nil, redis.error_reply('NOCRAWL no crawl under ' .. P)
   end
   local key = P .. ':worker:' .. worker
   local known = tonumber(call('HGET', key, 'seq') or -1)
-  if known >= 0 and seq > known + 1 and not is_beat then
-    return nil, redis.error_reply('GAP call ' .. exact(known) .. ' was the last')
+  if known >= 0 and seq > known + 1 and not is_heartbeat then
+    return nil, redis.error_reply('GAP the last call was ' .. exact(known))
   end
   call('ZADD', P .. ':workers', exact(now + config.lease_seconds), worker)
   local last = seq + n_calls - 1
@@ -208,7 +208,7 @@ local function begin(n_calls, is_beat)
   return known
 end
 
--- Write back what has changed, and say how things stand.
+-- Write all changes and return the state of the shard.
 local function finish(...)
   save_all()
   local ready_at = huge

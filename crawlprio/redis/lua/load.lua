@@ -1,13 +1,11 @@
--- Take in pages, and a visit of them, of a crawl that was recorded elsewhere: without a lease, and
--- whether or not a budget has room.
+-- Load pages, and one visit, of a crawl recorded elsewhere: without a lease, and ignoring budgets.
 --
---   [1]     page visited; '': the new pages are seeds, or were asked for by requests
+--   [1]     visited page; '': the new pages are seeds or pages of requests
 --   [2]     depth of the new pages
---   [3]     what the stream is to say of the visit, as JSON
---   [4]     seeds among the pages, as JSON; without a visit
---   [5]     pages that the links of the visit mean, for the stream, as JSON
---   [6]...  links, as `read_links` has them: the new pages, which are followed, then what the
---           visited page links to, as evidence
+--   [3]     the visit, as JSON for the stream
+--   [4]     without a visit: seeds among the pages, as JSON
+--   [5]     target of each link of the visit, as JSON for the stream
+--   [6]...  links, see `read_links`: the new pages as followed links, then the visit's links as evidence
 
 function calls.load(at, is_done)
   if is_done then
@@ -17,7 +15,7 @@ function calls.load(at, is_done)
   local n_pages = counts.pages
   find_or_add(links, tonumber(ARGV[at + 2]), true)
   local visited = tonumber(ARGV[at + 1])
-  local targets, numbers, is_seed = {}, {}, {}
+  local targets, link_values, is_seed = {}, {}, {}
   if visited == nil then
     for _, id in ipairs(cjson.decode(ARGV[at + 4])) do
       is_seed[id] = true
@@ -27,16 +25,16 @@ function calls.load(at, is_done)
     local id = links.ids[link]
     if visited and links.host_numbers[link] == 0 or is_seed[id] then
       targets[#targets + 1] = id
-      numbers[#targets] = links.numbers[link]
+      link_values[#targets] = links.link_values[link]
     end
   end
 
-  -- The page was fetched, and waits no more.
+  -- Dequeue a page that has been visited.
   local function stop_waiting(id)
     local page = page_of(id)
     if page.state == WAITING then
       local site = site_of(page.site)
-      leave(id, page, site)
+      dequeue(id, page, site)
       page.state, page.dirty = DONE, true
       site.waiting, site.dirty = site.waiting - 1, true
       counts.waiting = counts.waiting - 1
@@ -48,11 +46,11 @@ function calls.load(at, is_done)
     if visited < counts.pages then
       stop_waiting(visited)
     end
-    learn(visited, targets, numbers)
+    learn(visited, targets, link_values)
     stop_waiting(visited)
     forget_url(visited)
   else
-    learn(NO_PAGE, targets, numbers)
+    learn(NO_PAGE, targets, link_values)
   end
   counts.links = counts.links + counts.pages - n_pages
   local fields = new_pages(links, tonumber(ARGV[at + 2]))

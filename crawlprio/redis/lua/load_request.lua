@@ -1,9 +1,8 @@
--- Take in what a crawl that was recorded elsewhere says of a page beside its visits.
+-- Load the state of a page that visits do not show, of a crawl recorded elsewhere.
 --
 --   [1]  page
---   [2]  request: it waits with [4], JSON, at priority [3]; unfiltered: it is new to
---        requests that are no repetition; first: it was being fetched, and leaves at priority
---        [3] if it waits
+--   [2]  request: queue [4], JSON, at priority [3]; unfiltered: the next request for the page is not a
+--        duplicate; first: the page was in flight, so queue it at priority [3] if it is waiting
 --   [5]  request: URL of the page
 
 function calls.load_request(at, is_done)
@@ -16,7 +15,7 @@ function calls.load_request(at, is_done)
     set_flag(page, REPEATED, true)
     add_request(id, priority, ARGV[at + 4])
     if page.state ~= WAITING then
-      keep_url(id, site_of(page.site).host, ARGV[at + 5])
+      replace_url(id, site_of(page.site).host, ARGV[at + 5])
     end
     if page.state ~= WAITING or priority ~= 0 then
       queue(id, page, priority)

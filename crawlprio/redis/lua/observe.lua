@@ -1,18 +1,17 @@
--- Learn from a visit and end its lease: one round trip for a page and all its links.
+-- Learn from a visit and end its lease, in one call for a page and all its links.
 --
---   [1]     lease. One that the worker does not have (any more) makes the visit void: its page
---           waits, or is another's, and will be fetched again.
---   [2]     1: the links were added as entries before, 0: new ones wait from now on
---   [3]     what the stream is to say of the visit, as JSON
---   [4]...  links, as `read_links` has them, those to pages of this shard; then the number of messages to
---           others, and of each the shard, targets among its links that are followed or were added
---           before, such links, the number of its arguments, and these: its links
---   result  1, or 0 for a void visit, or 2 for one that was observed before; messages, in the order
---           given: the first seven arguments of `deliver.lua` of each; pairs: the name of a budget,
---           how many links it refused
+--   [1]     lease. If the worker no longer has it, the visit is ignored: its page is waiting again or
+--           leased to another worker.
+--   [2]     1: the links were queued as requests before; 0: queue them
+--   [3]     the visit, as JSON for the stream
+--   [4]...  links to pages of this shard, see `read_links`; number of messages; for each message the
+--           shard, the distinct targets of its followed or already queued links, the number of these
+--           links, the number of arguments that follow, and its packed links
+--   result  1; 0: ignored; 2: a retry. Then the first seven arguments of `deliver.lua` for each message;
+--           then pairs: name of a budget, number of links that it refused
 
--- Leave messages for the worker to deliver; returns the start of each, and what the stream says.
-local function send(at, n_messages, depth, before, shown, told)
+-- Put messages into the worker's outbox; return the first arguments of each, and its name.
+local function send(at, n_messages, depth, before, discovered_key, evidence_value)
   local run_id = call('HGET', P .. ':config', 'run_id')
   local sender, stored, sent, tokens = exact(config.shard) .. ' ' .. run_id, {}, {}, {}
   for message = 1, n_messages do
@@ -20,8 +19,8 @@ local function send(at, n_messages, depth, before, shown, told)
     local channel = shard .. ' ' .. run_id
     local number = exact(call('HINCRBY', P .. ':numbers', channel, 1))
     local arguments = {
-      sender, number, exact(depth), ARGV[at + 2], exact(before), exact(shown),
-      told and exact(told) or '',
+      sender, number, exact(depth), ARGV[at + 2], exact(before), exact(discovered_key),
+      evidence_value and exact(evidence_value) or '',
     }
     sent[message] = { unpack(arguments) }
     for from = at + 4, at + 3 + n_arguments do
@@ -34,7 +33,7 @@ local function send(at, n_messages, depth, before, shown, told)
   end
   if n_messages > 0 then
     counts.outgoing = counts.outgoing + n_messages
-    call_in_parts(stored, 'HSET', P .. ':outbox:' .. worker)
+    call_in_chunks(stored, 'HSET', P .. ':outbox:' .. worker)
   end
   return sent, tokens
 end
@@ -53,12 +52,12 @@ function calls.observe(at, is_done)
   local links = read_links(at + 4)
   local depth, n_pages = page.depth + 1, counts.pages
   local refused, without_room = find_or_add(links, depth)
-  local targets, numbers, is_target = {}, {}, { [visited] = true }
+  local targets, link_values, is_target = {}, {}, { [visited] = true }
   for link = 1, links.n do
     local id = links.ids[link]
     if id and not is_target[id] then
       targets[#targets + 1] = id
-      numbers[#targets] = links.numbers[link]
+      link_values[#targets] = links.link_values[link]
       is_target[id] = true
     end
   end
@@ -68,8 +67,8 @@ function calls.observe(at, is_done)
     n_elsewhere = n_elsewhere + tonumber(ARGV[message_at + 1])
     message_at = message_at + 4 + tonumber(ARGV[message_at + 3])
   end
-  local before, shown, told = learn(visited, targets, numbers, n_elsewhere)
-  local sent, tokens = send(links.after + 1, n_messages, depth, before, shown, told)
+  local before, discovered_key, evidence_value = learn(visited, targets, link_values, n_elsewhere)
+  local sent, tokens = send(links.after + 1, n_messages, depth, before, discovered_key, evidence_value)
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then
     local fields = new_pages(links, depth)
@@ -90,7 +89,7 @@ function calls.observe(at, is_done)
   if holds then
     release(visited, page)
   end
-  wait_for_rest(visited, page)
+  requeue(visited, page)
   if page.state == DONE and not has_flag(page, REPEATED) then
     forget_url(visited)
   end

@@ -1,12 +1,12 @@
--- Begin a crawl, or join one that is under way. It stands alone, without `common.lua`.
+-- Begin a crawl, or join it. Runs without `common.lua`.
 --
 --   KEYS[1]     the prefix P
---   ARGV[1]     1: begin a crawl if there is none; 0: only look
+--   ARGV[1]     1: begin the crawl if it does not exist; 0: do not
 --   ARGV[2]     number of slots: hosts with settings of their own
---   ARGV[3]     a text that no other crawl has
---   ARGV[4]...  host and "delay limit" of each slot; then `counts` of a new crawl, packed; then
---               names and values of `config`
---   returns     names and values of the config that is in force
+--   ARGV[3]     a unique id for a new crawl
+--   ARGV[4]...  host and "delay limit" of each slot; packed counts of a new crawl; names and values of
+--               `config`
+--   returns     names and values of the crawl's `config`
 
 local P = KEYS[1]
 if redis.call('EXISTS', P .. ':config') == 0 and ARGV[1] == '1' then
@@ -23,7 +23,7 @@ if redis.call('EXISTS', P .. ':config') == 0 and ARGV[1] == '1' then
   redis.call('SET', P .. ':rules', cmsgpack.pack(rules))
   redis.call('SET', P .. ':counts', ARGV[4 + 2 * n_slots])
   redis.call('ZADD', P .. ':tiers', 0, '0')
-  -- Redis looks through a small hash from its first field on, unless a value of it is long.
+  -- Redis searches a small hash linearly unless it has a long value, so add one.
   for _, name in ipairs({ ':hosts', ':domains', ':patterns' }) do
     redis.call('HSET', P .. name, ' ', ('-'):rep(128))
   end

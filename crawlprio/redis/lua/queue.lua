@@ -1,30 +1,30 @@
--- The two-level queue: pages that wait by site, and sites. It follows `common.lua`.
+-- The two-level queue: waiting pages by site, and sites by place. Follows `texts.lua`.
 
 local function waiting_key(site, tier)
   return P .. ':w:' .. site.id .. (tier == 0 and '' or ':' .. exact(tier))
 end
 
--- Pages that come to wait in tier 0, or change their keys there: site -> scores and members.
-local entering = {}
+-- Pages that are added to tier 0 or change keys there: site -> scores and members.
+local unsaved_members = {}
 
-local function save_entering(site)
-  local members = entering[site.id]
+local function save_members(site)
+  local members = unsaved_members[site.id]
   if members then
-    entering[site.id] = nil
-    call_in_parts(members, 'ZADD', P .. ':w:' .. site.id)
+    unsaved_members[site.id] = nil
+    call_in_chunks(members, 'ZADD', P .. ':w:' .. site.id)
   end
 end
 
-local function save_all_entering()
-  for site, members in pairs(entering) do
-    call_in_parts(members, 'ZADD', P .. ':w:' .. site)
+local function save_all_members()
+  for site, members in pairs(unsaved_members) do
+    call_in_chunks(members, 'ZADD', P .. ':w:' .. site)
   end
-  entering = {}
+  unsaved_members = {}
 end
 
--- Find the first waiting page of a site, where it is not known.
-local function look_for_head(site)
-  save_entering(site)
+-- Find a site's first waiting page.
+local function find_head(site)
+  save_members(site)
   local tier = 0
   if site.tiers > 0 then
     tier = tonumber(call('ZRANGE', P .. ':t:' .. site.id, 0, 0)[1])
@@ -40,9 +40,8 @@ local function look_for_head(site)
   end
 end
 
--- Where sites stand, as it is to be: tier -> member -> score, or false to leave; site -> time
--- likewise.
-local ready_changes, delayed_changes, has_moved = {}, {}, false
+-- Changes of sites' places: tier -> member -> score, or false to remove; likewise site -> time.
+local ready_changes, delayed_changes, has_changes = {}, {}, false
 
 local function change_ready(tier, first, score)
   local changes = ready_changes[tier]
@@ -51,14 +50,14 @@ local function change_ready(tier, first, score)
     ready_changes[tier] = changes
   end
   changes[first] = score
-  has_moved = true
+  has_changes = true
 end
 
 local function save_places()
-  if not has_moved then
+  if not has_changes then
     return
   end
-  has_moved = false
+  has_changes = false
   for tier, changes in pairs(ready_changes) do
     local added, removed = {}, {}
     for first, score in pairs(changes) do
@@ -71,10 +70,10 @@ local function save_places()
     end
     local key = P .. ':ready:' .. exact(tier)
     if #removed > 0 then
-      call_in_parts(removed, 'ZREM', key)
+      call_in_chunks(removed, 'ZREM', key)
     end
     if #added > 0 then
-      call_in_parts(added, 'ZADD', key)
+      call_in_chunks(added, 'ZADD', key)
     end
   end
   local added, removed = {}, {}
@@ -87,48 +86,48 @@ local function save_places()
     end
   end
   if #removed > 0 then
-    call_in_parts(removed, 'ZREM', P .. ':delayed')
+    call_in_chunks(removed, 'ZREM', P .. ':delayed')
   end
   if #added > 0 then
-    call_in_parts(added, 'ZADD', P .. ':delayed')
+    call_in_chunks(added, 'ZADD', P .. ':delayed')
   end
   ready_changes, delayed_changes = {}, {}
 end
 
-local function stand_nowhere(site)
+local function unplace(site)
   if site.place == READY then
     change_ready(site.place_tier, site.first, false)
     counts.ready = counts.ready - 1
   elseif site.place == DELAYED then
-    delayed_changes[site.id], has_moved = false, true
+    delayed_changes[site.id], has_changes = false, true
     site.delayed_until = nil
   end
   site.place = NOWHERE
 end
 
--- Place a site where its first page, its leases and its time say.
+-- Put a site where its first page, leases and ready time require.
 local function place(site)
   site.to_place, site.dirty = false, true
   if site.waiting == 0 or site.leased >= limit_of(site) then
-    stand_nowhere(site)
+    unplace(site)
   elseif site.ready_at > now then
     if site.place == READY then
-      stand_nowhere(site)
+      unplace(site)
     end
     if site.delayed_until ~= site.ready_at then
-      delayed_changes[site.id], has_moved = site.ready_at, true
+      delayed_changes[site.id], has_changes = site.ready_at, true
       site.delayed_until = site.ready_at
     end
     site.place = DELAYED
   else
     if not site.knows_head then
-      look_for_head(site)
+      find_head(site)
     end
     local tier, key, first = site.head_tier, site.head_key, site.head
     tier = tier + (site.visited > 0 and ON_VISIT or 0)
     local stays = site.place == READY and site.first == first and site.place_tier == tier
     if not stays then
-      stand_nowhere(site)
+      unplace(site)
       counts.ready = counts.ready + 1
       if tier ~= 0 then
         call('ZADD', P .. ':tiers', exact(-tier), exact(tier))
@@ -144,7 +143,7 @@ local function place(site)
   end
 end
 
--- Have a site placed before its place matters.
+-- Mark a site to be placed before places are read or written.
 local touched = {}
 
 local function touch(site)
@@ -164,16 +163,16 @@ local function place_touched()
   end
 end
 
--- Whether a page leaves before the first one that is known of its site.
-local function is_before_head(site, id, page)
+-- Whether a page leaves before the site's first page as known.
+local function precedes_head(site, id, page)
   if site.head == nil or page.tier ~= site.head_tier then
     return site.head == nil or page.tier > site.head_tier
   end
   return page.key > site.head_key or (page.key == site.head_key and id < site.head)
 end
 
--- Have a site placed, unless a page that came to wait, or changed its key, is not its first one.
-local function touch_by(site, id, page)
+-- Mark a site to be placed after a page was queued or changed its key, unless that page is not first.
+local function touch_if_head(site, id, page)
   if site.knows_head then
     if site.head == id then
       if page.tier == site.head_tier and page.key >= site.head_key then
@@ -181,7 +180,7 @@ local function touch_by(site, id, page)
       else
         site.knows_head = false
       end
-    elseif is_before_head(site, id, page) then
+    elseif precedes_head(site, id, page) then
       site.head, site.head_tier, site.head_key = id, page.tier, page.key
     elseif config.by_waiting_pages ~= 1 then
       return
@@ -192,12 +191,12 @@ local function touch_by(site, id, page)
   end
 end
 
-local function enter(id, page, site, score)
+local function enqueue(id, page, site, score)
   if page.tier == 0 then
-    local members = entering[site.id]
+    local members = unsaved_members[site.id]
     if members == nil then
       members = {}
-      entering[site.id] = members
+      unsaved_members[site.id] = members
     end
     members[#members + 1] = score or -page.key
     members[#members + 1] = pack('>I4', id)
@@ -210,9 +209,9 @@ local function enter(id, page, site, score)
   end
 end
 
-local function leave(id, page, site)
+local function dequeue(id, page, site)
   local key = waiting_key(site, page.tier)
-  save_entering(site)
+  save_members(site)
   call('ZREM', key, pack('>I4', id))
   if page.tier ~= 0 and call('EXISTS', key) == 0 then
     site.tiers = site.tiers - call('ZREM', P .. ':t:' .. site.id, exact(page.tier))
@@ -223,62 +222,62 @@ local function leave(id, page, site)
   end
 end
 
--- Queue a page that does not wait.
+-- Queue a page that is not waiting.
 local function push(id, page, tier, key)
   local site = site_of(page.site)
   page.tier, page.key, page.state, page.dirty = tier, key, WAITING, true
   site.waiting, site.dirty = site.waiting + 1, true
   counts.waiting = counts.waiting + 1
-  enter(id, page, site)
-  touch_by(site, id, page)
+  enqueue(id, page, site)
+  touch_if_head(site, id, page)
 end
 
--- Change the key of a page that waits.
+-- Change the key of a waiting page.
 local function rekey(id, page, key)
   if page.key ~= key then
     local site = site_of(page.site)
     page.key, page.dirty = key, true
-    enter(id, page, site)
-    touch_by(site, id, page)
+    enqueue(id, page, site)
+    touch_if_head(site, id, page)
   end
 end
 
--- Change the tier of a page that waits.
+-- Change the tier of a waiting page.
 local function retier(id, page, tier)
   if page.tier == tier then
     return
   end
   local site = site_of(page.site)
-  save_entering(site)
-  -- Its key may have changed since it came to wait, which is no reason to stand elsewhere.
+  save_members(site)
+  -- The queue's score may be older than the key; a new tier is no reason to update it.
   local score = call('ZSCORE', waiting_key(site, page.tier), pack('>I4', id))
-  leave(id, page, site)
+  dequeue(id, page, site)
   page.tier, page.dirty = tier, true
-  enter(id, page, site, score)
+  enqueue(id, page, site, score)
   site.knows_head = false
   touch(site)
 end
 
--- The key at which a page is to wait: pages that no visit has shown yet have that of new ones.
-local function key_to_wait(id, page)
+-- Return the key to queue a page with; pages that no visit has shown share `counts.initial`.
+local function queueing_key(id, page)
   return id < counts.keyed and page.key or counts.initial
 end
 
--- Queue a page at a request priority; one that waits already keeps the higher priority.
+-- Queue a page at a request priority; a waiting page keeps the higher priority.
 local function queue(id, page, priority)
   local tier = 2 * min(max(priority, LOWEST), HIGHEST)
   local hot = page.tier % 2
   if page.state == WAITING then
     retier(id, page, max(tier, page.tier - hot) + hot)
   else
-    push(id, page, tier + hot, key_to_wait(id, page))
+    push(id, page, tier + hot, queueing_key(id, page))
   end
 end
 
--- Write all that has changed.
+-- Write all changes.
 local function save_all()
   place_touched()
-  save_all_entering()
+  save_all_members()
   save_places()
   save_hosts()
   save_sites()
@@ -286,7 +285,7 @@ local function save_all()
   save_identities()
   save_urls()
   if #written > 0 then
-    call_in_parts(written, 'MSET')
+    call_in_chunks(written, 'MSET')
   end
   save_counts()
 end

@@ -1,38 +1,37 @@
--- Write back the keys that the elected worker has computed. Done twice it is done once; ARGV[2] is
--- not looked at.
+-- Write keys that the elected worker has computed. Idempotent; ARGV[2] is ignored.
 --
---   ARGV[3]  token of its mandate; one that another has followed is refused (NOTELECTED)
---   ARGV[4]  number of the entry of the stream whose keys were written last, by what it knows
---   ARGV[5]  number of the entry whose keys are written with this call; the former: more will follow
---   ARGV[6]  name of that entry. Where the server does not have it, or disagrees about ARGV[4], it
---            has lost its last second (LOST)
---   ARGV[7]  pages and keys, packed as >I4d each: they stand by these keys from now on
---   ARGV[8]  likewise: those that wait already stay where they stand, until they wait again
---   ARGV[9]  pages for the hot queue, packed as >I4 each
---   ARGV[10] key of pages that no visit has shown yet
+--   ARGV[3]  fencing token of its term; refused if another worker has been elected (NOTELECTED)
+--   ARGV[4]  number of the last stream entry whose keys it has written
+--   ARGV[5]  number of the entry whose keys this call completes; equal to ARGV[4]: more calls follow
+--   ARGV[6]  id of that entry in the stream. If the entry does not exist, or ARGV[4] differs from the
+--            number stored here, the server has lost its last second (LOST)
+--   ARGV[7]  pages and keys, packed as >I4d each; waiting pages move
+--   ARGV[8]  likewise, but waiting pages keep their place until they are queued again
+--   ARGV[9]  hot pages, packed as >I4 each
+--   ARGV[10] key of pages that no visit has shown
 
 if config.limit == nil then
-  return redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+  return redis.error_reply('NOCRAWL no crawl under ' .. P)
 end
 local token, read = unpack(call('HMGET', P .. ':elected', 'token', 'read'))
 read = read or '0'
 if token ~= ARGV[3] then
-  return redis.error_reply('NOTELECTED another worker computes keys by now')
+  return redis.error_reply('NOTELECTED another worker was elected')
 end
 local follows = ARGV[5] ~= ARGV[4]
 if read == ARGV[5] and follows then
   return finish()
 end
 if read ~= ARGV[4] or (follows and #call('XRANGE', P .. ':visits', ARGV[6], ARGV[6]) == 0) then
-  return redis.error_reply('LOST the server has lost entries that were read')
+  return redis.error_reply('LOST the server lost entries that were read')
 end
 for at = 1, #ARGV[7], 12 do
   local id, key = unpack_struct('>I4d', ARGV[7], at)
   local page = page_of(id)
   page.key, page.dirty = key, true
   if page.state == WAITING then
-    enter(id, page, site_of(page.site))
-    touch_by(site_of(page.site), id, page)
+    enqueue(id, page, site_of(page.site))
+    touch_if_head(site_of(page.site), id, page)
   end
 end
 for at = 1, #ARGV[8], 12 do

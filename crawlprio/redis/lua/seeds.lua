@@ -1,7 +1,7 @@
--- Queue plain pages as seeds, all at once and in their order; those known already stay as they are.
+-- Queue plain pages as seeds, in order; known pages are left alone.
 --
---   [1]...  links, as `read_links` has them
---   result  pairs: the name of a budget, how many seeds it refused
+--   [1]...  links, see `read_links`
+--   result  pairs: name of a budget, number of seeds that it refused
 
 function calls.seeds(at, is_done)
   if is_done then
@@ -10,11 +10,11 @@ function calls.seeds(at, is_done)
   local links = read_links(at + 1)
   local n_pages = counts.pages
   local refused = find_or_add(links, 0)
-  local ids, numbers = {}, {}
+  local ids, link_values = {}, {}
   for at, link in ipairs(links.added) do
-    ids[at], numbers[at] = links.ids[link], links.numbers[link]
+    ids[at], link_values[at] = links.ids[link], links.link_values[link]
   end
-  learn(NO_PAGE, ids, numbers)
+  learn(NO_PAGE, ids, link_values)
   counts.links = counts.links + counts.pages - n_pages
   local fields = new_pages(links, 0)
   if #ids > 0 or config.elected == 1 then
@@ -22,10 +22,5 @@ function calls.seeds(at, is_done)
     fields[#fields + 1] = #ids > 0 and cjson.encode(ids) or '[]'
   end
   record(fields)
-  local told = {}
-  for reason, count in pairs(refused) do
-    told[#told + 1] = reason
-    told[#told + 1] = count
-  end
-  return told
+  return as_pairs(refused)
 end

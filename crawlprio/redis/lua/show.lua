@@ -1,16 +1,16 @@
--- Tell how a crawl stands; it writes nothing. ARGV[1] and ARGV[2] are not looked at.
+-- Report the state of a crawl. Read-only; ARGV[1] and ARGV[2] are ignored.
 --
---   ARGV[3]  pages, leases, dead letters and sites inside their delay that are told at most, each
---   returns  JSON: now, state, ordering, sites, delayed; counts, by name; elected; workers; leases;
---            head: the first pages of the ready sites, in the order in which they leave; next:
---            sites whose delay ends first; dead: letters, newest last
+--   ARGV[3]  rows per list at most
+--   returns  JSON: now, state, ordering, sites, delayed, counts, elected, workers, leases; head: first
+--            page of each ready site, in order; next: delayed sites, earliest first; dead: dead letters,
+--            newest last
 
 if config.limit == nil then
-  return redis.error_reply('NOCRAWL there is no crawl under ' .. P)
+  return redis.error_reply('NOCRAWL no crawl under ' .. P)
 end
 local most = tonumber(ARGV[3])
 
-local function told_page(id)
+local function page_report(id)
   local page = page_of(id)
   local site = site_of(page.site)
   return {
@@ -48,7 +48,7 @@ local head = {}
 for _, tier in ipairs(call('ZRANGE', P .. ':tiers', 0, -1)) do
   if #head < most then
     for _, first in ipairs(call('ZRANGE', P .. ':ready:' .. tier, 0, most - #head - 1)) do
-      head[#head + 1] = told_page((unpack_struct('>I4', first)))
+      head[#head + 1] = page_report((unpack_struct('>I4', first)))
     end
   end
 end

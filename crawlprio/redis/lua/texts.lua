@@ -1,15 +1,15 @@
--- Identities and URLs of pages. It follows `common.lua`.
+-- Identities and URLs of pages. Follows `common.lua`.
 
 -- Identities
 --
 -- A linear hash table (Litwin, "Linear hashing: a new tool for file and table addressing", VLDB
--- 1980) of IDENTITIES pages a bucket on average. It has one bucket more with each IDENTITIES pages
--- known, into which half of another one goes; so their number follows from that of the pages.
+-- 1980) with IDENTITIES pages per bucket on average. Each time that many pages are added, one bucket
+-- is split, so the number of buckets follows from the number of pages.
 
 local find, sub = string.find, string.sub
 local IDENTITIES, HASH_SIZE, IDENTITY_SIZE = 16, 10, 14
 local buckets, new_identities, dirty_buckets = {}, {}, {}
-local new_pages_of = {} -- hash -> page, of those that this script has added
+local new_pages_of = {} -- hash -> page, for pages that this script has added
 local n_buckets = floor((n_pages_before or 0) / IDENTITIES) + 1
 local _, exponent = math.frexp(n_buckets)
 local half = 2 ^ (exponent - 1)
@@ -28,7 +28,7 @@ local function read_bucket(number)
   return bucket
 end
 
--- The page of a hash in its bucket; false if it is not there.
+-- Return the page of a hash from its bucket, or false.
 local function find_in(bucket, hash)
   local at = find(bucket, hash, 1, true)
   while at and (at - 1) % IDENTITY_SIZE ~= 0 do
@@ -40,12 +40,12 @@ local function find_in(bucket, hash)
   return false
 end
 
--- The page of an identity by its hash; nil if it is not known.
+-- Return the page of an identity's hash, or nil.
 local function find_page(hash)
   return new_pages_of[hash] or find_in(read_bucket(bucket_of(hash)), hash) or nil
 end
 
--- Set `ids` to the page of each hash, or to false; reads all their buckets at once.
+-- Set `ids` to the page of each hash, or false; reads all buckets in one round trip.
 local function find_pages(hashes, ids)
   local prefix, numbers, missing, keys = P .. ':i:', {}, {}, {}
   for at = 1, #hashes do
@@ -58,7 +58,7 @@ local function find_pages(hashes, ids)
     end
   end
   if #keys > 0 then
-    local found = values_of(keys, 'MGET')
+    local found = look_up(keys, 'MGET')
     for at = 1, #keys do
       buckets[missing[at]] = found[at] or ''
     end
@@ -68,7 +68,7 @@ local function find_pages(hashes, ids)
   end
 end
 
-local function keep_identity(hash, id)
+local function add_identity(hash, id)
   new_pages_of[hash] = id
   local number = bucket_of(hash)
   local parts = new_identities[number]
@@ -79,7 +79,7 @@ local function keep_identity(hash, id)
   parts[#parts + 1] = hash .. pack('>I4', id)
 end
 
--- Write buckets, and split as many as there are more pages.
+-- Write changed buckets, after splitting as many as the new pages call for.
 local function save_identities()
   for number, parts in pairs(new_identities) do
     buckets[number], dirty_buckets[number] = table.concat(parts), true
@@ -91,9 +91,9 @@ local function save_identities()
     n_buckets = n_buckets + 1
     for at = 1, #bucket, IDENTITY_SIZE do
       local record = sub(bucket, at, at + IDENTITY_SIZE - 1)
-      -- One more bit of the hash says which.
-      local half_of_it = unpack_struct('>I4', record) % (2 * half) == from and stays or goes
-      half_of_it[#half_of_it + 1] = record
+      -- One more bit of the hash decides which half an entry goes to.
+      local chosen_half = unpack_struct('>I4', record) % (2 * half) == from and stays or goes
+      chosen_half[#chosen_half + 1] = record
     end
     buckets[from], buckets[to] = table.concat(stays), table.concat(goes)
     dirty_buckets[from], dirty_buckets[to] = true, true
@@ -114,7 +114,7 @@ local url_blocks, new_urls, dirty_url_blocks = {}, {}, {}
 local function read_urls(number)
   local block = url_blocks[number]
   if block == nil then
-    -- A block begins with its first page.
+    -- A block whose first page is new does not exist yet.
     block = number * URLS < n_pages_before and call('GET', P .. ':u:' .. number) or ''
     url_blocks[number] = block
   end
@@ -126,7 +126,7 @@ local function read_urls(number)
   return block
 end
 
--- The URLs that a page's is among, and where its own begins and what is behind it; nil: not kept.
+-- Return the block that a page's URL belongs to; then its start and end, or nil if it is not stored.
 local function find_url(id)
   local number, slot = floor(id / URLS), id % URLS
   local block, at = read_urls(number), 1
@@ -149,7 +149,7 @@ local function forget_url(id)
   end
 end
 
--- Keep the URL of a page that has none kept.
+-- Store the URL of a page that has none stored.
 local function add_url(id, host, url)
   local form, from = 'u', 1
   if sub(url, 1, 8) == 'https://' then
@@ -170,7 +170,7 @@ local function add_url(id, host, url)
   parts[#parts + 1] = pack('>BI3', id % URLS, #kept) .. kept
 end
 
-local function keep_url(id, host, url)
+local function replace_url(id, host, url)
   forget_url(id)
   add_url(id, host, url)
 end

@@ -1,14 +1,13 @@
--- Tell the messages that the worker is to deliver; those of workers that are gone are its own from now
--- on.
+-- Return messages for this worker to deliver, after taking over all orphans.
 --
---   [1]     messages at most
---   result  pairs: "<shard> <run id> <number>", and the arguments of `deliver.lua`
+--   [1]     maximum number of messages
+--   result  pairs: "<shard> <run id> <number>", arguments of `deliver.lua`
 
 function calls.undelivered(at, is_done)
   local own = P .. ':outbox:' .. worker
   local orphans = call('HGETALL', P .. ':outbox:')
   if #orphans > 0 then
-    call_in_parts(orphans, 'HSET', own)
+    call_in_chunks(orphans, 'HSET', own)
     call('DEL', P .. ':outbox:')
   end
   local messages, most, result = call('HGETALL', own), tonumber(ARGV[at + 1]), {}

@@ -1,6 +1,6 @@
--- Tell the requests that wait; it writes nothing. ARGV[1] and ARGV[2] are not looked at.
+-- Scan the waiting requests. Read-only; ARGV[1] and ARGV[2] are ignored.
 --
---   ARGV[3]  cursor: 0 to begin, then what the last call returned, until that is 0 again
+--   ARGV[3]  cursor: 0 to begin, then the cursor returned last, until it is 0 again
 --   returns  {cursor, page, URL, number, priority, request ('': a plain GET), page, ...}
 
 local step = call('HSCAN', P .. ':requests', ARGV[3], 'COUNT', 500)

@@ -1,10 +1,10 @@
--- Say that the worker lives, and what it still has; or that it leaves. Unlike the others it is done
--- each time it is called; ARGV[2] is the number of the last call whose answer the worker has.
+-- A worker's heartbeat: report its leases, or leave. Idempotent, so it is done on every call; ARGV[2] is
+-- the number of the last call that the worker has an answer for.
 --
---   ARGV[3]     beat; leave: all its leases end, and their pages wait again
+--   ARGV[3]     renew: stay alive; leave: end all its leases and queue their pages again
 --   ARGV[4]     name of the worker, for people
---   ARGV[5]     server's run id, as the worker knows it
---   ARGV[6]...  its leases. Others that the server has for it are put back: their answers were lost.
+--   ARGV[5]     run id of the server, as known to the worker
+--   ARGV[6]...  its leases. Other leases of this worker are ended: their answers were lost.
 --   result      those of its leases that the server does not have
 
 local known, err = begin(1, true)
@@ -15,7 +15,7 @@ call('HSETNX', P .. ':worker:' .. worker, 'since', exact(now))
 call('HSET', P .. ':worker:' .. worker, 'name', ARGV[4])
 local run_id = call('HGET', P .. ':config', 'run_id')
 if run_id ~= ARGV[5] then
-  -- The server has restarted, and may have lost the last second: sites rest for what it may not know.
+  -- The server restarted and may have lost its last second, so let all sites rest.
   if run_id then
     counts.rest_until = now + counts.max_delay + 1
   end
@@ -34,7 +34,7 @@ for _, lease in ipairs(call('HKEYS', P .. ':leases:' .. worker)) do
 end
 take_over(worker, lost, false)
 if ARGV[3] == 'leave' then
-  leave_messages(worker)
+  orphan_messages(worker)
   call('ZREM', P .. ':workers', worker)
   call('DEL', P .. ':worker:' .. worker, P .. ':leases:' .. worker)
 end

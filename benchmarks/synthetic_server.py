@@ -1,6 +1,6 @@
 """Serves the synthetic web on loopback, like the demo web, until standard input ends.
 
-    python benchmarks/madeup_server.py [--sites 100]
+    python benchmarks/synthetic_server.py [--sites 100]
 
 `loopback.py` starts it.
 """
@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen
 from sys import executable
 from typing import TYPE_CHECKING
 
-from madeup_web import SEED_PAGE, page_body, page_url
+from synthetic_web import SEED_PAGE, page_body, page_url
 
 from crawlprio.demo import server
 from crawlprio.demo.answers import Answer, text_answer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PAGE = re.compile(r"http://site[0-9]+\.example/pages/([0-9]+)\.html")
 
 
-class MadeUpWeb:
+class SyntheticWeb:
     """The synthetic web on a number of sites; pages are generated on request."""
 
     def __init__(self, n_sites: int) -> None:
@@ -62,7 +62,7 @@ def serving(n_sites: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=100)
-    port = server.listen(MadeUpWeb(parser.parse_args().sites), 0, FetchLog(None))
+    port = server.listen(SyntheticWeb(parser.parse_args().sites), 0, FetchLog(None))
     address = f"127.0.0.1:{port}"
     server.serve(lambda: print(address, flush=True), until_stdin_closes=True)
 
