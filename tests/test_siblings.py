@@ -142,6 +142,21 @@ def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_m
     assert keys[4:] == pytest.approx([0.97 + share + n_counted / 1.5 * share] * n_children)
 
 
+def test_a_crawl_in_which_nothing_gives_attention_has_one_site() -> None:
+    """The first visit is that of a page that a project requested, which is no seed; no links
+    between sites. After 30 visits the site vouches for itself."""
+    graph = graph_of([[*range(1, 31)], [*range(31, 131)], *([] for _ in range(129))])
+    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0)
+    ordering.open(pages)
+    pages.discover(np.array([0], dtype=np.int32))
+    for page in (0, *range(2, 31), 1):
+        targets = pages.discover(graph.out_links(page))
+        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
+    share = 0.85 * (0.97 + 0.85 * 0.97 / 30) / 100
+    key = ordering.keys[pages.local_of[31]]
+    assert key == pytest.approx(0.97**2 + share + (16 + 31) / 1.5 * share)
+
+
 @pytest.mark.parametrize(("n_visits", "n_counted"), [(29, 16), (30, 16 + 31 * 0.5)])
 def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(
     n_visits: int, n_counted: float

@@ -97,8 +97,10 @@ def give_attention(sites: Records, rules: Records, site: int, mass: float) -> No
 
 @njit(cache=True, keeps_arrays=False)
 def visits_per_site(rules: Records) -> float:
-    """Return the number of visits divided by the effective number of sites."""
-    return float(rules[0].n_visits * rules[0].squares / rules[0].attention ** 2)
+    """Return the number of visits divided by the effective number of sites: 1 without attention."""
+    square = rules[0].attention ** 2
+    n_visits = rules[0].n_visits
+    return float(n_visits * rules[0].squares / square if square > 0.0 else n_visits)
 
 
 @njit(cache=True, keeps_arrays=False)

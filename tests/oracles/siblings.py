@@ -85,10 +85,11 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         return source is None or self.visits_to(source) >= 30
 
     def visits_per_site(self) -> float:
-        """Return the visits divided by the effective number of sites, by attention."""
+        """Return the visits divided by the effective number of sites; 1 if none has attention."""
         total = sum(self.attention.values())
         squares = sum(mass**2 for mass in self.attention.values())
-        return len(self.record.crawled_pages) * squares / total**2
+        n_sites = total**2 / squares if squares else 1
+        return len(self.record.crawled_pages) / n_sites
 
     def site(self, page: int) -> int:
         """Return the site of a page."""
