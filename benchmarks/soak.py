@@ -1,6 +1,6 @@
 """A crawl of a web of which a third is hostile: memory, disk, silence, and honest pages fetched.
 
-    python benchmarks/soak.py [--fetches 200000] [--ordering opic] [--json FILE]
+    python benchmarks/soak.py [--fetches 200000] [--ordering NAME] [--json FILE]
 
 The bundled project crawls the synthetic web of `hostile_web.py` twice, each time in a new process,
 with the crawl store on and without delays: once as it is, and once with all hostile sites
@@ -23,6 +23,8 @@ import tempfile
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+
+from crawlprio.setting_table import SETTINGS
 
 FOLDER = Path(__file__).resolve().parent
 HONEST_SHARE = 0.3
@@ -161,7 +163,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fetches", type=int, default=200_000, help="default %(default)s")
-    parser.add_argument("--ordering", default="opic", help="default %(default)s")
+    parser.add_argument(
+        "--ordering", default=SETTINGS["ORDERING"].default, help="default %(default)s"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, orders too")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
