@@ -42,6 +42,7 @@ from crawlprio.middlewares.refusals import connected_host
 from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank
+from crawlprio.spiders.site import _says_nofollow
 from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
@@ -115,8 +116,10 @@ def url(data: bytes) -> None:
 
 
 def headers(data: bytes) -> None:
-    """Any Retry-After yields a wait within bounds, or none."""
-    response = Response("http://a.test/", headers={"Retry-After": data})
+    """Any Retry-After yields a wait within bounds, or none; any X-Robots-Tag a yes or no."""
+    tags = [b"all", *data.split(b"\n")]
+    response = Response("http://a.test/", headers={"Retry-After": data, "X-Robots-Tag": tags})
+    assert _says_nofollow(response) in (True, False)
     seconds = _retry_after(response)
     assert seconds is None or seconds >= 0
     pause = Politeness(max_back_off=60.0).back_off(0.0, 1, seconds)
