@@ -265,7 +265,7 @@ class CompiledOrdering(Ordering):
         self.numbers = self.first_numbers()
         own = type(self)
         self._learns_by_rule = self.learns_by_rule
-        self._has_room = own.reserve is CompiledOrdering.reserve
+        self._has_state = own.reserve is not CompiledOrdering.reserve
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
         self._rule: VisitRule = own.rule
@@ -303,14 +303,14 @@ class CompiledOrdering(Ordering):
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:
         """Call the rule; return the pages besides the targets whose keys it changed."""
-        if not self._has_room:
+        if self._has_state:
             self._make_room(max(self.n_pages, last), len(targets))
         state = self.state(self.pages.sites)
         n = self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
         return state[-2][:n] if n else NO_PAGES
 
     def _make_room(self, n_pages: int, n_targets: int) -> None:
-        """Make room in the state for one more visit; for twice what is needed, so rarely."""
+        """Make room in the state for one more visit: seldom, as for twice what is needed."""
         n_sites = self.pages.n_sites
         self._n_links = n_links = self._n_links + n_targets
         pages, sites, links, row = self._room
@@ -328,6 +328,7 @@ class CompiledOrdering(Ordering):
 
 
 def _with(targets: PageIds, others: PageIds) -> PageIds:
+    """The pages whose keys a visit changed."""
     return np.concatenate([targets, others]) if len(others) else targets
 
 
