@@ -15,6 +15,9 @@ def with_room(array: NDArray[Any], n: int, fill: int = 0) -> NDArray[Any]:
     """
     if n <= len(array):
         return array
-    room = np.full(max(n, 2 * len(array), 64), fill, dtype=array.dtype)
+    # Memory from `zeros` is taken when it is first written to.
+    room = np.zeros(max(n, 2 * len(array), 64), dtype=array.dtype)
     room[: len(array)] = array
+    if fill:
+        room[len(array) :] = fill
     return room
