@@ -25,7 +25,9 @@ def main() -> None:
         for file in package.glob("crawlprio/**/*.py")
         if "njit" in file.read_text(encoding="utf-8")
     ]
-    with atheris.instrument_imports(include=["crawlprio", "email", "protego", "w3lib"], exclude=compiled):
+    with atheris.instrument_imports(
+        include=["crawlprio", "email", "protego", "w3lib"], exclude=compiled
+    ):
         from targets import TARGETS
     if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
         sys.exit(f"Give a target: {', '.join(TARGETS)}.")
