@@ -54,10 +54,10 @@ class SiblingSampling(CompiledOrdering):
     *Limit*: w is at most 16 + v / s, where v is the number of visits so far, and s the effective
     number of sites: 1 / sum p^2, where p is a site's share of all attention, and a site's
     *attention* is the mass received from other sites, plus 1 for each of its seeds (the inverse of
-    the index of Simpson, Measurement of diversity, Nature 163, 1949). A crawl that has v / s visits
-    to spend on a site cannot fetch more siblings on one, so more do not count. On sites that are
-    not *vouched for*, w is at most 16. Otherwise each page of an endless trap would show a large
-    new group, and every group would be worth a sample.
+    the index of Simpson, Measurement of diversity, Nature 163, 1949); s is 1 while no site has any.
+    A crawl that has v / s visits to spend on a site cannot fetch more siblings on one, so more do
+    not count. On sites that are not *vouched for*, w is at most 16. Otherwise each page of an
+    endless trap would show a large new group, and every group would be worth a sample.
 
     *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
     1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
