@@ -4,7 +4,7 @@
         [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--markdown FILE] [--json FILE]
     python benchmarks/quality.py --again FILE... [--plot FILE] [--markdown FILE]
 
-A WEB is a graph that `scrapy simulate` reads, such as those of `webs.py`. Next to `NAME.npz` there
+A WEB is a graph that `crawlprio simulate` reads, as those of `webs.py`. Next to `NAME.npz` there
 may be `NAME.homes.txt`, the home page of each site. Crawls of a web start at all home pages, if
 there are several, and at single pages: the first home page, and random pages (from a fixed seed)
 that reach at least half as much, `--starts` in total (default 5). A crawl ends when nothing waits.

@@ -20,7 +20,7 @@ spider's `custom_settings`, or with `-s NAME=VALUE`. All are validated when a cr
 invalid value, or an unknown name that begins with `CRAWLPRIO_`, stops the crawl with one sentence.
 A name that resembles `ORDERING`, `TOPIC` or one of their options causes a warning.
 
-*Bundled project* is the default of `scrapy crawl site` in this project and of `scrapy replay`.
+*Bundled project* is the default of `scrapy crawl site` in this project and of `crawlprio replay`.
 *Add-on* is the default in your own project with `ADDONS = {"crawlprio.Addon": 500}`: no budgets
 apply and nothing is printed, but links are recorded and private addresses are guarded. For Scrapy's
 own settings, this column shows Scrapy's default.

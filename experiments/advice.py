@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from summary import Found
 
-OPEN = "open: these webs do not decide it; try it on your own with `scrapy simulate`"
+OPEN = "open: these webs do not decide it; try it on your own with `crawlprio simulate`"
 """Advice where no case decides."""
 
 
@@ -75,7 +75,7 @@ ADVICE = (
     Advice(
         "time matters, many small sites", "larger-sites-faster",
         "`larger-sites-first` finishes sooner than `breadth-first`",
-        "`larger-sites-first` finishes sooner in some crawls; measure it with `scrapy simulate`",
+        "`larger-sites-first` finishes sooner in some crawls; measure it with `crawlprio simulate`",
         "`larger-sites-first` does not finish sooner: the largest site or the link bounds both",
     ),
     Advice(

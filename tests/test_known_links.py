@@ -15,11 +15,11 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from crawlprio.importance import open_repository
+from crawlprio.linkgraph.export import export_links
 from crawlprio.pages import PageTable, Visit
 from crawlprio.simulator.sources import Source
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.store.export import export_links
 
 HOST = "http://a.test"
 WEB = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -17,19 +17,18 @@ MODULES = {
     for file in sorted(PACKAGE.rglob("*.py"))
 }
 CORE = (
-    *("compiled", "ranking", "orderings", "frontier", "web", "linkgraph", "importance"),
+    *("compiled", "ranking", "orderings", "frontier", "web", "graph", "linkgraph", "importance"),
     *("simulator", "evaluation", "store", "pages", "items", "topic", "errors"),
 )
+MEMBERS_BY_NAME = "crawlprio.orderings.combined"
+"""An ordering made of orderings: on a call it asks the registry of the package it is in."""
+
 MAY_SERVE_DEMO = ("crawlprio.commands", "crawlprio.spiders", "crawlprio.live.virtual")
 
 
-def imports_of(tree: ast.AST, *, lazy: bool) -> Iterator[str]:
-    """Return the modules that a module imports when it is loaded, or with `lazy` at any time."""
-    if lazy:
-        nodes: Iterator[ast.AST] = ast.walk(tree)
-    else:
-        nodes = _at_load(tree)
-    for node in nodes:
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    """Return the modules that a module imports, when it is loaded or in a function."""
+    for node in _running(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -38,49 +37,76 @@ def imports_of(tree: ast.AST, *, lazy: bool) -> Iterator[str]:
                 yield inner if inner in MODULES else node.module
 
 
-def _at_load(tree: ast.AST) -> Iterator[ast.AST]:
-    """Return the statements that run on loading a module: not those in functions or for types."""
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Return all statements but those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         yield node
-        yield from _at_load(node)
+        yield from _running(node)
 
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """Return what each module imports from the package when it is loaded."""
+    """Return what each module imports from the package, when it is loaded or in a function."""
     return {
         name: {
             found
-            for found in imports_of(ast.parse(file.read_text()), lazy=False)
+            for found in imports_of(ast.parse(file.read_text()))
             if found in MODULES and found != name
         }
         for name, file in MODULES.items()
     }
 
 
-def test_there_is_no_import_cycle() -> None:
+def packages() -> dict[str, set[str]]:
+    """Return the packages and root modules that each of them imports."""
+    imported: dict[str, set[str]] = {}
+    for name, found in graph().items():
+        rooms = {".".join(other.split(".")[:2]) for other in (name, *found)}
+        own = ".".join(name.split(".")[:2])
+        imported.setdefault(own, set()).update(rooms - {own})
+    return imported
+
+
+def cycle(imported: Mapping[str, set[str]]) -> str:
+    """Return a cycle of imports as `a -> b -> a`, or an empty string."""
     done: set[str] = set()
 
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        assert name not in path, " -> ".join((*path[path.index(name) :], name))
-        if name not in done:
-            for found in sorted(graph()[name]):
-                visit(found, (*path, name))
-            done.add(name)
+    def visit(name: str, path: tuple[str, ...]) -> str:
+        if name in path:
+            return " -> ".join((*path[path.index(name) :], name))
+        if name in done:
+            return ""
+        found = (visit(other, (*path, name)) for other in sorted(imported[name]))
+        circle = next(filter(None, found), "")
+        done.add(name)
+        return circle
 
-    for name in MODULES:
-        visit(name, ())
+    return next(filter(None, (visit(name, ()) for name in imported)), "")
+
+
+def test_a_cycle_is_found_in_whatever_order_it_is_looked_for() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == "b -> c -> b"
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == ""
+
+
+def test_no_modules_import_each_other_not_even_in_functions() -> None:
+    assert (
+        cycle({**graph(), MEMBERS_BY_NAME: graph()[MEMBERS_BY_NAME] - {"crawlprio.orderings"}})
+        == ""
+    )
+
+
+def test_no_packages_import_each_other_not_even_in_functions() -> None:
+    assert cycle(packages()) == ""
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[1:2]])
 def test_the_core_imports_neither_scrapy_nor_higher_layers(name: str) -> None:
     if name.split(".")[1] not in CORE:
         return
-    for found in imports_of(ast.parse(MODULES[name].read_text()), lazy=True):
+    for found in imports_of(ast.parse(MODULES[name].read_text())):
         assert found.split(".")[0] not in ("scrapy", "twisted", "redis")
         if found.startswith("crawlprio.") and found in MODULES:
             assert found.split(".")[1] in CORE
@@ -91,7 +117,7 @@ def test_only_what_starts_the_demo_imports_it() -> None:
         name
         for name, file in MODULES.items()
         if not name.startswith("crawlprio.demo")
-        for found in imports_of(ast.parse(file.read_text()), lazy=True)
+        for found in imports_of(ast.parse(file.read_text()))
         if found.startswith("crawlprio.demo")
     }
     assert {name for name in users if not name.startswith(MAY_SERVE_DEMO)} == set()

@@ -17,10 +17,10 @@ import pytest
 from test_store import change, letters, query, visit
 
 from crawlprio.errors import StoreError
+from crawlprio.linkgraph.export import export_links
 from crawlprio.pages import PageTable
 from crawlprio.store import MAX_TEXT, SiteState, Store
 from crawlprio.store.connection import STEPS, STEPS_PER_BYTE, connect
-from crawlprio.store.export import export_links
 
 TABLES = [
     *("meta", "sites", "pages", "aliases", "visits", "requests", "unfiltered", "leased"),

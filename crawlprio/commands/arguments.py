@@ -22,14 +22,11 @@ SPREADSHEET = (
 )
 """Help text of the option --spreadsheet."""
 
-GRAPH_FORMS = (
-    "a crawl store, an .npz, an edge list .txt or .txt.gz, a table .csv, .jsonl or .parquet, a "
-    ".graphml, or a WebGraph .graph"
-)
-
 
 def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     """Return the only argument, a graph or a store; argparse leaves unknown options among them."""
+    from crawlprio.linkgraph.formats import GRAPH_FORMS
+
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The command `scrapy frontier`: operates crawls in Redis."""
+"""The command `crawlprio frontier`: operates crawls in Redis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SAYS = {
 
 
 class Command(OneLineCommand):
-    """`scrapy frontier` shows the crawls in Redis, pauses, drains and resumes them."""
+    """`crawlprio frontier` shows the crawls in Redis, pauses, drains and resumes them."""
 
     def syntax(self) -> str:
         return SYNTAX

@@ -1,4 +1,4 @@
-"""The command `scrapy items`: exports the items in a crawl's store, each exactly once."""
+"""The command `crawlprio items`: exports the items in a crawl's store, each exactly once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYNTAX = "export STORE FILE.jsonl"
 
 
 class Command(OneLineCommand):
-    """`scrapy items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
+    """`crawlprio items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
 
     def syntax(self) -> str:
         return SYNTAX

@@ -1,6 +1,6 @@
-"""The command `scrapy links`: exports the links of a crawl store for other programs.
+"""The command `crawlprio links`: exports the links of a crawl store for other programs.
 
-`crawlprio.store.export` writes the formats.
+`crawlprio.linkgraph.export` writes the formats.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from crawlprio.commands.arguments import SPREADSHEET
 from crawlprio.errors import CrawlprioError
 
 if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Exported, Row, Track
     from crawlprio.store import Store
-    from crawlprio.store.export import Exported, Row, Track
 
 SYNTAX = "export [options] STORE FILE | collect CRAWL STORE"
 
 
 class Command(OneLineCommand):
-    """`scrapy links` writes the links of a crawl store to a file, or collects them from Redis."""
+    """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
 
     def syntax(self) -> str:
         return SYNTAX
@@ -32,11 +32,13 @@ class Command(OneLineCommand):
         return "Export the links of a crawl store; collect those in Redis"
 
     def long_desc(self) -> str:
+        from crawlprio.linkgraph.formats import WRITTEN
+
+        formats = "; ".join(f"{suffix} ({holds})" for suffix, holds in WRITTEN.items())
         return (
             "Write the links that a crawl recorded in STORE to FILE. The extension of FILE "
-            "determines the format: .csv, .jsonl and .parquet (source URL, target URL, anchor "
-            "text), .graphml, .npz (arrays, with the URLs in NAME.urls.gz beside it), .txt.gz "
-            "(page ids). A page visited more than once has the links of its last visit. Commands "
+            f"determines the format: {formats}. "
+            "A page visited more than once has the links of its last visit. Commands "
             "that take a GRAPH read each of these formats. "
             "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
             "STORE, which is created, or extended if it holds what was collected before; CRAWL is "
@@ -56,8 +58,8 @@ class Command(OneLineCommand):
         if len(args) != 3 or args[0] != "export":
             given = " ".join(args) or "nothing"
             raise CrawlprioError(f"links: found {given}; expected: {program()} links {SYNTAX}")
+        from crawlprio.linkgraph.export import export_links
         from crawlprio.store import Store
-        from crawlprio.store.export import export_links
 
         with Store.open(args[1], readonly=True) as store:
             written = export_links(

@@ -1,4 +1,4 @@
-"""The command `scrapy replay`: a virtual crawl of a recording, through the real engine."""
+"""The command `crawlprio replay`: a virtual crawl of a recording, through the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `scrapy score`: how important a crawl's pages are, and how good its order was."""
+"""The command `crawlprio score`: how important a crawl's pages are, and how good its order was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import (
-    GRAPH_FORMS,
     SPREADSHEET,
     check_outputs,
     json_object,
@@ -39,7 +38,7 @@ Options = dict[str, dict[str, Any]]
 
 
 class Command(OneLineCommand):
-    """`scrapy score STORE|GRAPH` reports how much a crawl gathered, and how much it could have."""
+    """`crawlprio score` reports how much a crawl gathered, and how much it could have."""
 
     def syntax(self) -> str:
         return "[options] STORE|GRAPH"
@@ -48,6 +47,8 @@ class Command(OneLineCommand):
         return "Score the pages of a crawl by importance, and rate its order"
 
     def long_desc(self) -> str:
+        from crawlprio.linkgraph.formats import GRAPH_FORMS
+
         return (
             "Report the importance of the pages of STORE, a crawl store, and how much of it the "
             "crawl had gathered at each point, next to the best possible order and a random one. "

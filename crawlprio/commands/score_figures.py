@@ -1,4 +1,4 @@
-"""What `scrapy score` reports of an order besides its cumulative importance: models, days, tops.
+"""What `crawlprio score` reports of an order besides its cumulative importance: models, days, tops.
 
 These are the figures of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener
 2001 (mean importance by day, and when the most important pages were fetched), for your own crawl.

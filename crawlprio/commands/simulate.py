@@ -1,4 +1,4 @@
-"""The command `scrapy simulate`: crawls of a link graph under orderings, and how good they were."""
+"""The command `crawlprio simulate`: crawls of a link graph under orderings, and their quality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import (
-    GRAPH_FORMS,
     check_outputs,
     json_object,
     lines_of,
@@ -62,7 +61,7 @@ _METAVARS = {"seconds": "S", "pages": "N"}
 
 
 class Command(OneLineCommand):
-    """`scrapy simulate GRAPH` crawls a link graph in memory, once for each ordering."""
+    """`crawlprio simulate GRAPH` crawls a link graph in memory, once for each ordering."""
 
     def syntax(self) -> str:
         return "[options] GRAPH"
@@ -71,6 +70,8 @@ class Command(OneLineCommand):
         return "Crawl a link graph in memory under several orderings"
 
     def long_desc(self) -> str:
+        from crawlprio.linkgraph.formats import GRAPH_FORMS
+
         return (
             "Crawl GRAPH in memory, once for each ordering, and report how much of the PageRank "
             f"each had gathered at each point. GRAPH is {GRAPH_FORMS}. Live crawls run the same "

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.importance import partial_pagerank, round_significant
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph import LinkGraph
 from crawlprio.pages import PageIds
+from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

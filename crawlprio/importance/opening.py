@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from crawlprio.errors import GraphError
 from crawlprio.importance.base import PageText, Repository
 from crawlprio.linkgraph import read_graph
-from crawlprio.linkgraph.reading import SQLITE_MAGIC
+from crawlprio.linkgraph.formats import is_store
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,22 +86,13 @@ def open_repository(path: str | Path, most_bytes: int | None = None) -> Reposito
     O(pages + links), and for a crawl store one pass over its visits; texts are read lazily.
     """
     path = Path(path)
-    if _is_store(path):
-        repository: Repository = _read_crawl(path)
-    else:
-        repository = Repository(read_graph(path, most_bytes), str(path))
+    with suppress(OSError):  # which `read_graph` reports
+        if is_store(path):
+            return _read_crawl(path)
+    repository = Repository(read_graph(path, most_bytes), str(path))
     if repository.graph.n_pages == 0:
         raise GraphError(f"{path} has no pages; there is nothing to score.")
     return repository
-
-
-def _is_store(path: Path) -> bool:
-    """Whether the file is an SQLite database; False if unreadable, as the reader will report it."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-    except OSError:
-        return False
 
 
 def _read_crawl(path: Path) -> RecordedCrawl:

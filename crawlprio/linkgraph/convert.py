@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
+from crawlprio.graph import MAX_PAGES, LinkGraph
+from crawlprio.graph.rows import gathered_rows
 from crawlprio.linkgraph.naming import named_graph
-from crawlprio.linkgraph.rows import gathered_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
-from crawlprio.linkgraph.rows import gathered_rows
+from crawlprio.graph import MAX_PAGES, LinkGraph
+from crawlprio.graph.rows import gathered_rows
 from crawlprio.linkgraph.unpacking import BROKEN_GZIP, unpack_gzip
 from crawlprio.pages import PageIds
+
+if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Links
 
 SPARSEST = 1000
 FREE_IDS = 10_000_000
@@ -53,6 +57,16 @@ def read_edge_list(path: Path, most: int | None = None) -> LinkGraph:
             f"{path}:{number}: expected two page ids from 0 to {MAX_PAGES - 1}; found {line!r}."
         )
     return graph_of_ids(path, sources, targets)
+
+
+def write_edge_list(links: Links, path: Path) -> None:
+    """Write two ids a line, gzipped; the same links always give the same bytes."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) as file:
+        n_pages = links.store.n_pages
+        file.write(f"# Directed graph: links of a crawl of {n_pages} pages\n".encode())
+        file.write(b"# FromNodeId\tToNodeId\n")
+        for page, targets, _ in links.rows():
+            file.write("".join([f"{page}\t{target}\n" for target in targets]).encode())
 
 
 def graph_of_ids(path: Path, sources: PageIds, targets: PageIds) -> LinkGraph:

@@ -1,27 +1,34 @@
-"""A streaming reader of link graphs in GraphML."""
+"""Link graphs in GraphML, read and written as a stream."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 import numpy as np
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.graph import LinkGraph
+from crawlprio.graph.rows import gathered_rows
 from crawlprio.linkgraph.naming import first_seen, named_graph
-from crawlprio.linkgraph.rows import gathered_rows
+
+if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Links
 
 ATTRIBUTES = ("url", "site", "name")
 """Node attributes to read."""
 
+NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
 NUMBER_TYPES = ("int", "long", "float", "double")
 
 
-def read_graphml(path: Path) -> LinkGraph:
-    """Read a directed GraphML graph, as `scrapy links export`, NetworkX and igraph write it.
+def read_graphml(path: Path, most_bytes: int | None = None) -> LinkGraph:
+    """Read a directed GraphML graph, as `crawlprio links export`, NetworkX and igraph write it.
 
     Pages are numbered in the order in which the file first mentions their nodes. The node
     attributes `url` and `site` are read. Without `url`, the attribute `name` or else the node id is
@@ -54,6 +61,36 @@ def read_graphml(path: Path) -> LinkGraph:
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
     return reading.graph()
+
+
+def write_graphml(links: Links, path: Path) -> None:
+    """Write a directed graph whose nodes are page ids, with URL and site, and anchors on edges."""
+    pages = links.pages
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+            '<key id="url" for="node" attr.name="url" attr.type="string"/>\n'
+            '<key id="site" for="node" attr.name="site" attr.type="string"/>\n'
+            '<key id="anchor" for="edge" attr.name="anchor" attr.type="string"/>\n'
+            '<graph edgedefault="directed">\n'
+        )
+        for page, site in enumerate(pages.sites.tolist()):
+            url, host = _xml(pages.url(page)), _xml(pages.host(site))
+            file.write(
+                f'<node id="{page}"><data key="url">{url}</data>'
+                f'<data key="site">{host}</data></node>\n'
+            )
+        for page, targets, anchors in links.rows():
+            for target, anchor in zip(targets, anchors or [""] * len(targets), strict=True):
+                text = f'<data key="anchor">{_xml(anchor)}</data>' if anchor else ""
+                file.write(f'<edge source="{page}" target="{target}">{text}</edge>\n')
+        file.write("</graph>\n</graphml>\n")
+
+
+def _xml(text: str) -> str:
+    """Return text for an XML element, without the characters that XML 1.0 cannot hold."""
+    return escape(NOT_IN_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
 
 class _Reading:

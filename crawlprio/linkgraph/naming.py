@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
+from crawlprio.graph import MAX_PAGES, LinkGraph, Urls
+from crawlprio.graph.rows import gathered_rows
 from crawlprio.linkgraph.edgelist import graph_of_ids
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
-from crawlprio.linkgraph.rows import gathered_rows
-from crawlprio.linkgraph.urls import Urls
 from crawlprio.pages import PageIds
 
 NUMBERED = re.compile("n?[0-9]+")

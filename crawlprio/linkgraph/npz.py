@@ -7,15 +7,17 @@ import re
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.graph import LinkGraph, Urls
 from crawlprio.linkgraph.unpacking import BROKEN_GZIP, check_arrays, unpack_gzip
-from crawlprio.linkgraph.urls import Urls
+
+if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Links
 
 BROKEN_FILE = (
     OSError,
@@ -115,6 +117,13 @@ def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = N
                     file.write(lines[start : start + CHUNK])
     except OSError as error:
         raise GraphError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def write_links(links: Links, path: Path) -> None:
+    """Write the graph of a store, with rows by page rather than by visit."""
+    for _ in links.rows():
+        pass
+    write_npz(links.store.link_graph(), path)
 
 
 def urls_path(path: Path) -> Path:

@@ -1,24 +1,28 @@
-"""Link graphs as Parquet tables, read with pyarrow, an optional dependency."""
+"""Link graphs as Parquet tables, by pyarrow, an optional dependency."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crawlprio.errors import GraphError
+from crawlprio.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.edgelist import graph_of_ids
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.naming import LinkList
-from crawlprio.linkgraph.tables import COLUMNS
+from crawlprio.linkgraph.tables import COLUMNS, LINK
 from crawlprio.pages import PageIds
+
+if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Links
 
 _BATCH = 65_536
 
 
-def read_parquet(path: Path) -> LinkGraph:
+def read_parquet(path: Path, most_bytes: int | None = None) -> LinkGraph:
     """Read the links in a table with the columns `source` and `target`, whole numbers or strings.
 
     The columns `source_url` and `target_url` take precedence; others are ignored. Whole numbers are
@@ -34,14 +38,7 @@ def read_parquet(path: Path) -> LinkGraph:
     With ids, about 40 million links per second and 16 bytes per link; with names, about 1.5 million
     links per second, and names are held as Python strings.
     """
-    try:
-        # Imported by name, so that type checkers do not need pyarrow.
-        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise GraphError(
-            f"{path}: .parquet needs pyarrow, which is not installed; "
-            "run `pip install pyarrow`, or give the links as .csv."
-        ) from None
+    pyarrow, parquet = _imported(path, "give the links as .csv")
     try:
         with parquet.ParquetFile(path) as file:
             columns = _columns(path, pyarrow, file.schema_arrow)
@@ -52,6 +49,29 @@ def read_parquet(path: Path) -> LinkGraph:
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(f"{path} cannot be read as Parquet ({reason}); write it again.") from None
+
+
+def write_parquet(links: Links, path: Path) -> None:
+    """Write three columns of strings, `source`, `target` and `anchor`, in row groups."""
+    pyarrow, parquet = _imported(path, "choose .csv")
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in LINK])
+    with parquet.ParquetWriter(path, schema) as writer:
+        rows = links.named()
+        while batch := list(islice(rows, _BATCH)):
+            columns = [list(column) for column in zip(*batch, strict=True)]
+            writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def _imported(path: Path, otherwise: str) -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet; raise GraphError if it is not installed."""
+    try:
+        # Imported by name, so that type checkers do not need pyarrow.
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise GraphError(
+            f"{path}: .parquet needs pyarrow, which is not installed; "
+            f"run `pip install pyarrow`, or {otherwise}."
+        ) from None
 
 
 def _columns(path: Path, pyarrow: Any, schema: Any) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.graph import LinkGraph
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

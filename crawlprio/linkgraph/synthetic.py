@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
+from crawlprio.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.site_rows import count_links, most_links, write_web
 from crawlprio.linkgraph.sites import (
     GrowthParameters,

@@ -6,10 +6,17 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.graph import LinkGraph
+from crawlprio.graph import LinkGraph
 from crawlprio.linkgraph.naming import LinkList
+
+if TYPE_CHECKING:
+    from crawlprio.linkgraph.export import Links
+
+LINK = ("source", "target", "anchor")
+"""Names of the columns of an exported table."""
 
 COLUMNS = (("source_url", "target_url"), ("source", "target"))
 """Names of the two columns to read; the first pair that is present is used."""
@@ -24,7 +31,7 @@ def as_text(cell: str) -> str:
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
-def read_csv(path: Path) -> LinkGraph:
+def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
     """Read the links in a table of comma-separated values (RFC 4180, UTF-8) with a header.
 
     Reads the columns `source_url` and `target_url`, or else `source` and `target`; others are
@@ -75,7 +82,18 @@ def read_csv(path: Path) -> LinkGraph:
     return links.graph()
 
 
-def read_jsonl(path: Path) -> LinkGraph:
+def write_csv(links: Links, path: Path) -> None:
+    """Write a header and one record per link, as in RFC 4180."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(LINK)
+        if links.for_spreadsheets:
+            writer.writerows(map(as_text, link) for link in links.named())
+        else:
+            writer.writerows(links.named())
+
+
+def read_jsonl(path: Path, most_bytes: int | None = None) -> LinkGraph:
     """Read the links in a file with one JSON object per line; empty lines are skipped.
 
     Reads the members `source_url` and `target_url`, or else `source` and `target`: two numbers,
@@ -116,6 +134,14 @@ def read_jsonl(path: Path) -> LinkGraph:
                     f"{path}:{number}: expected source and target, two strings or whole numbers."
                 )
     return links.graph()
+
+
+def write_jsonl(links: Links, path: Path) -> None:
+    """Write one object per link, one per line."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for link in links.named():
+            file.write(encode(dict(zip(LINK, link, strict=True))) + "\n")
 
 
 def _add_names(links: LinkList, path: Path, line: int, source: str, target: str) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
+from crawlprio.graph import MAX_PAGES, LinkGraph
+from crawlprio.graph.rows import Indptr
 from crawlprio.linkgraph.bitcodes import (
     CODE_NAMES,
     GAMMA,
@@ -21,9 +23,7 @@ from crawlprio.linkgraph.bitcodes import (
     as_words,
     read_number,
 )
-from crawlprio.linkgraph.graph import MAX_PAGES, LinkGraph
 from crawlprio.linkgraph.npz import read_urls, urls_path
-from crawlprio.linkgraph.rows import Indptr
 from crawlprio.pages import PageIds
 
 COMPONENTS = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from crawlprio import compiled
 from crawlprio.frontier import CompiledFrontier
-from crawlprio.linkgraph.urls import Urls
+from crawlprio.graph import Urls
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable

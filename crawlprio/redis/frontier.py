@@ -72,7 +72,7 @@ class RedisFrontier:
     on_refused
         Called with the name of a budget that had no room for a page.
     records
-        Whether visits are written to the stream, for `scrapy links collect`.
+        Whether visits are written to the stream, for `crawlprio links collect`.
     bounded
         Whether the budget by URL pattern applies.
     persists

@@ -1,6 +1,6 @@
 """The table of all settings that crawlprio reads: name, values, defaults, unit and meaning.
 
-The settings of the bundled project, `docs/settings.md`, the delays of `scrapy simulate` and the
+The settings of the bundled project, `docs/settings.md`, the delays of `crawlprio simulate` and the
 messages about invalid values come from this table. After a change, run
 `python docs/write_settings.py` to update the page. It imports neither Scrapy nor anything that is
 slow to load.

@@ -144,7 +144,7 @@ INTERNAL = Section(
             "CRAWLPRIO_REPLAY",
             FileName(none="no replay"),
             None,
-            "The recording that the spider `site` crawls; `scrapy replay` sets it.",
+            "The recording that the spider `site` crawls; `crawlprio replay` sets it.",
         ),
         Setting(
             "CRAWLPRIO_LOOPBACK",

@@ -1,4 +1,4 @@
-"""Simulated crawls and the quality of their orders, as `scrapy simulate` reports them."""
+"""Simulated crawls and the quality of their orders, as `crawlprio simulate` reports them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 from crawlprio.errors import GraphError
 from crawlprio.evaluation import reachable
 from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph.reading import SQLITE_MAGIC
+from crawlprio.linkgraph.formats import is_store
 from crawlprio.pages import NO_PAGE
 from crawlprio.simulator.pages import RecordedVisits
 from crawlprio.web.urls import normalise_url
@@ -51,9 +51,7 @@ class Source:
         graph = read_graph(path, most_bytes)
         if graph.n_pages == 0:
             raise GraphError(f"{path} has no pages; there is nothing to crawl.")
-        with path.open("rb") as file:
-            is_store = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-        if not is_store:
+        if not is_store(path):
             return cls(path, graph)
         from crawlprio.store import Store
 

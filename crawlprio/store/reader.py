@@ -9,11 +9,11 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crawlprio.errors import StoreError
+from crawlprio.graph import LinkGraph
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
@@ -25,10 +25,6 @@ from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
-
-if TYPE_CHECKING:
-    from crawlprio.linkgraph import LinkGraph
-
 
 RequestRow = tuple[int, int, bytes]
 """A waiting request: its number, its page, and its JSON in UTF-8."""
@@ -244,8 +240,6 @@ class StoreReader:
         page visited more than once has the row of its last visit, even if that failed. O(pages +
         links) time and memory.
         """
-        from crawlprio.linkgraph import LinkGraph
-
         flat = array("i")
         with self.snapshot(), store_errors(self.path):
             pages = read_pages(self._db)

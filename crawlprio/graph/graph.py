@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph.rows import (
+from crawlprio.graph.rows import (
     BAD_SITE,
     BAD_TARGET,
     FALLING_ROW,
@@ -24,7 +24,7 @@ from crawlprio.linkgraph.rows import (
     spread,
     transposed_rows,
 )
-from crawlprio.linkgraph.urls import Urls
+from crawlprio.graph.urls import Urls
 from crawlprio.pages import NO_PAGE, PageIds
 
 MAX_PAGES = 2**31 - 1
