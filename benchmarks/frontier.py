@@ -21,7 +21,7 @@ from time import perf_counter
 
 import numpy as np
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
@@ -41,7 +41,7 @@ def crawl(
     assert graph.urls is not None
     row_of = {url: row for row, url in enumerate(graph.urls)}
     pages = PageTable() if store is None else store.stored_pages()
-    frontier = CompiledFrontier(make_ordering(name), pages)
+    frontier = PageQueue(make_ordering(name), pages)
     add, site = pages.add, pages.site
     n_fetched = 0
     started = perf_counter()

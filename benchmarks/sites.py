@@ -39,7 +39,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.test import get_crawler
 from synthetic_web import Clock, html_response
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 
@@ -78,7 +78,7 @@ def timed(call: Callable[[], object]) -> float:
 def time_frontier(n_pages: int, n_sites: int) -> list[float]:
     """Return the median seconds of one pop, one end and one push, and the mean of a pop."""
     pages = ManyPages(n_pages, n_sites)
-    frontier = CompiledFrontier(make_ordering("random", {"seed": 1}), pages)
+    frontier = PageQueue(make_ordering("random", {"seed": 1}), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(n_pages, dtype=np.int32)))
     sites = pages.sites.tolist()
     leased: list[int] = []

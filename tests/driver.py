@@ -9,7 +9,7 @@ import numpy as np
 from oracles import Topic as OracleTopic
 from oracles import Web, true_pagerank
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.topic import HotQueue, Topic
@@ -78,7 +78,7 @@ def fetch_order(
     policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
     pages = WebPages(web)
     truth = true_pagerank(web) if policy.needs_truth else {}
-    frontier = CompiledFrontier(
+    frontier = PageQueue(
         policy,
         pages,
         hot_queue=None if topic is None else hot_queue_of(topic),

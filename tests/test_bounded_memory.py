@@ -19,7 +19,7 @@ from scrapy.utils.test import get_crawler
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.frontier.records import UNKNOWN, WAITING
 from crawlprio.items import LinkPairs
@@ -157,7 +157,7 @@ class TestStoredPages:
         n_pages, n_links = 30_000, 20
         with Store.create(path) as store:
             pages = store.stored_pages()
-            frontier = CompiledFrontier(make_ordering("opic"), pages)
+            frontier = PageQueue(make_ordering("opic"), pages)
             site = pages.site("a.example")
             page = pages.add("seed", "seed", site)
             store.record(visit(NO_PAGE, 0), pages)
@@ -271,13 +271,11 @@ class SlowBuffer:
         return [n for n in self.known if n not in self.visited and n not in self.dropped]
 
 
-def crawl_within(
-    capacity: int, seed: int, n_in_flight: int
-) -> tuple[CompiledFrontier, list[Visit]]:
+def crawl_within(capacity: int, seed: int, n_in_flight: int) -> tuple[PageQueue, list[Visit]]:
     """A random crawl under a limit, compared with the slow twin after each visit."""
     rng = random.Random(seed)
     pages = PageTable()
-    frontier = CompiledFrontier(Drawn(seed), pages, limit=2, max_waiting=capacity)
+    frontier = PageQueue(Drawn(seed), pages, limit=2, max_waiting=capacity)
     twin = SlowBuffer(capacity, lambda number: float(frontier.ordering.keys[number]))
 
     def add() -> int:
@@ -326,7 +324,7 @@ def test_replayed_visits_leave_the_same_pages_waiting(n_in_flight: int) -> None:
     for seed in range(4):
         print("seed", seed)
         frontier, visits = crawl_within(20, seed, n_in_flight)
-        again = CompiledFrontier(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
+        again = PageQueue(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
         n_known = 0
         for shown in visits:
             n_known = max(n_known, shown.page + 1, *(shown.targets + 1).tolist())
@@ -344,7 +342,7 @@ def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives() -> None:
     pages = PageTable()
     for number in range(60):
         pages.add(str(number), str(number), pages.site("s"))
-    frontier = CompiledFrontier(make_ordering("breadth-first"), pages, max_waiting=10)
+    frontier = PageQueue(make_ordering("breadth-first"), pages, max_waiting=10)
     frontier.observe(visit(NO_PAGE, 0), 1)
     frontier.next_page(0.0)
     frontier.observe(visit(0, *range(1, 40)), 40)

@@ -50,3 +50,34 @@ def test_references_are_counted_where_numba_must_count_them(
     function: Any = njit(keeps_arrays=False)(add_halves)
     check(function)
     assert "_nrt" not in function.targetoptions
+
+
+@njit(cache=True)
+def first(numbers: Floats) -> float:
+    return float(numbers[0])
+
+
+@njit(cache=True)
+def twice_the_first(numbers: Floats) -> float:
+    return 2.0 * first(numbers)
+
+
+def test_compiled_functions_call_each_other_by_name() -> None:
+    """Numba sees the stand-in of a function as the function's dispatcher."""
+    assert twice_the_first(np.array([3.0])) == 6.0
+    twice: Any = twice_the_first
+    assert twice.dispatcher.signatures
+
+
+def test_bounds_checks_see_functions_that_an_earlier_run_cached_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def at(numbers: Floats, place: int) -> float:
+        return float(numbers[place])
+
+    unchecked: Any = njit(cache=True)(at)
+    assert unchecked(np.zeros(1), 0) == 0.0
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
+    checked: Any = njit(cache=True)(at)
+    with pytest.raises(IndexError):
+        checked(np.zeros(1), 5)

@@ -50,13 +50,13 @@ import pytest
 if sys.argv[1] == "plain":
     sys.modules["numba"] = None
 import numpy as np
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 
 pages = PageTable()
 sites = [pages.site("a.test"), pages.site("b.test")]
-frontier = CompiledFrontier(
+frontier = PageQueue(
     make_ordering(sys.argv[2]), pages, plain_until=1000 if sys.argv[1] == "plain" else 0
 )
 draw = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from oracles.coverage import least_coverage, trusted_pagerank
 
 from crawlprio.demo.web import DemoWeb
+from crawlprio.errors import GraphError
 from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import Store
 
@@ -59,6 +61,23 @@ def test_all_pages_fetched_means_all_importance() -> None:
         coverage.observe(page, np.array(targets, dtype=np.int32))
     coverage.settle(1e-12)
     assert coverage.bound == pytest.approx(1)
+
+
+@pytest.mark.parametrize("bad", [-1, -(10**6), 2**31 - 1, 2**40, 0.5, None, [1]])
+def test_ids_that_are_no_page_are_refused_and_change_nothing(bad: Any) -> None:
+    """They used to be written outside the arrays, even with NUMBA_BOUNDSCHECK set."""
+    coverage = Coverage()
+    coverage.add_seeds([0])
+    coverage.observe(0, np.array([1], dtype=np.int32))
+    before = coverage.bound
+    for call in (
+        lambda: coverage.add_seeds([2, bad]),
+        lambda: coverage.observe(bad, np.array([1], dtype=np.int32)),
+        lambda: coverage.observe(1, [2, bad]),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(GraphError, match=r"page|targets"):
+            call()
+    assert coverage.bound == before
 
 
 def test_a_refetched_page_counts_once() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -31,7 +31,7 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.topic import HotQueue, Topic
 
 
-def check_invariants(frontier: CompiledFrontier) -> None:
+def check_invariants(frontier: PageQueue) -> None:
     """Assert the array invariants of `crawlprio.frontier.heaps`, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
@@ -156,9 +156,7 @@ RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns]
 class SlowFrontier:
     """The slow twin: everything in dicts that are searched on each call."""
 
-    def __init__(
-        self, frontier: CompiledFrontier, limit: int, delay: float, pages_per_visit: int
-    ) -> None:
+    def __init__(self, frontier: PageQueue, limit: int, delay: float, pages_per_visit: int) -> None:
         self.frontier = frontier
         self.pages_per_visit = pages_per_visit
         self.now = -math.inf
@@ -313,7 +311,7 @@ class Pair:
         self.rng = random.Random(seed)
         self.pages = PageTable()
         self.topic = topic
-        self.frontier = CompiledFrontier(
+        self.frontier = PageQueue(
             ordering,
             self.pages,
             limit=limit,
@@ -505,18 +503,18 @@ class Fixed(Ordering):
 
 def frontier_of(
     sites: list[int], keys: dict[int, float] | None = None, **options: object
-) -> CompiledFrontier:
+) -> PageQueue:
     """Return a frontier with one waiting page for each site named, in this order."""
     pages = PageTable()
     for number, site in enumerate(sites):
         host = f"s{site}.example"
         pages.add(str(number), f"http://{host}/{number}", pages.site(host))
-    frontier = CompiledFrontier(Fixed(keys), pages, **options)  # type: ignore[arg-type]
+    frontier = PageQueue(Fixed(keys), pages, **options)  # type: ignore[arg-type]
     frontier.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
     return frontier
 
 
-def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
+def leave(frontier: PageQueue, now: float = 0.0) -> list[int]:
     """Lease pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -524,7 +522,7 @@ def leave(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
     return pages
 
 
-def leave_one_by_one(frontier: CompiledFrontier, now: float = 0.0) -> list[int]:
+def leave_one_by_one(frontier: PageQueue, now: float = 0.0) -> list[int]:
     """Lease and release pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -586,7 +584,7 @@ def test_a_done_page_waits_again_when_it_is_added() -> None:
 def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change() -> None:
     pages = PageTable()
     site = pages.site("s")
-    frontier = CompiledFrontier(Restless(), pages)
+    frontier = PageQueue(Restless(), pages)
     for number in range(3):
         frontier.add(pages.add(str(number), "", site))
     frontier.accept(np.empty(0))
@@ -599,7 +597,7 @@ def test_a_page_put_back_keeps_its_priority_and_gets_its_current_key() -> None:
     site = pages.site("s")
     for number in range(4):
         pages.add(str(number), "", site)
-    frontier = CompiledFrontier(make_ordering("backlink-count"), pages, limit=9)
+    frontier = PageQueue(make_ordering("backlink-count"), pages, limit=9)
     frontier.observe(Visit(NO_PAGE, np.array([0, 1, 2, 3], dtype=np.int32)))
     frontier.add(3, priority=1)
     assert [frontier.next_page(0.0) for _ in range(3)] == [3, 0, 1]
@@ -703,7 +701,7 @@ def test_the_larger_site_comes_first_and_of_equal_ones_the_one_whose_page_was_fo
     pages = PageTable()
     for number, site in enumerate([0, 1, 1, 0, 1, 2]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = CompiledFrontier(make_ordering("larger-sites-first"), pages)
+    frontier = PageQueue(make_ordering("larger-sites-first"), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert leave_one_by_one(frontier) == [1, 0, 2, 3, 4, 5]
 
@@ -719,7 +717,7 @@ def test_sites_rank_by_the_site_key_of_a_custom_ordering() -> None:
     pages = PageTable()
     for number, site in enumerate([0, 0, 0, 1, 2, 1]):
         pages.add(str(number), "", pages.site(str(site)))
-    frontier = CompiledFrontier(FewestPagesFirst(), pages)
+    frontier = PageQueue(FewestPagesFirst(), pages)
     frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
     assert frontier.next_page(0.0) == 4
     assert frontier.next_page(0.0) == 3
@@ -733,7 +731,7 @@ def test_sites_rank_by_the_site_key_of_a_custom_ordering() -> None:
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> None:
     rng = random.Random(5)
     pages = PageTable()
-    frontier = CompiledFrontier(make_ordering("random"), pages)
+    frontier = PageQueue(make_ordering("random"), pages)
     n_pages = 25_000
     for first in range(0, n_pages, 250):
         for number in range(first, first + 250):
@@ -745,7 +743,7 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
 
 def test_sites_keep_their_delay_and_turn_while_others_are_discovered() -> None:
     pages = PageTable()
-    frontier = CompiledFrontier(Fixed({number: float(number) for number in range(1000)}), pages)
+    frontier = PageQueue(Fixed({number: float(number) for number in range(1000)}), pages)
     expected: list[int] = []
     for first in range(0, 1000, 100):
         for number in range(first, first + 100):
@@ -782,7 +780,7 @@ def test_the_links_of_a_refetched_page_count_once() -> None:
     for name in ("seed", "one", "two"):
         pages.add(name, name, site)
     ordering = make_ordering("backlink-count")
-    frontier = CompiledFrontier(ordering, pages)
+    frontier = PageQueue(ordering, pages)
     frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
     for _ in range(2):
         frontier.observe(Visit(0, np.array([1], dtype=np.int32)))

@@ -12,7 +12,7 @@ from graphs import EARLIER_SCORES, earlier_and_new
 from oracles import Web, crawl, pagerank, rounded
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import ORDERINGS, Changed, Ordering, make_ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
@@ -200,7 +200,7 @@ def test_what_needs_the_whole_graph_is_refused_if_the_graph_is_unknown(
     name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
-        CompiledFrontier(make_ordering(name, options), PageTable())
+        PageQueue(make_ordering(name, options), PageTable())
 
 
 def test_an_ordering_declares_whether_it_reads_anchor_texts() -> None:
@@ -357,7 +357,7 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     path = tmp_path / "scores.npz"
     np.savez(path, scores=[0.5, 0.5])
     with pytest.raises(ConfigError) as caught:
-        CompiledFrontier(make_ordering("historical-pagerank", {"scores": path}), PageTable())
+        PageQueue(make_ordering("historical-pagerank", {"scores": path}), PageTable())
     assert str(caught.value) == (
         f"{path}: its scores are indexed by page id, which only a simulation knows; add an array "
         "urls."

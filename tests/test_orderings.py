@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 from oracles import Topic, Web, true_pagerank
 from oracles.link_based import PageRank as EveryVisitPageRank
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, Visit
 
@@ -185,7 +185,7 @@ def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed: int) -> N
     orders_found: list[list[int]] = [[]]
     for _ in range(2):
         pages = WebPages(web)
-        frontier = CompiledFrontier(make_ordering("opic", {"site_share": 2}), pages)
+        frontier = PageQueue(make_ordering("opic", {"site_share": 2}), pages)
         frontier.observe(pages.seeds([0, 5]))
         order = orders_found[-1][:n_replayed]
         for page in order:
@@ -285,7 +285,7 @@ def test_seeds_that_arrive_one_by_one_are_fetched_as_if_they_had_arrived_at_once
     expected = oracles.crawl(web, seeds, name, **options)
     truth = true_pagerank(web)
     pages = WebPages(web)
-    frontier = CompiledFrontier(
+    frontier = PageQueue(
         make_ordering(name, ours(web, options)),
         pages,
         truth=lambda page: truth[pages.numbers[page]],

@@ -187,7 +187,7 @@ def test_options_out_of_bounds_are_refused(options: dict[str, object], complaint
 
 
 def test_invalid_arrays_are_refused() -> None:
-    with pytest.raises(GraphError, match="links lead to pages 0 to 3; page ids must be 0 to 2"):
+    with pytest.raises(GraphError, match="indices holds ids from 0 to 3; give 0 to 2"):
         pagerank(np.array([0, 2, 2, 2]), np.array([0, 3]))
     with pytest.raises(GraphError, match="indptr has 3 elements; it must run from 0 to"):
         pagerank(np.array([0, 2, 3]), np.array([0, 1]))

@@ -13,7 +13,7 @@ from graphs import power_law_web
 from oracles import Web, drawn_from_a_list
 from scipy.stats import chi2_contingency, chisquare
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.rules import uniform
@@ -117,7 +117,7 @@ def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages() -> 
     fifth = []
     for seed in range(4000):
         pages = WebPages(web)
-        frontier = CompiledFrontier(make_ordering("random", {"seed": seed}), pages)
+        frontier = PageQueue(make_ordering("random", {"seed": seed}), pages)
         frontier.observe(pages.seeds([0]))
         for _ in range(2):
             page = frontier.next_page(0.0)
@@ -131,7 +131,7 @@ def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages() -> 
 def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks() -> None:
     pages = WebPages(Web(links={0: [1, 2]}))
     ordering = make_ordering("random")
-    frontier = CompiledFrontier(ordering, pages)
+    frontier = PageQueue(ordering, pages)
     frontier.observe(pages.seeds([0]))
     assert ordering.initial_key == -1.0
     frontier.observe(pages.visit(frontier.next_page(0.0)))

@@ -20,7 +20,7 @@ from oracles import Topic, Web
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.evaluation import average_cumulative_pagerank, kendall_tau
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
@@ -94,7 +94,7 @@ def both_drivers(
 def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
     """Record a breadth-first crawl of a web in a crawl store; return the web's page for each id."""
     pages = WebPages(web)
-    frontier = CompiledFrontier(BreadthFirst(), pages)
+    frontier = PageQueue(BreadthFirst(), pages)
     with Store.create(path) as store:
         visit = pages.seeds(seeds)
         store.record_pages(pages, visit.targets.tolist())

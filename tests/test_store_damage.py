@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlprio.errors import CrawlprioError, StoreError
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.simulator import crawl_order
@@ -72,7 +72,7 @@ def read_all(path: Path) -> None:
     """Read everything that resuming, exporting and simulating read."""
     with Store.open(path) as store:
         pages = store.load_pages()
-        frontier = CompiledFrontier(make_ordering("opic"), pages)
+        frontier = PageQueue(make_ordering("opic"), pages)
         frontier.observe(Visit(NO_PAGE, np.array(store.seeds(), dtype=np.int32)))
         for visit in store.visits():
             if visit.page != NO_PAGE:

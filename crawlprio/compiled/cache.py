@@ -36,7 +36,13 @@ def cached_dispatcher(numba: Any, function: Callable[..., Any], options: dict[st
 
     Numba only reads from folders that it can write to. Functions in a read-only folder (compiled
     when an image was built, for example) are therefore copied to a writable one.
+
+    With NUMBA_BOUNDSCHECK, nothing is cached: numba's cache does not tell checked code from
+    unchecked, so a process with it would run unchecked code from an earlier one, and leave checked
+    code to later ones.
     """
+    if numba.config.BOUNDSCHECK is not None:
+        return numba.njit(**{**options, "cache": False})(function)
     try:
         dispatcher = numba.njit(**options)(function)
     except RuntimeError:  # "no locator available"

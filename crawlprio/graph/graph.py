@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crawlprio.arrays import integers
 from crawlprio.errors import GraphError
 from crawlprio.graph.rows import (
     BAD_SITE,
@@ -78,12 +79,12 @@ class LinkGraph:
         )
 
     def __post_init__(self) -> None:
-        indptr = _integers("indptr", self.indptr, np.int64)
+        indptr = integers("indptr", self.indptr, np.int64)
         if len(indptr) == 0:
             raise GraphError("indptr is empty; it must have one more element than there are pages.")
         n_pages = len(indptr) - 1
-        indices = _integers("indices", self.indices, np.int32)
-        site = _integers("site", self.site, np.int32)
+        indices = integers("indices", self.indices, np.int32)
+        site = integers("site", self.site, np.int32)
         if len(site) == 0:
             site = np.zeros(n_pages, dtype=np.int32)
         for name, array in (("indptr", indptr), ("indices", indices), ("site", site)):
@@ -255,7 +256,7 @@ class LinkGraph:
     def _distinct(self, pages: ArrayLike) -> PageIds:
         """Return the distinct pages as int32, in the order given; raise GraphError if invalid."""
         given = np.atleast_1d(np.asarray(pages))
-        ids = _integers("pages", given if given.size else given.astype(np.int64), np.int64)
+        ids = integers("pages", given if given.size else given.astype(np.int64), np.int64)
         outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
         if len(outside):
             raise GraphError(
@@ -263,21 +264,3 @@ class LinkGraph:
             )
         _, first = np.unique(ids, return_index=True)
         return ids[np.sort(first)].astype(np.int32)
-
-
-def _integers(name: str, values: NDArray[Any], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """Return a contiguous one-dimensional array of this type; raise GraphError if impossible."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise GraphError(f"{name} has {array.ndim} dimensions; it must have one.")
-    if array.dtype == dtype:
-        return np.ascontiguousarray(array)
-    if array.dtype.kind not in "iu":
-        raise GraphError(f"{name} holds {array.dtype}; it must hold integers.")
-    bounds = np.iinfo(dtype)
-    if len(array) and (int(array.min()) < bounds.min or int(array.max()) > bounds.max):
-        raise GraphError(
-            f"{name} holds values from {array.min()} to {array.max()}; "
-            f"they must fit {np.dtype(dtype)}."
-        )
-    return array.astype(dtype)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from crawlprio import compiled
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.graph import Urls
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
@@ -43,7 +43,7 @@ def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
         pages = PageTable()
         site = pages.site("")
         pages.add("seed", "seed", site)
-        frontier = CompiledFrontier(each, pages)
+        frontier = PageQueue(each, pages)
         frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
         for now in (0.0, 1.0, 2.0):
             page = frontier.next_page(now)
@@ -61,7 +61,7 @@ def compile_all() -> None:
     pages = PageTable()
     for page in "ab":
         pages.add(page, page, pages.site(""))
-    bounded = CompiledFrontier(make_ordering("breadth-first"), pages, max_waiting=1)
+    bounded = PageQueue(make_ordering("breadth-first"), pages, max_waiting=1)
     bounded.observe(Visit(NO_PAGE, np.array([0, 1], dtype=np.int32)))
     bounded.finish(0)
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.python.failure import Failure
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings.base import Keys
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Computations:
 
     def __init__(
         self,
-        queue: CompiledFrontier,
+        queue: PageQueue,
         done: Callable[[], object],
         failed: Callable[[CrawlprioError], object],
     ) -> None:

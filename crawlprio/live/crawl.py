@@ -17,7 +17,7 @@ from crawlprio.compiled import plain_until
 from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.frontier import CompiledFrontier, SiteClock
+from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
@@ -130,7 +130,7 @@ class Crawl:
         if self.frontier is not None:
             return self.frontier.clock
         pages, politeness = self.recorder.pages, self.config.politeness
-        idle = CompiledFrontier(
+        idle = PageQueue(
             Ordering(),
             pages,
             limit=self.config.limit,

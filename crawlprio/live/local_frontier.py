@@ -10,7 +10,7 @@ import numpy as np
 from crawlprio.compiled import plain_until
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier import CompiledFrontier, SiteClock
+from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.computations import Computations
@@ -88,7 +88,7 @@ class LocalFrontier:
         # With one fetch at a time, the leased page would be handed out first again anyway.
         self._marks_leases = recorder.saves_requests and not self._is_exact
         pages = recorder.pages
-        self.queue = CompiledFrontier(
+        self.queue = PageQueue(
             config.ordering,
             pages,
             limit=config.limit,

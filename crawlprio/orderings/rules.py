@@ -68,7 +68,7 @@ class RuleLoop:
         self._versions: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, rule: VisitRule, state: State, *arguments: Any) -> Any:
-        called = compiled.dispatcher(rule)
+        called = compiled.direct(rule)
         kinds: tuple[Any, ...] | None = None
         for known, version in self._versions.items():
             try:
@@ -101,7 +101,7 @@ def compile_rule(rule: VisitRule, state: State) -> None:
     """
     from numba import types
 
-    dispatcher = compiled.dispatcher(rule)
+    dispatcher: Any = compiled.direct(rule)
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
     # Taking the address uses a signature with a return type, which numba caches separately.
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "A")))
@@ -123,7 +123,7 @@ def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> A
 
     Safe because the loop retains no array.
     """
-    dispatcher = compiled.uncounted(function)
+    dispatcher = njit(cache=True, keeps_arrays=False)(function).dispatcher
     dispatcher.compile(kinds)
     dispatcher.disable_compile()
     return dispatcher

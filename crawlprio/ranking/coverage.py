@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers
 from crawlprio.compiled import njit
 from crawlprio.pages import PageIds
 from crawlprio.ranking.room import with_room
@@ -16,6 +17,9 @@ Longs = NDArray[np.int64]
 Totals = NDArray[np.void]
 
 NOT_FETCHED = -1
+
+MAX_PAGES = 2**31 - 1
+"""Page ids are int32."""
 
 LEAST_GAIN = 0.003
 """Minimum gain, as a share of its mass, at which a page passes mass on again."""
@@ -169,17 +173,31 @@ class Coverage:
         self._totals["cursor"] = -1
 
     def add_seeds(self, pages: Sequence[int]) -> None:
-        """Add pages that the crawl starts from; add each only once."""
-        self._n_seeds += len(pages)
-        self._make_room(max(pages, default=-1) + 1)
-        for page in pages:
+        """Add pages that the crawl starts from; add each only once.
+
+        Raises
+        ------
+        GraphError
+            If an id is negative, or is no integer that fits int32.
+        """
+        ids = integers("pages", pages, below=MAX_PAGES).tolist()
+        self._n_seeds += len(ids)
+        self._make_room(max(ids, default=-1) + 1)
+        for page in ids:
             receive(self._row_of, self._ends, self._mass, self._totals, page, 1.0)
 
     def observe(self, page: int, targets: PageIds) -> None:
         """Record a page that was fetched, or failed, and its distinct links.
 
         If a page is fetched again, the links of its first fetch count.
+
+        Raises
+        ------
+        GraphError
+            As `add_seeds`.
         """
+        integers("page", [page], below=MAX_PAGES)
+        targets = integers("targets", targets, np.int32, below=MAX_PAGES)
         self._make_room(max(page, int(targets.max(initial=-1))) + 1)
         if self._row_of[page] != NOT_FETCHED:
             return

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, numbers
 from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.ranking.component import solve_component
@@ -77,17 +78,13 @@ def pagerank(
     on ordinary webs.
     """
     _check_options(damping, tolerance, max_iterations)
-    indptr, indices = _integers("indptr", indptr), _integers("indices", indices)
+    indptr = integers("indptr", indptr)
     n_pages = len(indptr) - 1
+    indices = integers("indices", indices, np.int32, below=n_pages)
     if n_pages < 0 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise GraphError(
             f"indptr has {len(indptr)} elements; it must run from 0 to the number of links, "
             f"{len(indices)}, with one more element than there are pages."
-        )
-    if len(indices) and (indices.min() < 0 or indices.max() >= n_pages):
-        raise GraphError(
-            f"links lead to pages {indices.min()} to {indices.max()}; "
-            f"page ids must be 0 to {n_pages - 1}."
         )
     falls = np.flatnonzero(indptr[1:] < indptr[:-1])
     if len(falls):
@@ -159,28 +156,19 @@ def partial_pagerank(
     Method and cost as `pagerank`, plus about 10 passes for the tighter bound.
     """
     _check_options(damping, tolerance, max_iterations)
-    row_start = np.ascontiguousarray(_integers("row_start", row_start), dtype=np.int64)
-    row_length = np.ascontiguousarray(_integers("row_length", row_length), dtype=np.int32)
-    indices = _integers("indices", indices)
+    row_start = integers("row_start", row_start)
     n = len(row_start)
-    if len(row_length) != n:
-        raise GraphError(
-            f"row_length has {len(row_length)} elements for {n} rows; give one per row."
-        )
+    row_length = integers("row_length", row_length, np.int32, length=n)
+    targets = integers("indices", indices, np.int32)
     if n == 0 or damping == 0.0:
         return np.full(n, 1.0 / max(n, 1), dtype=np.float64)
-    if start is None:
-        start = np.empty(0, dtype=np.float64)
-    elif len(start) > n:
+    start = numbers("start", () if start is None else start)
+    if len(start) > n:
         raise GraphError(
             f"start has {len(start)} ranks for {n} pages; give at most one rank for each page."
         )
-    start = np.ascontiguousarray(start, dtype=np.float64)
-    if start.ndim != 1 or not (start >= 0.0).all():
+    if not (start >= 0.0).all():
         raise GraphError("start has a rank that is negative or NaN; ranks must be 0 or more.")
-    if indices.dtype.itemsize > 4 and len(indices) and not _fits(indices):
-        raise GraphError(f"links lead to pages up to {indices.max()}; page ids must be below {n}.")
-    targets = np.ascontiguousarray(indices, dtype=np.int32)
     page = int(_first_bad_row(row_start, row_length, targets))
     if page >= 0:
         raise GraphError(
@@ -204,23 +192,6 @@ def partial_pagerank(
             "allow more sweeps or loosen the tolerance."
         )
     return np.asarray(ranks, dtype=np.float64)
-
-
-def _integers(name: str, values: Any) -> NDArray[Any]:
-    """Return the values as a one-dimensional array of integers."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise GraphError(
-            f"{name} is {array.dtype} of shape {array.shape}; it must be a one-dimensional array "
-            "of integers."
-        )
-    return array if array.size else array.astype(np.int64)
-
-
-def _fits(indices: NDArray[Any]) -> bool:
-    """Whether all values fit into int32, so that none wraps around to a valid page id."""
-    bounds = np.iinfo(np.int32)
-    return bool(indices.min() >= bounds.min and indices.max() <= bounds.max)
 
 
 @njit(cache=True, nogil=True)

@@ -215,7 +215,7 @@ class Elected:
             self._observe(streamed.visit)
 
     def _observe(self, visit: Visit) -> None:
-        """Learn from a visit as `CompiledFrontier.observe` does; note the changed keys."""
+        """Learn from a visit as `PageQueue.observe` does; note the changed keys."""
         ordering, n_pages = self._ordering, len(self._pages)
         first = ordering.n_pages
         if n_pages > len(self._observed):

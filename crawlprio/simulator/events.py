@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import CompiledFrontier
+from crawlprio.frontier import PageQueue
 from crawlprio.orderings import CompiledOrdering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator import transfers
@@ -62,7 +62,7 @@ class EventByEvent:
     def __init__(
         self,
         pages: GraphPages,
-        frontier: CompiledFrontier,
+        frontier: PageQueue,
         network: Network,
         recorded: RecordedVisits | None,
     ) -> None:

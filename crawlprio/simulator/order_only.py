@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.frontier import CompiledFrontier, bulk, records, site_heaps
+from crawlprio.frontier import PageQueue, bulk, records, site_heaps
 from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
@@ -147,7 +147,7 @@ def _page_by_page(
     report: OnProgress,
 ) -> PageIds:
     """Crawl with the same frontier as a live crawl, one visit at a time."""
-    frontier = CompiledFrontier(ordering, pages, hot_queue=hot_queue, truth=truth_of(pages, truth))
+    frontier = PageQueue(ordering, pages, hot_queue=hot_queue, truth=truth_of(pages, truth))
     order = np.empty(until, dtype=np.int32)
     frontier.observe(Visit(NO_PAGE, pages.discover(seeds)))
     n_fetched = 0

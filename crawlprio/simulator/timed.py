@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import CompiledFrontier, Politeness
+from crawlprio.frontier import PageQueue, Politeness
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
@@ -105,7 +105,7 @@ def timed_crawl(
         return EventLoop(pages, distinct, ordering, truth, network).crawl(until, report)
     if isinstance(ordering, HistoricalPageRank):
         ordering.check_known(graph.urls)
-    frontier = CompiledFrontier(
+    frontier = PageQueue(
         ordering,
         pages,
         pages_per_visit=network.pages_per_visit,

@@ -1,4 +1,4 @@
-"""The two-level frontier: combines an ordering's keys with the sites and their delays."""
+"""The queue of waiting pages: combines an ordering's keys with the sites and their delays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from crawlprio.topic import HotQueue
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
 
 
-class CompiledFrontier:
+class PageQueue:
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
