@@ -14,7 +14,6 @@ from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.middlewares import (
-    BoundedRobotParser,
     LinksMiddleware,
     PolitenessMiddleware,
     RefusalMiddleware,
@@ -39,8 +38,8 @@ class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
     `ADDONS = {"crawlprio.Addon": 500}` installs the scheduler, the downloader, the middlewares, the
-    pipeline, the report, a parser that reads at most half a megabyte of a robots.txt, and a version
-    of Scrapy's robots.txt middleware that lets no page through unchecked. Retries and redirects
+    pipeline, the report, and a version of Scrapy's robots.txt middleware that lets no page through
+    unchecked. Retries and redirects
     keep their place in the order (their priority adjustments become 0) unless the project sets
     them. Nothing else changes: stats, items, garbage collection and all other settings stay the
     project's own.
@@ -61,7 +60,6 @@ class Addon:
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
-        settings.set("ROBOTSTXT_PARSER", BoundedRobotParser, "addon")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)

@@ -25,7 +25,7 @@ A name that resembles `ORDERING`, `TOPIC` or one of their options causes a warni
 apply and nothing is printed, but links are recorded and private addresses are guarded. For Scrapy's
 own settings, this column shows Scrapy's default.
 
-The add-on also sets `SCHEDULER`, `DOWNLOADER`, `ROBOTSTXT_PARSER`, `REDIRECT_PRIORITY_ADJUST` (0)
+The add-on also sets `SCHEDULER`, `DOWNLOADER`, `REDIRECT_PRIORITY_ADJUST` (0)
 and `RETRY_PRIORITY_ADJUST` (0) unless the project does. It installs its middlewares, pipeline and
 report, and replaces Scrapy's robots.txt middleware, if enabled, with its own `RobotsMiddleware`.
 `crawlprio/settings.py` lists the other Scrapy settings that the bundled project changes for speed.

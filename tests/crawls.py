@@ -203,12 +203,12 @@ class Site:
         """Answer a request by more than its host and path; its `end` is not known yet."""
         return self.answer(fetch.host, fetch.path)
 
-    def paths(self) -> list[str]:
-        """The requested paths, in order of arrival, without robots.txt."""
+    def paths(self, *, robots: bool = False) -> list[str]:
+        """The requested paths, in order of arrival, without robots.txt unless asked for."""
         return [
             fetch.path
             for fetch in sorted(self.fetches, key=lambda fetch: fetch.start)
-            if fetch.path != "/robots.txt"
+            if robots or fetch.path != "/robots.txt"
         ]
 
 

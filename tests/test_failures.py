@@ -136,5 +136,7 @@ def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path: Path) 
     assert run.stats["crawlprio/failed_because"] == f"{cause}: 1"
     assert "crawlprio/forbidden_by_robots.txt" not in run.stats
     assert run.messages(logging.ERROR) == [
-        f"No page could be fetched ({cause}: 1); check the seeds."
+        "http://a.test/robots.txt could not be read: connection failed; nothing of the site is "
+        "fetched for 600 s.",
+        f"No page could be fetched ({cause}: 1); check the seeds.",
     ]

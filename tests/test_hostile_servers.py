@@ -22,8 +22,8 @@ from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-import crawlprio.middlewares.robots as robots_module
 from crawlprio.middlewares import BoundedCompression
+from crawlprio.web import robots_txt
 
 OBEY = {"ROBOTSTXT_OBEY": True}
 LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
@@ -257,7 +257,7 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(
 
 
 def test_a_closed_site_is_retried_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_module, "ASK_AGAIN", 0)
+    monkeypatch.setattr(robots_txt, "ASK_AGAIN", 0)
     n_asked = itertools.count()
 
     def answer(host: str, path: str) -> Raw:

@@ -157,12 +157,13 @@ def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys: bool)
     assert refused(run)["refused/private-address"] >= n_linked + n_redirected
 
 
-def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read() -> None:
+def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_its_site() -> None:
     moved = Answer(status=301, headers={"Location": "http://169.254.169.254/latest"})
     with Site({"/": page(), "/robots.txt": moved}) as site:
         run = crawl(site, {"ROBOTSTXT_OBEY": True})
-    assert [fetch.host for fetch in site.fetches] == ["a.test", "a.test"]
-    assert (run.reason, refused(run)) == ("finished", {"refused/private-address": 1})
+    assert [(fetch.host, fetch.path) for fetch in site.fetches] == [("a.test", "/robots.txt")]
+    assert run.reason == "finished"
+    assert refused(run) == {"refused/private-address": 1, "refused/robots-unreachable": 1}
 
 
 def test_a_crawl_whose_seeds_are_private_stays_on_their_network() -> None:

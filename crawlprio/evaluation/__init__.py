@@ -3,6 +3,7 @@
 Plots are in `plots` and `figures`, which are not imported here because matplotlib is slow to load.
 """
 
+from crawlprio.evaluation.active_robots import SpeedUps, active_robots, speed_ups
 from crawlprio.evaluation.crawl_in_time import (
     Means,
     cumulative_by_time,
@@ -43,7 +44,6 @@ from crawlprio.evaluation.estimates import (
     RenewedEstimate,
     pagerank_seen,
 )
-from crawlprio.evaluation.robots import SpeedUps, active_robots, speed_ups
 
 __all__ = [
     "BacklinksSeen",

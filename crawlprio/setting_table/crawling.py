@@ -63,7 +63,8 @@ POLITENESS = Section(
             "CRAWLPRIO_ROBOTS_UNREACHABLE",
             Choice(words=("allow", "forbid")),
             "forbid",
-            "What to do with a site whose robots.txt gets a 5xx status or no response.",
+            "Whether a site may be fetched from if its robots.txt was not read: no response, a "
+            "refused fetch, too many redirects, or a status other than 2xx and 4xx, or 429.",
             guest="allow",
         ),
         Setting(

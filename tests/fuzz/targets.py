@@ -27,6 +27,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.settings import Settings
 from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
@@ -39,7 +40,6 @@ from crawlprio.live.identity import Identities
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import connected_host
-from crawlprio.middlewares.robot_rules import BoundedRobotParser
 from crawlprio.pages import PageTable, Visit
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank
 from crawlprio.spiders.site import _says_nofollow
@@ -47,6 +47,7 @@ from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
+from crawlprio.web.robots_txt import decoded, rules_for
 from crawlprio.web.scope import Scope, registered_domain
 from crawlprio.web.traps import without_session
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url, without_credentials
@@ -129,7 +130,8 @@ def headers(data: bytes) -> None:
 def robots(data: bytes) -> None:
     """Any robots.txt yields a Crawl-delay that is a number, or none, and a yes or no for a URL."""
     for body in (data, b"User-agent: *\nCrawl-delay: " + data):
-        parser = BoundedRobotParser(body, None)
+        rules, _ = rules_for(decoded(body), "crawlprio")
+        parser = ProtegoRobotParser(rules.encode(), None)
         assert parser.allowed("http://a.test/x", "crawlprio") in (True, False)
         seconds = _crawl_delay(parser, "crawlprio")
         if seconds is not None and not math.isnan(seconds):
@@ -141,12 +143,12 @@ def robot_rules(data: bytes) -> None:
     """The reduced robots.txt gives the same answers as Protego on the whole file."""
     agent, _, body = data.partition(b"\n")
     name = agent.decode("utf-8", "replace")
-    parser = BoundedRobotParser(body, None)
-    whole = Protego.parse(body.decode("utf-8-sig", "ignore"))
+    rules, _ = rules_for(decoded(body), name)
+    reduced, whole = Protego.parse(rules), Protego.parse(decoded(body))
     for path in ("/", "/x", "/a/b?c=%41", "/index.html"):
         url = f"http://a.test{path}"
-        assert parser.allowed(url, name) == whole.can_fetch(url, name)
-    assert parser.crawl_delay(name) == whole.crawl_delay(name)
+        assert reduced.can_fetch(url, name) == whole.can_fetch(url, name)
+    assert reduced.crawl_delay(name) == whole.crawl_delay(name)
 
 
 def redirect(data: bytes) -> None:

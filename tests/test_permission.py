@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,9 @@ import pytest
 from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
 
-from crawlprio.middlewares import RobotsMiddleware
+from crawlprio.middlewares import RobotsMiddleware, permission
 from crawlprio.spiders.site import SiteSpider
 
 ROBOTS = Answer("User-agent: *\nDisallow: /no\n", seconds=0.2)
@@ -137,8 +141,105 @@ def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_lin
         run = run_spider(Pages, {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, site=site)
     assert sorted(site.paths()) == sorted(OPEN)
     told = [record for record in run.log if "robots.txt" in record.getMessage()]
-    assert [record.exc_info for record in told] == [None]
+    assert [(record.levelno, record.exc_info) for record in told] == [(logging.ERROR, None)]
     assert "http://a.test/robots.txt" in told[0].getMessage()
+
+
+class Refusing:
+    """A downloader middleware that refuses each robots.txt."""
+
+    def process_request(self, request: Request) -> None:
+        if request.url.endswith("/robots.txt"):
+            raise IgnoreRequest("not this one")
+
+
+def moved(host: str, path: str) -> Answer | None:
+    """Redirect a robots.txt for ever."""
+    target = f"http://a.test{path}x"
+    return Answer("", 302, {"Location": target}) if path.startswith("/robots.txt") else page()
+
+
+def answering(status: int) -> Callable[[str, str], Answer]:
+    return lambda host, path: Answer("", status) if path == "/robots.txt" else page()
+
+
+@pytest.mark.parametrize("mode", ["forbid", "allow"])
+@pytest.mark.parametrize(
+    ("answer", "settings", "cause"),
+    [
+        (moved, {}, "refused"),
+        (answering(302), {"REDIRECT_ENABLED": False}, "status 302"),
+        (answering(429), {}, "status 429"),
+        (answering(500), {}, "status 500"),
+        (answering(0), {}, "connection failed"),
+        (answering(200), {"DOWNLOADER_MIDDLEWARES": {Refusing: 900}}, "refused"),
+    ],
+    ids=["6-redirects", "302", "429", "500", "none", "refused"],
+)
+def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(
+    answer: Callable[[str, str], Answer], settings: dict[str, Any], cause: str, mode: str
+) -> None:
+    seeds = [f"http://a.test{path}" for path in OPEN]
+    own = {"CRAWLPRIO_ROBOTS_UNREACHABLE": mode, "CRAWLPRIO_MAX_BACK_OFF": 0, **settings}
+    with Site({}, answer) as site:
+        run = crawl(site, 8, seeds, RETRY_ENABLED=False, **own)
+    pages = [path for path in site.paths() if not path.startswith("/robots.txt")]
+    if mode == "allow":
+        assert sorted(pages) == sorted(OPEN)
+    else:
+        assert pages == []
+        assert run.stats["crawlprio/refused/robots-unreachable"] == len(OPEN)
+        assert run.stats["crawlprio/failed_because"] == f"robots.txt unreachable ({cause}): 8"
+
+
+def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It then allows what it forbade; once it cannot be read, the rules read last remain."""
+    monkeypatch.setattr(permission.robots_txt, "ASK_AGAIN", 0)
+    n_asked = itertools.count()
+    answers = [
+        Answer("User-agent: *\nDisallow: /no", headers={"Cache-Control": "max-age=0"}),
+        Answer("User-agent: *\nDisallow: /yes2", headers={"Cache-Control": "max-age=0"}),
+        Answer("", 503),
+    ]
+
+    def answer(host: str, path: str) -> Answer:
+        return answers[min(next(n_asked), 2)] if path == "/robots.txt" else page()
+
+    seeds = [f"http://a.test/{path}" for path in ("no1", "no2", "yes1", "yes2", "yes3")]
+    one = {"CONCURRENT_REQUESTS": 1, "CRAWLPRIO_ROBOTS_UNREACHABLE": "forbid"}
+    with Site({}, answer) as site:
+        crawl(site, 1, seeds, **one, CRAWLPRIO_MAX_BACK_OFF=0, ORDERING="breadth-first")
+    assert site.paths(robots=True) == [
+        *("/robots.txt", "/robots.txt", "/no2", "/robots.txt", "/yes1", "/robots.txt"),
+        *("/robots.txt", "/yes3"),
+    ]
+
+
+def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permission, "MAX_BYTES_KEPT", 0)
+    with Site({path: page() for path in both()} | {"/robots.txt": ROBOTS}) as site:
+        crawl(site, 1, ["http://a.test/no1", "http://a.test/yes1"], CONCURRENT_REQUESTS=1)
+    assert sorted(site.paths(robots=True)) == ["/robots.txt", "/robots.txt", "/yes1"]
+
+
+def test_each_request_obeys_the_rules_for_its_own_user_agent() -> None:
+    class Two(Spider):
+        name = "two"
+
+        async def start(self) -> Any:
+            for path, agent in itertools.product(("/no", "/yes"), ("one", "two", "one")):
+                url = f"http://a.test{path}"
+                yield Request(url, headers={"User-Agent": agent}, dont_filter=True)
+
+        def parse(self, response: Any) -> None:
+            pass
+
+    robots = Answer("User-agent: one\nDisallow: /no\n\nUser-agent: two\nDisallow: /yes")
+    with Site({"/no": page(), "/yes": page(), "/robots.txt": robots}) as site:
+        run_spider(Two, {**MANY, "CONCURRENT_REQUESTS": 1}, site=site)
+    assert sorted(site.paths(robots=True)) == ["/no", "/robots.txt", "/robots.txt", "/yes", "/yes"]
 
 
 def test_a_projects_own_middleware_remains() -> None:

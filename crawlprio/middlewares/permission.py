@@ -1,0 +1,175 @@
+"""The downloader middleware that holds each page until the robots.txt of its site permits it."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from sys import intern
+from time import time
+from typing import TYPE_CHECKING
+
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
+from scrapy.robotstxt import ProtegoRobotParser, RobotParser
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.python import to_unicode
+from twisted.internet.defer import Deferred
+
+from crawlprio.config import read_setting
+from crawlprio.live.causes import UNREACHABLE, cause_of
+from crawlprio.web import robots_txt
+from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger("crawlprio")
+
+MAX_BYTES_KEPT = 64 * 1024 * 1024
+"""Bound on the rules kept for all sites together, in bytes."""
+
+MAX_RULES_PARSED = 50_000
+"""Maximum number of rules kept parsed for all sites together, which takes up to 30 MB."""
+
+
+class RobotsMiddleware(RobotsTxtMiddleware):
+    """Scrapy's robots.txt middleware, which checks every page, at bounded cost.
+
+    In Scrapy, all pages handed out while the file is being fetched wait for one Deferred. It passes
+    the rules to the first of them and None to the others, so that with three or more concurrent
+    fetches pages go unchecked. Here each page asks again once the file has arrived.
+
+    A file that could not be read, whatever the reason, forbids everything until it can be, unless
+    CRAWLPRIO_ROBOTS_UNREACHABLE is `allow`: then everything is allowed, as in Scrapy. Pages that it
+    forbids fail after the project's own retries of the file, and are counted as
+    `crawlprio/refused/robots-unreachable`.
+
+    Of each file only the rules for the robot that asks are kept, and they are parsed with Protego,
+    as in Scrapy. Each file that has more than the limits allow is counted as
+    `crawlprio/cut/robots-rules`.
+    A project's own ROBOTSTXT_PARSER gets the whole file, up to half a megabyte.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._forbids = read_setting(crawler.settings, "CRAWLPRIO_ROBOTS_UNREACHABLE") == "forbid"
+        parser: object = self._parserimpl
+        self._reduces = parser is ProtegoRobotParser
+        self._files = RobotsFiles(MAX_BYTES_KEPT)
+        self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
+        self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
+        self._n_parsed = 0
+
+    async def robot_parser(self, request: Request) -> RobotParser | None:
+        """Return the rules for the site of a request once it has them; None allows everything."""
+        netloc, agent = urlparse_cached(request).netloc, self._agent(request)
+        file = self._files.get(netloc, agent)
+        while file is None or not file.is_valid(time()):
+            waiting = self._waiting.get((netloc, agent))
+            if waiting is None:
+                file = await self._read(netloc, agent, request, file)
+                break
+            own: Deferred[None] = Deferred()
+            waiting.append(own)
+            await maybe_deferred_to_future(own)
+            file = self._files.get(netloc, agent)
+        if not file.cause:
+            return self._parser(file.rules)
+        if not self._forbids:
+            return None
+        self._stats.inc_value("crawlprio/refused/robots-unreachable")
+        raise RobotsUnreachable(f"{UNREACHABLE} ({file.cause})")
+
+    def _agent(self, request: Request) -> str:
+        """Return the robot whose rules apply to a request, as in Scrapy; empty for all robots."""
+        if not self._reduces:
+            return ""
+        own = self._robotstxt_useragent or request.headers.get(
+            "User-Agent", self._default_useragent
+        )
+        return intern(to_unicode(own or "*"))
+
+    async def _read(
+        self, netloc: str, agent: str, request: Request, before: RobotsTxt | None
+    ) -> RobotsTxt:
+        """Fetch the robots.txt of a site, for its first page; if that fails, `before` remains."""
+        self._waiting[netloc, agent] = []
+        try:
+            file = await self._fetch(netloc, agent, request)
+            if file.cause and before is not None and not before.cause:
+                file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
+            self._files.keep(netloc, agent, file)
+        finally:
+            for page in self._waiting.pop((netloc, agent)):
+                page.callback(None)
+        return file
+
+    async def _fetch(self, netloc: str, agent: str, request: Request) -> RobotsTxt:
+        url = f"{urlparse_cached(request).scheme}://{netloc}/robots.txt"
+        robots = Request(
+            url,
+            priority=self.DOWNLOAD_PRIORITY,
+            meta={"dont_obey_robotstxt": True},
+            callback=NO_CALLBACK,
+        )
+        self._stats.inc_value("robotstxt/request_count")
+        try:
+            response = await self.crawler.engine.download_async(robots)
+            if can_be_read(response.status) or not self._forbids:
+                return await self._answered(response, agent, request)
+            cause, is_refused = f"status {response.status}", False
+        except Exception as error:
+            is_refused = isinstance(error, IgnoreRequest)
+            cause = "refused" if is_refused else cause_of(error)
+            if not is_refused:
+                self._stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+        if not is_refused:
+            logger.error(
+                "%s could not be read: %s%s.",
+                url,
+                cause,
+                f"; nothing of the site is fetched for {robots_txt.ASK_AGAIN} s"
+                if self._forbids
+                else "",
+            )
+        return RobotsTxt("", time(), robots_txt.ASK_AGAIN, cause)
+
+    async def _answered(self, response: Response, agent: str, request: Request) -> RobotsTxt:
+        """Return what a response says, and announce it."""
+        self._stats.inc_value("robotstxt/response_count")
+        self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+        rules = robots_txt.decoded(response.body)
+        if self._reduces:
+            rules, is_cut = robots_txt.rules_for(rules, agent)
+            if is_cut or len(response.body) > robots_txt.MAX_BYTES:
+                self._stats.inc_value("crawlprio/cut/robots-rules")
+        await self.crawler.signals.send_catch_log_async(
+            signals.robots_parsed, robotparser=self._parser(rules), request=request
+        )
+        cache_control = (response.headers.get("Cache-Control") or b"").decode("latin-1")
+        return RobotsTxt(rules, time(), robots_txt.validity(cache_control))
+
+    def _parser(self, rules: str) -> RobotParser:
+        """Return the parser of some rules, which all sites with the same rules share."""
+        parser = self._parsed.pop(rules, None)
+        if parser is None:
+            parser = build_from_crawler(self._parserimpl, self.crawler, rules.encode())
+            self._n_parsed += _weight(rules)
+            while self._parsed and self._n_parsed > MAX_RULES_PARSED:
+                self._n_parsed -= _weight(self._parsed.popitem(last=False)[0])
+        self._parsed[rules] = parser
+        return parser
+
+
+class RobotsUnreachable(IgnoreRequest):
+    """A page is not fetched because the robots.txt of its site could not be read."""
+
+
+def _weight(rules: str) -> int:
+    """Return how many rules count for a parsed file, whatever it has."""
+    return 10 + rules.count("\n")
