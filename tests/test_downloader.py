@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Response
 
 from crawlprio.live.downloader import Downloader
 
@@ -101,78 +100,6 @@ def test_both_downloaders_fetch_the_same_and_send_the_same_signals() -> None:
         for run in (ours, stock)
     ]
     assert counted[0] == counted[1]
-
-
-class Answering:
-    """A downloader middleware that answers as the path of a page says, once for each page.
-
-    `/response/later/other`: `process_response`, a coroutine, a request for another page.
-    """
-
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-
-    def process_request(self, request: Request) -> Any:
-        return self._answer(request, "request", None)
-
-    def process_response(self, request: Request, response: Response) -> Any:
-        return self._answer(request, "response", response)
-
-    def _answer(self, request: Request, method: str, usual: Any) -> Any:
-        _, own, when, what = urlsplit(request.url).path.split("/")
-        if own != method or request.url in self.asked:
-            return usual
-        self.asked.add(request.url)
-        if what == "fails":
-            raise OSError("broken")
-        answers: dict[str, Any] = {
-            "none": None,
-            "usual": usual,
-            "again": request.replace(dont_filter=True),
-            "other": request.replace(url="http://a.test/neither/now/usual"),
-            "page": HtmlResponse(request.url, body=b"synthetic"),
-            "text": "neither",
-        }
-        return later(answers[what]) if when == "later" else answers[what]
-
-
-async def later(answer: Any) -> Any:
-    """A response that has to be awaited."""
-    return answer
-
-
-@pytest.mark.parametrize("method", ["request", "response"])
-@pytest.mark.parametrize("when", ["now", "later"])
-@pytest.mark.parametrize("what", ["none", "usual", "again", "other", "page", "text", "fails"])
-def test_a_middleware_may_return_whatever_scrapy_allows(method: str, when: str, what: str) -> None:
-    class One(Spider):
-        name = "one"
-        start_urls = (f"http://a.test/{method}/{when}/{what}",)
-
-        async def start(self) -> Any:
-            yield Request(self.start_urls[0], errback=self.note)
-
-        def parse(self, response: Response) -> Iterator[Any]:
-            yield {"url": response.url, "body": response.text}
-
-        def note(self, failure: Any) -> Iterator[Any]:
-            yield {"error": type(failure.value).__name__, "text": str(failure.value)}
-
-    other = "http://a.test/neither/now/usual"
-    settings: dict[str, object] = {
-        **ADDON,
-        "DOWNLOADER_MIDDLEWARES": {Answering: 300},
-        "ROBOTSTXT_OBEY": False,
-    }
-
-    def crawled(downloader: str) -> tuple[list[Any], list[str], list[str]]:
-        with Site({urlsplit(url).path: page() for url in (*One.start_urls, other)}) as site:
-            run = run_spider(One, {**settings, "DOWNLOADER": downloader}, site=site)
-            return run.items, run.messages(), [fetch.path for fetch in site.fetches]
-
-    ours = crawled(OURS)
-    assert len(ours[0]) == 1
-    assert ours == crawled(STOCK)
 
 
 @pytest.mark.parametrize("downloader", [OURS, STOCK])

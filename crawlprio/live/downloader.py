@@ -14,7 +14,7 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.live.engine import DownloaderMiddlewares, has_receivers
+from crawlprio.live.engine import has_receivers
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -49,10 +49,7 @@ class Downloader(StockDownloader):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        middlewares = self.middleware.middlewares
-        self.at_once = any(isinstance(mw, FetchGate) for mw in middlewares)
-        if self.at_once:
-            self.middleware = DownloaderMiddlewares(*middlewares, crawler=crawler)
+        self.at_once = any(isinstance(mw, FetchGate) for mw in self.middleware.middlewares)
         self.observers: list[FetchObserver] = []
         self.is_filled: Callable[[], bool] = lambda: False
 

@@ -16,23 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import Request, signals
-from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.exceptions import CloseSpider, _InvalidOutput
+from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.pipelines.media import MediaPipeline
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro, ensure_awaitable
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
-from scrapy.utils.python import global_object_name
 from twisted.internet.defer import Deferred
 
 from crawlprio.live.logformatter import QuietLogFormatter
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
     from twisted.python.failure import Failure
@@ -129,52 +125,6 @@ class _InProgress(set["Request"]):
     def remove(self, request: Request) -> None:
         super().remove(request)
         self._done(request)
-
-
-class DownloaderMiddlewares(DownloaderMiddlewareManager):
-    """Scrapy's chain of downloader middlewares, which awaits only what must be awaited.
-
-    Scrapy wraps every result in a coroutine, and builds the name of every method for a warning that
-    it hardly ever gives: with a dozen plain methods, that takes 4 % of the time per page.
-    """
-
-    async def _process_request(
-        self, request: Request, download_func: Callable[[Request], Coroutine[Any, Any, Response]]
-    ) -> Response | Request:
-        for method in self.methods["process_request"]:
-            assert method is not None
-            answer = self._handle_mw_method(method, request=request)
-            if answer is None:
-                continue
-            answer = await ensure_awaitable(answer, _warn=global_object_name(method))
-            if isinstance(answer, (Response, Request)):
-                return answer
-            if answer is not None:
-                raise _InvalidOutput(
-                    f"Middleware {method.__qualname__} must return None, Response or Request, "
-                    f"got {type(answer).__name__}"
-                )
-        return await download_func(request)
-
-    async def _process_response(
-        self, response: Response | Request, request: Request
-    ) -> Response | Request:
-        if isinstance(response, Request):
-            return response
-        for method in self.methods["process_response"]:
-            assert method is not None
-            answer = self._handle_mw_method(method, request=request, response=response)
-            if not isinstance(answer, (Response, Request)):
-                answer = await ensure_awaitable(answer, _warn=global_object_name(method))
-            if isinstance(answer, Request):
-                return answer
-            if not isinstance(answer, Response):
-                raise _InvalidOutput(
-                    f"Middleware {method.__qualname__} must return Response or Request, "
-                    f"got {type(answer)}"
-                )
-            response = answer
-        return response
 
 
 def items_are_consumed(crawler: Crawler, other_than: type) -> bool:
