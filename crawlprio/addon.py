@@ -54,8 +54,9 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy once the project's settings are read."""
-        # At DEBUG, Scrapy's default level, these libraries log every step.
-        quieten("numba", "llvmlite", "matplotlib", "rich")
+        # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
+        # below DEBUG for nobody, as Scrapy leaves the root logger open.
+        quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
         settings.set("SCHEDULER", _SCHEDULERS[self._frontier(settings)], "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")

@@ -12,7 +12,7 @@ from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
@@ -234,12 +234,19 @@ def _resolves_with_reactor(handler: Any) -> bool:
 
 
 class BoundedCompression(HttpCompressionMiddleware):
-    """Scrapy's decompression, which also counts bodies that grow beyond DOWNLOAD_MAXSIZE."""
+    """Scrapy's decompression, which also counts bodies that grow beyond DOWNLOAD_MAXSIZE.
+
+    Scrapy's own guesses the encoding of the compressed bytes, by statistics, and drops the result.
+    """
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Request | Response:
         """Decompress a body, up to DOWNLOAD_MAXSIZE."""
+        is_compressed = request.method != "HEAD" and "Content-Encoding" in response.headers
+        if is_compressed and isinstance(response, TextResponse):
+            # A plain response has no encoding; `super` makes it what its content says.
+            response = Response(**{name: getattr(response, name) for name in Response.attributes})
         try:
             return super().process_response(request, response)
         except IgnoreRequest:
