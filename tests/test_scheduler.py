@@ -20,7 +20,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
 
-from crawlprio.live import dispatch
+from crawlprio.live import patience, start_gate
 from crawlprio.orderings import ORDERINGS
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1}
@@ -328,7 +328,7 @@ def test_meta_arguments_method_and_body_reach_server_and_callback() -> None:
 
 
 def test_an_endless_start_does_not_flood_the_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MAX_WAITING_STARTS", 20)
+    monkeypatch.setattr(start_gate, "MAX_WAITING", 20)
     most = 0
 
     class Endless(Follower):
@@ -674,7 +674,7 @@ def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried() -> None:
         "ORDERING": "breadth-first",
         "RETRY_ENABLED": True,
     }
-    slow = page()._replace(seconds=3 * dispatch.PATIENCE)
+    slow = page()._replace(seconds=3 * patience.PATIENCE)
     with Site({"/": page("/1", "/2"), "/1": slow, "/2": page()}, answer) as site:
         run = run_spider(OneByOne, settings, site=site)
         assert visits(run, site) == ["/", "/1", "/1", "/2"]

@@ -23,7 +23,7 @@ from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
-from crawlprio.live.items import ItemKeeper
+from crawlprio.live.item_keeper import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json

@@ -25,7 +25,7 @@ for a page never depend on the outcome of its leases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -68,7 +68,7 @@ class Lease:
     holds_site
         whether its site still waits for it.
     answered_at, progressed_at
-        ticks of the dispatcher at which it was answered and at which its callback last yielded.
+        ticks of its `Patience` at which it was answered and at which its callback last yielded.
     pairs
         returns the links of its page for the visit; None until its callback has started.
     is_observed
@@ -109,17 +109,21 @@ class Lease:
 
 
 class Leases:
-    """The leases of a crawl by request, one for each fetch in flight or running callback."""
+    """The leases of a crawl by request, one for each fetch in flight or running callback.
+
+    Attributes
+    ----------
+    n_holding
+        leases whose site waits for them.
+    """
 
     def __init__(self) -> None:
         self._leases: dict[Request, Lease] = {}
         self._replacements: dict[Request, Lease] = {}
+        self.n_holding = 0
 
     def __len__(self) -> int:
         return len(self._leases)
-
-    def __iter__(self) -> Iterator[Lease]:
-        return iter(list(self._leases.values()))
 
     def __contains__(self, request: Request) -> bool:
         return request in self._leases
@@ -130,15 +134,23 @@ class Leases:
 
     def begin(self, lease: Lease) -> None:
         self._leases[lease.request] = lease
+        self.n_holding += 1
 
-    def end(self, request: Request) -> Lease | None:
-        """Remove and return the lease of a request; None if it has already ended."""
-        return self._leases.pop(request, None)
+    def release_site(self, lease: Lease) -> bool:
+        """Let the site of a lease continue; return False if it already could."""
+        was_held, lease.holds_site = lease.holds_site, False
+        self.n_holding -= was_held
+        return was_held
+
+    def end(self, lease: Lease) -> None:
+        del self._leases[lease.request]
+        self.release_site(lease)
 
     def replace(self, lease: Lease, by: Request) -> None:
-        """Note that a middleware returned another request, which is about to be scheduled."""
+        """Keep the lease for the request that a middleware returned instead of its own."""
         self._replacements[by] = lease
 
     def replaced_by(self, request: Request) -> Lease | None:
-        """Return the lease of the request that this one replaces, on the first call only."""
-        return self._replacements.pop(request, None) if self._replacements else None
+        """Return the lease that this request replaces, if it lasts, on the first call only."""
+        lease = self._replacements.pop(request, None) if self._replacements else None
+        return None if lease is None or lease.request not in self._leases else lease

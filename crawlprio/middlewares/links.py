@@ -133,7 +133,7 @@ class LinksMiddleware:
                 if self._crawl.is_running:
                     self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")
                 if self._crawl.dispatcher is not None:
-                    await self._crawl.dispatcher.room_for_start(output)
+                    await self._crawl.dispatcher.starts.wait(output)
             yield output
 
     def _mark_own(self, request: Request, response: Response) -> None:

@@ -18,7 +18,7 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import open_database
-from crawlprio.store.items import ItemRow, read_items
+from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows

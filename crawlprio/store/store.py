@@ -16,7 +16,7 @@ from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
-from crawlprio.store.items import ItemRow, put_items
+from crawlprio.store.item_rows import ItemRow, put_items
 from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.page_rows import (
