@@ -9,7 +9,12 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
 
 from crawlprio.compiled.notices import quieten
-from crawlprio.config import invalid_stock_settings, names_component, read_setting
+from crawlprio.config import (
+    invalid_stock_settings,
+    names_component,
+    read_setting,
+    stock_default,
+)
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
@@ -21,7 +26,6 @@ from crawlprio.middlewares import (
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.setting_table import SETTINGS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -72,7 +76,7 @@ class Addon:
         for name, error in invalid_stock_settings(settings):
             Crawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
-            settings.set(name, SETTINGS[name].guest_default, "cmdline")
+            settings.set(name, stock_default(name), "cmdline")
 
     def _frontier(self, settings: BaseSettings) -> str:
         """Return CRAWLPRIO_FRONTIER; an invalid value is refused when the crawl starts."""

@@ -193,6 +193,23 @@ def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, Config
                 read_setting(settings, name)
             except ConfigError as error:
                 yield name, error
+    for name, default in vars(default_settings).items():
+        if name in SETTINGS or not isinstance(default, int | float) or settings[name] is None:
+            continue
+        read, kind = (
+            (settings.getbool, "True or False")
+            if isinstance(default, bool)
+            else (settings.getfloat, "a number")
+        )
+        try:
+            read(name)
+        except (TypeError, ValueError):
+            yield name, ConfigError(f"{name} is {settings[name]!r}; give {kind}.")
+
+
+def stock_default(name: str) -> Any:
+    """Return Scrapy's default of one of its settings, or scrapy-redis's of one of its own."""
+    return SETTINGS[name].guest_default if name in SETTINGS else getattr(default_settings, name)
 
 
 def misspelt_names(settings: BaseSettings) -> list[str]:
@@ -242,6 +259,11 @@ def names_own_components(settings: BaseSettings, name: str) -> bool:
     return any(
         not load_object(path).__module__.startswith(("scrapy.", "crawlprio.")) for path in used
     )
+
+
+def writes_items_to_stdout(settings: BaseSettings) -> bool:
+    """Return whether a feed writes to standard output, as with `-o -:jsonl`."""
+    return any(str(feed) in ("-", "stdout:") for feed in settings.getdict("FEEDS"))
 
 
 def plot_path(settings: BaseSettings) -> Path | None:

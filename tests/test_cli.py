@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crawls import Site, page
+from crawls import ROOT, Answer, Site, page
 
+from crawlprio import __version__
 from crawlprio.commands.cli import COMMANDS, main
 
 WEB = {f"/{n}": page(*(f"/{m}" for m in (2 * n, 2 * n + 1) if m < 64)) for n in range(1, 64)}
@@ -81,6 +84,115 @@ def test_a_setting_can_be_changed_when_a_crawl_is_resumed(tmp_path: Path) -> Non
     assert len(site.paths()) == len(set(site.paths())) == len(WEB)
 
 
+def test_a_resumed_crawl_takes_every_option_of_a_crawl_that_is_not_about_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def options(command: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", ["crawlprio", command, "--help"])
+        with pytest.raises(SystemExit):
+            main()
+        return re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+
+    assert options("resume") == [
+        name for name in options("crawl") if name not in ("--folder", "--demo")
+    ]
+
+
+def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_path: Path) -> None:
+    with Site(WEB) as site:
+        given = ["--folder", "job", "--pages", "3", *FAST]
+        own = ["--agent", "mybot/2", "--contact", "me@example.org"]
+        crawlprio("crawl", f"http://{site.address}/", *given, *own, folder=tmp_path)
+        resumed = ["resume", "job", "--pages", "3", "--delay", "0", "--ordering", "opic"]
+        done = crawlprio(*resumed, "--contact", "https://a.test/us", folder=tmp_path)
+        assert "under opic." in done.stderr
+        seen = list(dict.fromkeys(fetch.headers["user-agent"] for fetch in site.fetches))
+    ours = f"crawlprio/{__version__}"
+    assert seen == [f"mybot/2 {ours} (me@example.org)", f"mybot/2 {ours} (+https://a.test/us)"]
+
+
+@pytest.mark.parametrize(
+    ("options", "n_told"),
+    [([], 1), (["--contact", "me@example.org"], 0), (["-s", "USER_AGENT=x (+http://a.b)"], 0)],
+)
+def test_a_crawl_of_the_open_web_says_once_that_it_names_no_contact(
+    options: list[str], n_told: int, tmp_path: Path
+) -> None:
+    """192.0.2.1 and a.invalid are reserved for examples: nothing answers there."""
+    fast = ["-s", "RETRY_ENABLED=False", "-s", "DNS_TIMEOUT=1"]
+    done = crawlprio("crawl", "http://a.invalid/", *FAST, *fast, *options, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("whom the owners of a site could reach") == n_told
+
+
+def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path: Path) -> None:
+    with Site({"/": page("/1"), "/1": page()}) as site:
+        done = crawlprio(
+            "crawl", f"http://{site.address}/", *FAST, "-o", "-:jsonl", folder=tmp_path
+        )
+    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == [
+        f"http://{site.address}/",
+        f"http://{site.address}/1",
+    ]
+    assert "pages fetched" in done.stderr
+
+
+def test_the_readmes_ordering_runs_from_the_working_folder_in_every_command(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n# myproject/orderings.py\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "myproject").mkdir()
+    (tmp_path / "myproject" / "orderings.py").write_text(code)
+    web = {"/": page("/aa", "/b", "/cccc"), "/aa": page(), "/b": page(), "/cccc": page()}
+    name = "myproject.orderings.LongestAnchor"
+    with Site(web) as site:
+        start = f"http://{site.address}/"
+        given = ["--ordering", name, "--at-once", "1", "--folder", "job"]
+        done = crawlprio("crawl", start, *given, *FAST, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    order = ["/", "/cccc", "/aa", "/b"]
+    assert urls(tmp_path / "job" / "crawl.sqlite") == order
+    for command in ("simulate", "replay"):
+        line = ["job/crawl.sqlite", "-s", f"ORDERING={name}"]
+        if command == "simulate":
+            line = ["job/crawl.sqlite", "--ordering", name, "--order", "order.txt"]
+        done = crawlprio(command, *line, folder=tmp_path)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    resumed = crawlprio("resume", "job", "-s", f"ORDERING={name}", folder=tmp_path)
+    assert resumed.returncode == 0
+
+
+def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def answer(host: str, path: str) -> Answer | None:
+        if path != "/1":
+            return None
+        asked.set()
+        return Answer(seconds=600.0)
+
+    with Site({"/": page("/1")}, answer) as site:
+        line = [sys.executable, "-m", "crawlprio.commands.cli", "crawl", f"http://{site.address}/"]
+        process = subprocess.Popen(
+            [*line, *FAST, "--folder", "job", "-L", "INFO"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "shutting down gracefully" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        shown, logged = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "Traceback" not in logged
+        assert re.search(r"ended because +│ interrupted", shown)
+        assert re.search(r"pages fetched +│ 1 ", shown)
+    assert urls(tmp_path / "job" / "crawl.sqlite") == ["/"]
+
+
 def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: Path) -> None:
     """A job folder from somebody else must not run their code."""
     with Site(WEB) as site:
@@ -123,6 +235,18 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: 
         (["crawl", "--follow", "all", "http://a.test/"], "follow is 'all'"),
         (["crawl", "--fast", "http://a.test/"], "--fast"),
         (["crawl", "@no-file"], "'no-file' cannot be read"),
+        (["crawl", "--pages", "abc", "http://a.test/"], "--pages is 'abc'; give a whole number of"),
+        (["crawl", "--pages", "0", "http://a.test/"], "--pages is '0'; give a whole number of 1"),
+        (["crawl", "--pages", "-3", "http://a.test/"], "--pages is '-3'; give a whole number of 1"),
+        (["crawl", "--at-once", "0", "http://a.test/"], "--at-once is '0'; give a whole number of"),
+        (["crawl", "--delay", "soon", "http://a.test/"], "--delay is 'soon'; give a number of 0"),
+        (["crawl", "--depth", "1.5", "http://a.test/"], "--depth is '1.5'; give a whole number"),
+        (["crawl", "--folder", "", "http://a.test/"], "--folder is empty"),
+        (["crawl", "--topic", "", "http://a.test/"], "--topic is empty"),
+        (["crawl", "--store", "no/such.sqlite", "http://a.test/"], "there is no folder no"),
+        (["crawl", "--contact", "me", "http://a.test/"], "--contact is 'me'; give a mail address"),
+        (["crawl", "--agent", "my bot", "http://a.test/"], "--agent is 'my bot'; give a name"),
+        (["frontier", "--most", "few"], "--most is 'few'; give a whole number of 1 or more."),
         (["resume"], "takes one FOLDER"),
         (["resume", "nowhere"], "nowhere has no crawl to resume"),
         (["sore", "x"], "crawlprio has no command sore; known commands: crawl, resume"),
@@ -147,7 +271,13 @@ def test_bad_input_is_one_line_and_status_2(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("setting", ["ORDERING=opick", "CRAWLPRIO_STORES=x", "DOWNLOAD_DELAY=-1"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("ORDERING=opick", "CRAWLPRIO_STORES=x", "DOWNLOAD_DELAY=-1"),
+        *("CLOSESPIDER_PAGECOUNT=abc", "RETRY_TIMES=often", "COOKIES_ENABLED=maybe"),
+    ],
+)
 def test_a_bad_setting_is_one_line_and_status_2(setting: str, tmp_path: Path) -> None:
     done = crawlprio("crawl", "http://a.test/", "-s", setting, folder=tmp_path)
     assert done.returncode == 2

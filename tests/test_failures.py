@@ -25,7 +25,7 @@ def errors(store: Path) -> dict[str, tuple[int, str]]:
         return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
 
 
-def test_a_page_is_fetched_if_a_response_came(tmp_path: Path) -> None:
+def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_path: Path) -> None:
     links = ["/no/1", "/no/2", "/gone", "/gone2", "/broken", "/slow", "/cut", "/fine"]
     pages = {
         "/": page(*links),
@@ -61,7 +61,7 @@ def test_a_page_is_fetched_if_a_response_came(tmp_path: Path) -> None:
         for name, value in run.stats.items()
         if name.startswith("crawlprio/")
     }
-    assert figures["pages_fetched"] == 5
+    assert figures["pages_fetched"] == 2
     assert figures["failed"] == 5
     told = set(figures["failed_because"].split(", "))
     assert told == {"HTTP 404: 2", "HTTP 500: 1", "timed out: 1", "connection failed: 1"}
@@ -96,11 +96,13 @@ def test_a_failure_is_one_log_line_without_a_traceback() -> None:
     ("answer", "status", "told"),
     [
         (Answer("", 0), 1, "No page could be fetched (connection failed: 2); check the seeds."),
-        (Answer("", 404), 0, ""),
+        (Answer("", 404), 1, "No page could be fetched (HTTP 404: 2); check the seeds."),
+        (Answer("", 503), 1, "No page could be fetched (HTTP 503: 2); check the seeds."),
+        (Answer("", 304), 1, "No page could be fetched (HTTP 304: 2); check the seeds."),
         (page(), 0, ""),
     ],
 )
-def test_a_crawl_exits_with_an_error_if_no_seed_answers(
+def test_a_crawl_exits_with_an_error_if_no_seed_is_got(
     answer: Answer, status: int, told: str, tmp_path: Path
 ) -> None:
     with Site({}, lambda host, path: answer) as site:
@@ -110,6 +112,16 @@ def test_a_crawl_exits_with_an_error_if_no_seed_answers(
     assert done.returncode == status
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_not() -> None:
+    there = Answer("", 302, {"Location": "/there"})
+    nowhere = Answer("", 302)
+    web = {"/": page("/moved", "/lost"), "/moved": there, "/there": page(), "/lost": nowhere}
+    with Site(web) as site:
+        run = run_spider(SiteSpider, QUIET, site=site, seeds="http://a.test/")
+    assert run.stats["crawlprio/pages_fetched"] == 3
+    assert run.stats["crawlprio/failed_because"] == "HTTP 302: 1"
 
 
 def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:

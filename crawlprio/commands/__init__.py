@@ -1,20 +1,23 @@
 """The commands that crawlprio adds to `scrapy`; each is thin and imports the core.
 
-This module has what they share: how a command ends when its input is invalid.
+This module has what they share: help, and how a command ends when its input is invalid.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import ConfigError, CrawlprioError
+
+_EXAMPLES = "examples:\n"
 
 
 class OneLineCommand(ScrapyCommand):
@@ -27,6 +30,7 @@ class OneLineCommand(ScrapyCommand):
     requires_project = False
     requires_crawler_process = False
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+    examples: ClassVar[Sequence[str]] = ()
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the command; raise `CrawlprioError` for invalid input."""
@@ -34,9 +38,7 @@ class OneLineCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.formatter_class = HelpFormatter
-        # argparse would print some twenty lines of usage before the error.
-        setattr(parser, "error", exit_in_one_line)  # noqa: B010
+        set_up_help(parser, self.examples)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""
@@ -68,8 +70,18 @@ class HelpFormatter(ScrapyHelpFormatter):
         return [f"{line} " if line.endswith(":") else line for line in lines]
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(_EXAMPLES):
+            return text
         lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
         return "\n".join(f"{indent}{line}" for line in lines)
+
+
+def set_up_help(parser: argparse.ArgumentParser, examples: Sequence[str]) -> None:
+    """Add examples to the help of a command, given without the program's name."""
+    parser.formatter_class = HelpFormatter
+    parser.epilog = _EXAMPLES + "".join(f"  {program()} {example}\n" for example in examples)
+    # argparse would print some twenty lines of usage before the error.
+    setattr(parser, "error", exit_in_one_line)  # noqa: B010
 
 
 def program() -> str:
@@ -88,3 +100,10 @@ def refuse_unknown_options(args: Sequence[str]) -> None:
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(f"{program()} has no option {unknown[0]} here; see --help.")
+
+
+def allow_imports_from_here(names: Iterable[object]) -> None:
+    """Make the modules in the working folder importable if an ordering is given by import path."""
+    folder = os.getcwd()
+    if folder not in sys.path and any(isinstance(name, str) and "." in name for name in names):
+        sys.path.append(folder)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import program
 from crawlprio.errors import ConfigError
+from crawlprio.setting_table.kinds import Kind, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -38,6 +39,17 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
             f"{program()} {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
         )
     return args[0]
+
+
+def checked_option(option: str, kind: Kind, text: str | None) -> Any:
+    """Return the value of an option, parsed by its kind; None if it is not given.
+
+    Raises
+    ------
+    ConfigError
+        if it is not allowed.
+    """
+    return None if text is None else checked(option, kind, text)
 
 
 def json_object(option: str, text: str, example: str) -> dict[str, Any]:

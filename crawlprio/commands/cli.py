@@ -73,7 +73,7 @@ def _run(name: str, words: list[str]) -> int:
         description=command.long_desc(),
     )
     command.add_options(parser)
-    options, arguments = parser.parse_known_args(words)
+    options, arguments = parser.parse_known_args(_with_stdout(words))
     try:
         command.process_options(arguments, options)
         if command.requires_crawler_process:
@@ -85,6 +85,14 @@ def _run(name: str, words: list[str]) -> int:
         print(f"crawlprio {name}: {error}; see crawlprio {name} --help.", file=sys.stderr)
         return 2
     return command.exitcode
+
+
+def _with_stdout(words: list[str]) -> list[str]:
+    """Return the words, `-o -:FORMAT` as one, whose second part argparse takes for an option."""
+    for at in reversed(range(1, len(words))):
+        if words[at].startswith("-:") and words[at - 1] in ("-o", "-O"):
+            words = [*words[: at - 1], words[at - 1] + words[at], *words[at + 1 :]]
+    return words
 
 
 def _settings() -> Settings:

@@ -12,6 +12,8 @@ from crawlprio.errors import ConfigError
 class Command(OneLineCommand):
     """`scrapy compile` compiles what would otherwise be compiled on first use."""
 
+    examples = ("compile",)
+
     def syntax(self) -> str:
         return ""
 

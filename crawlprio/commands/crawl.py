@@ -7,29 +7,16 @@ import argparse
 from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError
 
-_SETTINGS = {
-    "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
-    "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
-    "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N responses, counting robots.txt files"),
-    "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
-    "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
-    "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
-    "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
-    "folder": ("JOBDIR", "FOLDER", "keep the crawl in FOLDER, to resume it with crawlprio resume"),
-}
-"""Options that set a setting: the name of the setting, the metavar, and the help text."""
-
-_ARGUMENTS = {
-    "follow": ("site|domain|web", "which links to follow: those within the seeds' hosts (default), "
-               "those within their registered domains, or all"),
-    "allow": ("REGEX", "follow only URLs that contain a match"),
-    "deny": ("REGEX", "follow no URL that contains a match"),
-}  # fmt: skip
-"""Options that are arguments of the spider."""
-
 
 class Command(SiteCrawlCommand):
     """`crawlprio crawl URL...` crawls with the spider `site` and the bundled settings."""
+
+    examples = (
+        "crawl https://example.org/ --folder example --pages 10000",
+        "crawl https://a.example/ https://b.example/ --contact me@a.example",
+        "crawl @seeds.txt --follow domain --ordering rankmass",
+        "crawl --demo --pages 2000",
+    )
 
     def syntax(self) -> str:
         return "[options] URL... | @FILE | --demo"
@@ -46,26 +33,24 @@ class Command(SiteCrawlCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        assert self.settings is not None
         group = parser.add_argument_group(title="Crawl")
-        for option, (metavar, meaning) in _ARGUMENTS.items():
-            group.add_argument(f"--{option}", metavar=metavar, help=meaning)
-        for option, (name, metavar, meaning) in _SETTINGS.items():
-            text = meaning.format(default=self.default_settings.get(name))
-            group.add_argument(f"--{option}", metavar=metavar, help=text)
+        self.add_crawl_options(group)
+        group.add_argument(
+            "--folder",
+            metavar="FOLDER",
+            help="keep the crawl in FOLDER, to resume it with crawlprio resume",
+        )
         group.add_argument(
             "--demo", action="store_true", help="crawl the demo web, served on this machine"
         )
         super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        for option in _ARGUMENTS:
-            if getattr(opts, option) is not None:
-                opts.spargs[option] = getattr(opts, option)
-        for option, (name, _, _) in _SETTINGS.items():
-            value = getattr(opts, option.replace("-", "_"))
-            if value is not None:
-                self.set(name, value)
+        self.take_options(opts)
+        if opts.folder is not None:
+            if not opts.folder:
+                raise ConfigError("--folder is empty; name a folder, or leave it out.")
+            self.set("JOBDIR", opts.folder)
         if args:
             opts.spargs["seeds"] = _seeds(args)
         has_seeds = not {"seeds", "url"}.isdisjoint(opts.spargs)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
-from crawlprio.commands.arguments import check_writable, write_text
+from crawlprio.commands.arguments import check_writable, checked_option, write_text
 from crawlprio.errors import CrawlprioError, printable
+from crawlprio.setting_table.kinds import Whole
 
 if TYPE_CHECKING:
     from crawlprio.redis.scripts import Client
@@ -33,6 +34,13 @@ _SAYS = {
 
 class Command(OneLineCommand):
     """`crawlprio frontier` shows the crawls in Redis, pauses, drains and resumes them."""
+
+    examples = (
+        "frontier",
+        "frontier show site --most 20",
+        "frontier pause site",
+        "frontier save site crawl.sqlite",
+    )
 
     def syntax(self) -> str:
         return SYNTAX
@@ -59,21 +67,19 @@ class Command(OneLineCommand):
         parser.add_argument(
             "--most",
             metavar="N",
-            type=int,
-            default=10,
+            default="10",
             help="how many pages, leases, sites and dead letters to show of each (default: 10)",
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the action; raise `CrawlprioError` if it is impossible."""
-        if opts.most < 1:
-            raise CrawlprioError(f"--most is {opts.most}; give 1 or more.")
+        most = checked_option("--most", Whole(1), opts.most)
         if opts.json:
             check_writable("--json", opts.json)
         if not args:
             self._list(opts.json)
         elif len(args) == 2 and args[0] == "show":
-            self._show(args[1], opts.most, opts.json)
+            self._show(args[1], most, opts.json)
         elif len(args) == 2 and args[0] in _STATES:
             self._set(args[0], args[1])
         elif len(args) == 3 and args[0] == "load":

@@ -18,6 +18,8 @@ SYNTAX = "export STORE FILE.jsonl"
 class Command(OneLineCommand):
     """`crawlprio items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
 
+    examples = ("items export example/crawl.sqlite items.jsonl",)
+
     def syntax(self) -> str:
         return SYNTAX
 

@@ -25,6 +25,12 @@ SYNTAX = "export [options] STORE FILE | collect CRAWL STORE"
 class Command(OneLineCommand):
     """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
 
+    examples = (
+        "links export crawl.sqlite links.csv",
+        "links export example/crawl.sqlite graph.npz",
+        "links collect site crawl.sqlite -s REDIS_URL=redis://localhost/0",
+    )
+
     def syntax(self) -> str:
         return SYNTAX
 

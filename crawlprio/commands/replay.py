@@ -17,6 +17,11 @@ class Command(SiteCrawlCommand):
     is fetched from anywhere else.
     """
 
+    examples = (
+        "replay crawl.sqlite -s ORDERING=opic",
+        "replay pages.warc.gz -a seeds=http://example.org/ -s TOPIC=chess",
+    )
+
     def syntax(self) -> str:
         return "[options] WARC|STORE"
 

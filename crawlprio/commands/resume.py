@@ -12,6 +12,12 @@ from crawlprio.errors import ConfigError
 class Command(SiteCrawlCommand):
     """`crawlprio resume FOLDER` resumes with the arguments and settings that the crawl had."""
 
+    examples = (
+        "resume example",
+        "resume example --pages 10000 --delay 2",
+        "resume example --ordering opic",
+    )
+
     def syntax(self) -> str:
         return "[options] FOLDER"
 
@@ -22,18 +28,12 @@ class Command(SiteCrawlCommand):
         return (
             "Resume the crawl of the spider 'site' that was started with crawlprio crawl --folder "
             "FOLDER or -s JOBDIR=FOLDER, however it ended, with the seeds, the scope and the "
-            "settings of its command line. -s NAME=VALUE changes a setting, as in -s "
-            "ORDERING=opic. Limits of one run (--pages) and names of files and classes must be "
-            "given again."
+            "settings of its command line, except those given here. Limits of one run (--pages) "
+            "and names of files and classes must be given again."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group(title="Resume")
-        group.add_argument(
-            "--pages",
-            metavar="N",
-            help="stop after N more responses, counting robots.txt files",
-        )
+        self.add_crawl_options(parser.add_argument_group(title="Resume"))
         super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -46,6 +46,8 @@ class Command(SiteCrawlCommand):
 
         assert self.settings is not None
         folder = Path(args[0])
+        if opts.store is not None:
+            self.set("CRAWLPRIO_STORE", opts.store)
         path = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "")
         if not path.is_file():
             raise ConfigError(
@@ -55,8 +57,7 @@ class Command(SiteCrawlCommand):
         with Store.open(path, readonly=True) as recorded:
             kept = read_arguments(recorded)
         self.set("JOBDIR", str(folder))
-        if opts.pages is not None:
-            self.set("CLOSESPIDER_PAGECOUNT", opts.pages)
+        self.take_options(opts, str(kept.values.get("USER_AGENT", "")))
         for name, value in kept.values.items():
             if not from_command_line(self.settings, name):
                 self.set(name, value)

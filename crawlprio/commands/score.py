@@ -40,6 +40,13 @@ Options = dict[str, dict[str, Any]]
 class Command(OneLineCommand):
     """`crawlprio score` reports how much a crawl gathered, and how much it could have."""
 
+    examples = (
+        "score crawl.sqlite",
+        "score example/crawl.sqlite --plot score.png --csv scores.csv",
+        "score crawl.sqlite --importance 0.5*pagerank+2*backlinks",
+        "score graph.npz --order order.txt --model threshold --top 10,100",
+    )
+
     def syntax(self) -> str:
         return "[options] STORE|GRAPH"
 

@@ -7,12 +7,13 @@ These are the figures of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and o
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from crawlprio.commands.arguments import checked_option
 from crawlprio.errors import ConfigError
+from crawlprio.setting_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,12 +107,12 @@ class FigureOptions:
             raise ConfigError(
                 f"--threshold is {opts.threshold}, but no model uses it; add --model threshold."
             )
-        tops = () if opts.top is None else tuple(_whole("--top", n) for n in opts.top.split(","))
+        tops = () if opts.top is None else opts.top.split(",")
         return cls(
             models,
-            None if opts.threshold is None else _threshold(opts.threshold),
-            0 if opts.by_day is None else _whole("--by-day", opts.by_day),
-            tuple(sorted(set(tops))),
+            checked_option("--threshold", Number(), opts.threshold),
+            checked_option("--by-day", Whole(1), opts.by_day) or 0,
+            tuple(sorted({checked_option("--top", Whole(1), n) for n in tops})),
         )
 
 
@@ -308,22 +309,3 @@ def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
     if len(x) == 0 or mark > x[-1] + 1e-9:
         return "-"
     return f"{float(np.interp(mark, x, y)):.4f}"
-
-
-def _whole(option: str, text: str) -> int:
-    """Return the value of an option, a whole number of 1 or more."""
-    text = text.strip()
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 12 and int(text) > 0):
-        raise ConfigError(f"{option} is {text!r}; give a whole number of 1 or more.")
-    return int(text)
-
-
-def _threshold(text: str) -> float:
-    """Return the value of --threshold, a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ConfigError(f"--threshold is {text!r}; give a number, in the unit of the importance.")
-    return number

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, allow_imports_from_here
 from crawlprio.commands.arguments import (
     check_outputs,
+    checked_option,
     json_object,
     lines_of,
     max_unpacked_bytes,
@@ -26,7 +25,7 @@ from crawlprio.commands.arguments import (
 )
 from crawlprio.errors import ConfigError
 from crawlprio.setting_table import DELAY_RULES
-from crawlprio.setting_table.kinds import OWN_PREFIX, Setting, checked
+from crawlprio.setting_table.kinds import OWN_PREFIX, Number, Setting, Whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +49,16 @@ DEFAULT_ORDERINGS = (
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: a crawl store has their values for its pages and sites."""
 
+_NETWORK = {
+    "--robots": Whole(1),
+    "--pages-per-visit": Whole(1),
+    "--bandwidth": Number(above_zero=True),
+    "--site-speed": Number(above_zero=True, also="recorded"),
+    "--latency": Number(also="recorded"),
+    "--page-bytes": Number(also="recorded"),
+}
+"""What the options of the network take."""
+
 SIMULATED_RULES = {
     rule: setting
     for rule, setting in DELAY_RULES.items()
@@ -62,6 +71,12 @@ _METAVARS = {"seconds": "S", "pages": "N"}
 
 class Command(OneLineCommand):
     """`crawlprio simulate GRAPH` crawls a link graph in memory, once for each ordering."""
+
+    examples = (
+        "simulate crawl.sqlite --plot curves.png",
+        "simulate graph.npz --seeds 0,7 --ordering opic --ordering random",
+        "simulate graph.npz --robots 256 --delay 5 --latency 0.3",
+    )
 
     def syntax(self) -> str:
         return "[options] GRAPH"
@@ -129,10 +144,9 @@ class Command(OneLineCommand):
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         graph_path = only_argument("simulate", "GRAPH", args)
         network = _network(opts)
-        budget = _whole_number("--budget", opts.budget)
-        if os.getcwd() not in sys.path and "" not in sys.path:
-            sys.path.append(os.getcwd())
+        budget = checked_option("--budget", Whole(1), opts.budget)
         names = list(dict.fromkeys(opts.ordering or DEFAULT_ORDERINGS))
+        allow_imports_from_here(names)
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
         orders = [("--order", path) for path in order_paths.values()]
         check_outputs(
@@ -190,28 +204,17 @@ def _network(opts: argparse.Namespace) -> Network:
     from crawlprio.simulator import Network
 
     given = {
-        option: None if option in _recorded_options(opts) else _number(option, _value(opts, option))
-        for option in RECORDED
+        option: checked_option(option, kind, _value(opts, option))
+        for option, kind in _NETWORK.items()
+        if option not in _recorded_options(opts)
     }
-    bandwidth = _number("--bandwidth", opts.bandwidth, above_zero=True)
-    if given["--site-speed"] is not None:
-        _number("--site-speed", opts.site_speed, above_zero=True)
-    if opts.page_bytes is None:
-        for option in ("--bandwidth", "--site-speed"):
-            if _value(opts, option) is not None:
-                raise ConfigError(
-                    f"{option} is {_value(opts, option)}, but pages have no size; give "
-                    "--page-bytes."
-                )
-    return Network(
-        robots=_whole_number("--robots", opts.robots) or 1,
-        politeness=_politeness(opts),
-        pages_per_visit=_whole_number("--pages-per-visit", opts.pages_per_visit) or 1,
-        bandwidth=bandwidth,
-        latency=given["--latency"] or 0.0,
-        page_bytes=given["--page-bytes"] or 0.0,
-        site_speed=given["--site-speed"],
-    )
+    for option in ("--bandwidth", "--site-speed"):
+        if given.get(option) is not None and opts.page_bytes is None:
+            raise ConfigError(
+                f"{option} is {_value(opts, option)}, but pages have no size; give --page-bytes."
+            )
+    numbers = {_field(option): number for option, number in given.items() if number is not None}
+    return Network(politeness=_politeness(opts), **numbers)
 
 
 def _option_of(setting: Setting) -> str:
@@ -248,7 +251,7 @@ def _politeness(opts: argparse.Namespace) -> Politeness:
     from crawlprio.frontier import Politeness
 
     given = {
-        rule: checked(_option_of(setting), setting.kind, _value(opts, _option_of(setting)))
+        rule: checked_option(_option_of(setting), setting.kind, _value(opts, _option_of(setting)))
         for rule, setting in SIMULATED_RULES.items()
         if _value(opts, _option_of(setting)) is not None
     }
@@ -262,8 +265,13 @@ def _politeness(opts: argparse.Namespace) -> Politeness:
 
 def _value(opts: argparse.Namespace, option: str) -> str | None:
     """Return the value given for an option."""
-    value: str | None = getattr(opts, option[2:].replace("-", "_"))
+    value: str | None = getattr(opts, _field(option))
     return value
+
+
+def _field(option: str) -> str:
+    """Return the name of an option's value, which is that of the field of `Network` too."""
+    return option[2:].replace("-", "_")
 
 
 def _recorded_options(opts: argparse.Namespace) -> list[str]:
@@ -283,32 +291,8 @@ def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> 
     from crawlprio.simulator import Network
 
     stored = Network.from_store(source.path)
-    names = {option: option[2:].replace("-", "_") for option in options}
-    return dataclasses.replace(network, **{name: getattr(stored, name) for name in names.values()})
-
-
-def _number(option: str, text: str | None, *, above_zero: bool = False) -> float | None:
-    """Return the value of an option in seconds or bytes, finite and 0 or more."""
-    if text is None:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and (number > 0 or (number == 0 and not above_zero))):
-        bound = "above 0" if above_zero else "of 0 or more"
-        also = ", or recorded" if option in RECORDED else ""
-        raise ConfigError(f"{option} is {text!r}; give a number {bound}{also}.")
-    return number
-
-
-def _whole_number(option: str, text: str | None) -> int | None:
-    """Return the value of an option that is a count, at least 1."""
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 18 and int(text) > 0):
-        raise ConfigError(f"{option} is {text!r}; give a whole number of 1 or more.")
-    return int(text)
+    fields = {_field(option): getattr(stored, _field(option)) for option in options}
+    return dataclasses.replace(network, **fields)
 
 
 def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import HelpFormatter, exit_in_one_line, refuse_unknown_options
-from crawlprio.errors import CrawlprioError
+from crawlprio import __version__
+from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
+from crawlprio.commands.arguments import checked_option
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.setting_table import SETTINGS
+from crawlprio.setting_table.kinds import Number, Whole
+
+OPTIONS = {
+    "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
+    "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
+    "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N responses, counting robots.txt files"),
+    "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
+    "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
+    "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
+    "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
+}
+"""Options that set a setting: the name of the setting, the metavar, and the help text."""
+
+ARGUMENTS = {
+    "follow": ("site|domain|web", "which links to follow: those within the seeds' hosts (default), "
+               "those within their registered domains, or all"),
+    "allow": ("REGEX", "follow only URLs that contain a match"),
+    "deny": ("REGEX", "follow no URL that contains a match"),
+}  # fmt: skip
+"""Options that are arguments of the spider."""
+
+_NUMBERS = {"pages": Whole(1), "at-once": Whole(1)}
+"""What options take that is not what their setting takes."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
+_PRODUCT = re.compile(r"[\w!#$%&'*+.^`|~-]+(/[\w!#$%&'*+.^`|~-]+)?", re.ASCII).fullmatch
+_CONTACT = re.compile(r"https?://[^\s()<>\"\\]+|[^\s()<>@,;:\"\\]+@[^\s()<>@,;:\"\\]+").fullmatch
+_OUR_AGENT = re.compile(r"(?:(\S+) )?crawlprio/\S+ \(\+?(.*)\)").fullmatch
+_NO_CONTACT = "a Scrapy crawler"
 
 
 def bundled_settings() -> dict[str, Any]:
@@ -26,18 +58,32 @@ def bundled_settings() -> dict[str, Any]:
 
 
 class SiteCrawlCommand(BaseRunSpiderCommand):
-    """A command that crawls; exits with 2 for invalid input, and with 1 if nothing was fetched.
+    """A command that crawls, with the exit statuses that `docs/reliability.md` lists.
 
     A subclass implements `prepare` instead of `process_options` and `run`.
     """
 
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
+    examples: ClassVar[Sequence[str]] = ()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.formatter_class = HelpFormatter
-        setattr(parser, "error", exit_in_one_line)  # noqa: B010
+        set_up_help(parser, self.examples)
+
+    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
+        """Add the options that set settings and arguments of the spider."""
+        for option, (metavar, meaning) in ARGUMENTS.items():
+            group.add_argument(f"--{option}", metavar=metavar, help=meaning)
+        for option, (name, metavar, meaning) in OPTIONS.items():
+            text = meaning.format(default=self.default_settings.get(name))
+            group.add_argument(f"--{option}", metavar=metavar, help=text)
+        group.add_argument(
+            "--contact", metavar="WHO", help="mail address or URL to name in the user agent"
+        )
+        group.add_argument(
+            "--agent", metavar="NAME", help="name of your robot in the user agent: NAME[/VERSION]"
+        )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         """Convert arguments and options to settings, and to spider arguments in `opts.spargs`.
@@ -51,10 +97,13 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
+        assert self.settings is not None
         super().process_options(args, opts)
         try:
             refuse_unknown_options(args)
             self.prepare(args, opts)
+            allow_imports_from_here([self.settings["ORDERING"]])
+            self._check_store()
         except CrawlprioError as error:
             print(error, file=sys.stderr)
             sys.exit(2)
@@ -64,6 +113,26 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         assert self.settings is not None
         self.settings.set(name, value, "cmdline")
 
+    def take_options(self, opts: argparse.Namespace, earlier_agent: str = "") -> None:
+        """Convert the options of `add_crawl_options`; a resumed crawl keeps half of its agent."""
+        for option in ARGUMENTS:
+            if getattr(opts, option) is not None:
+                opts.spargs[option] = getattr(opts, option)
+        for option, (name, _, _) in OPTIONS.items():
+            value = getattr(opts, option.replace("-", "_"))
+            if value is not None:
+                if not value:
+                    raise ConfigError(f"--{option} is empty; give a value, or leave it out.")
+                kind = _NUMBERS.get(option) or SETTINGS[name].kind
+                if isinstance(kind, Number | Whole):
+                    checked_option(f"--{option}", kind, value)
+                self.set(name, value)
+        if opts.agent is not None or opts.contact is not None:
+            agent = user_agent(opts.agent, opts.contact, earlier_agent)
+            self.set("USER_AGENT", agent)
+            # The words of a contact name no robot.
+            self.set("ROBOTSTXT_USER_AGENT", agent.partition(" (")[0])
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.crawl import Crawl
         from crawlprio.spiders.site import SiteSpider
@@ -72,5 +141,53 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         crawler = self._create_crawler(SiteSpider)
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
-        if self.crawler_process.bootstrap_failed:
-            self.exitcode = 2 if Crawl.of(crawler).failure is not None else 1
+        crawl = Crawl.of(crawler)
+        if crawl.is_running:  # a second Ctrl-C stopped the event loop
+            crawl.interrupt()
+            self.exitcode = 130
+        elif self.crawler_process.bootstrap_failed:
+            self.exitcode = 2 if crawl.is_misconfigured else 1
+
+    def _check_store(self) -> None:
+        """Refuse a store whose folder does not exist; a job directory is created."""
+        from crawlprio.config import read_setting
+
+        assert self.settings is not None
+        store = read_setting(self.settings, "CRAWLPRIO_STORE")
+        if store is None or self.settings["JOBDIR"]:
+            return
+        if store.is_dir():
+            raise ConfigError(f"CRAWLPRIO_STORE is {str(store)!r}, which is a folder; name a file.")
+        if not store.parent.is_dir():
+            raise ConfigError(
+                f"CRAWLPRIO_STORE is {str(store)!r}, but there is no folder {store.parent}; "
+                "create it first."
+            )
+
+
+def user_agent(name: str | None, contact: str | None, earlier: str = "") -> str:
+    """Return a user agent that names the robot, if it has a name, crawlprio and the contact.
+
+    Parameters
+    ----------
+    earlier
+        the user agent so far, which has what is not given.
+
+    Raises
+    ------
+    ConfigError
+        if the name is not one, or the contact neither a mail address nor a URL.
+    """
+    if name is not None and not _PRODUCT(name):
+        raise ConfigError(f"--agent is {name!r}; give a name without spaces, as in mybot/1.0.")
+    if contact is not None and not _CONTACT(contact):
+        raise ConfigError(
+            f"--contact is {contact!r}; give a mail address or a URL (http:// or https://) that "
+            "tells owners of sites who crawls them."
+        )
+    found = _OUR_AGENT(earlier)
+    if found is not None:
+        name, contact = name or found[1], contact or found[2]
+    comment = contact or _NO_CONTACT
+    parts = (name, f"crawlprio/{__version__}", f"({'+' * ('://' in comment)}{comment})")
+    return " ".join(filter(None, parts))

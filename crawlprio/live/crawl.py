@@ -16,7 +16,7 @@ from scrapy.utils.asyncio import call_later
 from crawlprio.compiled import plain_until
 from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.live import engine
@@ -28,6 +28,7 @@ from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
 from crawlprio.orderings.base import Ordering
+from crawlprio.orderings.guard import OrderingError
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
@@ -328,6 +329,15 @@ class Crawl:
     def reads_visits(self) -> bool:
         """Whether `LinksMiddleware`, which records what callbacks yield, is in use."""
         return engine.uses_spider_middleware(self._crawler, "crawlprio.middlewares.LinksMiddleware")
+
+    @property
+    def is_misconfigured(self) -> bool:
+        """Whether the crawl was refused for its settings, and not for the state of its store."""
+        return self.failure is not None and not isinstance(self.failure, StoreError | OrderingError)
+
+    def interrupt(self) -> None:
+        """Report what was fetched and close all parts, after the event loop was stopped."""
+        self._close("interrupted")
 
     def _log_failure(self) -> bool:
         """Log why the crawl failed, once; return whether this was the first call."""

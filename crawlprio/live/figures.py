@@ -16,7 +16,7 @@ _MAX_CAUSES = 100
 class Figures:
     """Counts the visits of a crawl.
 
-    A page counts as fetched if it got a response, even an error.
+    A page counts as fetched if it was got: with a 2xx status, or a redirect that was followed.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Figures:
     n_before
         pages fetched in earlier runs.
     failures
-        number of pages without a response or with an error status, by cause.
+        number of pages without a response, with an error status or refused, by cause.
     n_forbidden
         pages that were not fetched because robots.txt forbids them.
     n_unique
@@ -55,7 +55,7 @@ class Figures:
 
     @property
     def n_failed(self) -> int:
-        """Pages without a response or with an error status, except those robots.txt forbids."""
+        """Pages that were asked for and not got, except those robots.txt forbids."""
         return self.failures.total()
 
     def count(self, visit: Visit) -> None:
@@ -68,17 +68,19 @@ class Figures:
                 # The text after a colon may differ for each page.
                 self._count_failure(visit.error.partition(":")[0] or "no answer")
             return
+        if visit.status >= 400 or (visit.status >= 300 and not len(visit.targets)):
+            self._count_failure(f"HTTP {visit.status}")
+            return
+        if visit.error.startswith("refused"):
+            self._count_failure("refused")
+            return
         self.visited.append(visit.page)
         site = int(self._pages.sites[visit.page])
         if site >= len(self._sites_visited):
             self._sites_visited.extend(bytes(self._pages.n_sites - len(self._sites_visited)))
         self.n_sites += not self._sites_visited[site]
         self._sites_visited[site] = 1
-        if visit.status >= 400:
-            self._count_failure(f"HTTP {visit.status}")
-        elif visit.error.startswith("refused"):
-            self._count_failure("refused")
-        elif visit.status < 300 and (
+        if visit.status < 300 and (
             not visit.content_hash or self._bodies.add(visit.content_hash, 0)
         ):
             self.n_unique += 1

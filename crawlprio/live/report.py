@@ -11,7 +11,7 @@ import numpy as np
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from crawlprio.config import read_setting
+from crawlprio.config import read_setting, writes_items_to_stdout
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
@@ -128,7 +128,9 @@ class CrawlReport:
 
         from crawlprio.live.console import PipeSafeConsole
 
-        console = PipeSafeConsole(quiet=not is_printed)
+        console = PipeSafeConsole(
+            quiet=not is_printed, stderr=writes_items_to_stdout(self._crawler.settings)
+        )
         table = Table(show_header=False)
         table.add_column()
         table.add_column(overflow="fold")

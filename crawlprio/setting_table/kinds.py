@@ -94,15 +94,19 @@ class KeyName(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A finite number of 0 or more, as float."""
+    """A finite number of 0 or more, as float; `also` is a word that stands for a number."""
+
+    above_zero: bool = False
+    also: str = ""
 
     @property
     def bounds(self) -> str:
-        return "a number of 0 or more"
+        least = "a number above 0" if self.above_zero else "a number of 0 or more"
+        return f"{least}, or {self.also}" if self.also else least
 
     def convert(self, value: Any) -> float:
         number = float(value)
-        if not 0 <= number < math.inf:
+        if not 0 <= number < math.inf or (self.above_zero and number == 0):
             raise NotAllowedError
         return number
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
 
+from crawlprio.compiled.notices import say
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs
@@ -19,6 +20,7 @@ from crawlprio.live import engine
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.given import ARGUMENTS, record_arguments
+from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
 from crawlprio.web.traps import Traps, without_session
@@ -271,6 +273,21 @@ class SiteSpider(Spider):
                 crawl.recorder.store,
                 dict(zip(ARGUMENTS, given, strict=True)),
                 self.crawler.settings,
+            )
+        if crawl.is_running:
+            self._ask_for_contact()
+
+    def _ask_for_contact(self) -> None:
+        """Say once that a crawl of the open web names nobody whom its sites could reach."""
+        settings = self.crawler.settings
+        agent = str(read_setting(settings, "USER_AGENT"))
+        is_local = Crawl.of(self.crawler).web or read_setting(settings, "CRAWLPRIO_LOOPBACK")
+        if is_local or "@" in agent or "://" in agent:
+            return
+        if any(PrivateAddresses("refuse").allows_host(host_of(seed)) for seed in self.seeds):
+            say(
+                f"the user agent, {agent}, names nobody whom the owners of a site could reach; "
+                "add one with --contact, or set USER_AGENT."
             )
 
     def _check_fetched(self, reason: str) -> None:
