@@ -241,7 +241,7 @@ def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     (sentence,) = sentences(done)
     assert "crawl.sqlite" in sentence
-    assert done.returncode != 0
+    assert done.returncode == 1
     with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
         assert store.n_visits > 0
 

@@ -118,7 +118,6 @@ def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_pat
 def test_a_crawl_of_the_open_web_says_once_that_it_names_no_contact(
     options: list[str], n_told: int, tmp_path: Path
 ) -> None:
-    """192.0.2.1 and a.invalid are reserved for examples: nothing answers there."""
     fast = ["-s", "RETRY_ENABLED=False", "-s", "DNS_TIMEOUT=1"]
     done = crawlprio("crawl", "http://a.invalid/", *FAST, *fast, *options, folder=tmp_path)
     assert done.returncode == 1
