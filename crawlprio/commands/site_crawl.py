@@ -97,12 +97,14 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
+        from crawlprio.config import read_setting
+
         assert self.settings is not None
         super().process_options(args, opts)
         try:
             refuse_unknown_options(args)
             self.prepare(args, opts)
-            allow_imports_from_here([self.settings["ORDERING"]])
+            allow_imports_from_here([read_setting(self.settings, "ORDERING")])
             self._check_store()
         except CrawlprioError as error:
             print(error, file=sys.stderr)
@@ -113,8 +115,11 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         assert self.settings is not None
         self.settings.set(name, value, "cmdline")
 
-    def take_options(self, opts: argparse.Namespace, earlier_agent: str = "") -> None:
-        """Convert the options of `add_crawl_options`; a resumed crawl keeps half of its agent."""
+    def take_options(self, opts: argparse.Namespace) -> None:
+        """Convert the options of `add_crawl_options`."""
+        from crawlprio.config import read_setting
+
+        assert self.settings is not None
         for option in ARGUMENTS:
             if getattr(opts, option) is not None:
                 opts.spargs[option] = getattr(opts, option)
@@ -128,7 +133,9 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                     checked_option(f"--{option}", kind, value)
                 self.set(name, value)
         if opts.agent is not None or opts.contact is not None:
-            agent = user_agent(opts.agent, opts.contact, earlier_agent)
+            agent = user_agent(
+                opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))
+            )
             self.set("USER_AGENT", agent)
             # The words of a contact name no robot.
             self.set("ROBOTSTXT_USER_AGENT", agent.partition(" (")[0])
@@ -150,11 +157,11 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def _check_store(self) -> None:
         """Refuse a store whose folder does not exist; a job directory is created."""
-        from crawlprio.config import read_setting
+        from crawlprio.config import from_command_line, read_setting
 
         assert self.settings is not None
         store = read_setting(self.settings, "CRAWLPRIO_STORE")
-        if store is None or self.settings["JOBDIR"]:
+        if store is None or from_command_line(self.settings, "JOBDIR"):
             return
         if store.is_dir():
             raise ConfigError(f"CRAWLPRIO_STORE is {str(store)!r}, which is a folder; name a file.")
@@ -165,7 +172,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             )
 
 
-def user_agent(name: str | None, contact: str | None, earlier: str = "") -> str:
+def user_agent(name: str | None, contact: str | None, earlier: str) -> str:
     """Return a user agent that names the robot, if it has a name, crawlprio and the contact.
 
     Parameters
