@@ -57,8 +57,8 @@ class Command(SiteCrawlCommand):
         with Store.open(path, readonly=True) as recorded:
             kept = read_arguments(recorded)
         self.set("JOBDIR", str(folder))
-        given = [name for name in kept.values if from_command_line(self.settings, name)]
-        for name in kept.values.keys() - set(given):
-            self.set(name, kept.values[name])
+        for name, value in kept.values.items():
+            if not from_command_line(self.settings, name):
+                self.set(name, value)
         self.take_options(opts)
         opts.spargs = {**kept.arguments, **opts.spargs}
