@@ -101,6 +101,7 @@ def compile_rule(rule: VisitRule, state: State) -> None:
     """
     from numba import types
 
+    compiled.load()
     dispatcher: Any = compiled.direct(rule)
     dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
     # Taking the address uses a signature with a return type, which numba caches separately.
