@@ -130,9 +130,7 @@ class CrawlConfig:
             ordering=make_ordering(name, values["ORDERING_OPTIONS"]),
             topic=topic,
             topic_options=topic_options,
-            politeness=Politeness(
-                **{rule: values[setting.name] for rule, setting in DELAY_RULES.items()}
-            ),
+            politeness=_politeness(values),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
             concurrency=values["CONCURRENT_REQUESTS"],
             pages_per_visit=values["CRAWLPRIO_PAGES_PER_VISIT"],
@@ -296,6 +294,14 @@ def _keeps_items(values: dict[str, Any]) -> bool:
             "items in; name a file."
         )
     return bool(values["CRAWLPRIO_ITEMS"])
+
+
+def _politeness(values: dict[str, Any]) -> Politeness:
+    """Return the delay rules; AutoThrottle begins with a delay of its own."""
+    rules = {rule: values[setting.name] for rule, setting in DELAY_RULES.items()}
+    if values["AUTOTHROTTLE_ENABLED"]:
+        rules["delay"] = max(rules["delay"], values["AUTOTHROTTLE_START_DELAY"])
+    return Politeness(**rules)
 
 
 def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:

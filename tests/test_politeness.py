@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider, server_log
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response, TextResponse
 
 import crawlprio.settings
@@ -474,18 +475,85 @@ def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host() -> 
     assert min(hops) < 0.1
 
 
-def test_autothrottle_warns_and_adds_nothing() -> None:
-    settings: dict[str, object] = {
-        "AUTOTHROTTLE_ENABLED": True,
-        "AUTOTHROTTLE_START_DELAY": 5,
-        "DOWNLOAD_DELAY": 0.05,
+SLOWER = {f"/{n}": page()._replace(seconds=0.05 + 0.03 * n) for n in range(8)}
+"""Pages that a site takes longer and longer to serve."""
+
+THROTTLE: dict[str, object] = {
+    "AUTOTHROTTLE_ENABLED": True,
+    "AUTOTHROTTLE_START_DELAY": 0.4,
+    "DOWNLOAD_DELAY": 0,
+    "DOWNLOAD_DELAY_JITTER": 0,
+}
+
+
+def between_starts(fetches: Sequence[Fetch]) -> list[float]:
+    """Return the seconds from each start of a fetch to the next."""
+    starts = sorted(fetch.start for fetch in fetches)
+    return [after - before for before, after in pairwise(starts)]
+
+
+class Watching(AutoThrottle):
+    """AutoThrottle, which notes starts of fetches and the delays that it reads and sets."""
+
+    def _spider_opened(self, spider: Spider) -> None:
+        super()._spider_opened(spider)
+        self.starts: list[float] = []
+        self.in_force: list[float] = []
+        self.adjusted: list[tuple[float, float]] = []
+        connect = self.crawler.signals.connect
+        connect(self._started, signal=signals.request_reached_downloader)
+
+    def _started(self, request: Request) -> None:
+        self.starts.append(monotonic())
+        self.in_force.append(self.adjusted[-1][1] if self.adjusted else self._start_delay())
+
+    def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
+        before = slot.delay
+        super()._adjust_delay(slot, latency, response)
+        self.adjusted.append((before, slot.delay))
+
+
+class InTurn(Spider):
+    name = "in-turn"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for path in SLOWER:
+            yield Request(f"http://a.test{path}")
+
+    def parse(self, response: Response) -> None:
+        pass
+
+
+@pytest.mark.parametrize("n_at_once", [1, 8])
+def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once: int) -> None:
+    """Its delay comes down from the start delay to the latency, and then rises with it."""
+    throttled = {
+        **THROTTLE,
+        "EXTENSIONS": {AutoThrottle: None, Watching: 0},
+        "CONCURRENT_REQUESTS_PER_DOMAIN": n_at_once,
+        "LOG_ENABLED": False,
     }
-    with Site(fan(5)) as site:
-        run = crawl(site, settings)
-    assert len(site.fetches) == 6
-    assert [0.05 <= gap < 0.5 for gap in gaps(site.fetches)] == [True] * 5
-    (warning,) = run.messages()
-    assert warning.startswith("AUTOTHROTTLE_ENABLED has no effect: crawlprio enforces the delays")
+    ours = {**ADDON, "ORDERING": "breadth-first"}
+    other = {**ours, "DOWNLOADER": "scrapy.core.downloader.Downloader"}
+    seconds = []
+    for own in ({}, ours, other):
+        with Site(SLOWER) as site:
+            run = run_spider(InTurn, {**own, **throttled}, site=site)
+        assert site.paths() == list(SLOWER)
+        watching = run.crawler.get_extension(Watching)
+        assert watching is not None
+        starts = sorted(fetch.start for fetch in site.fetches)
+        seconds.append(starts[-1] - starts[0])
+        before, after = zip(*watching.adjusted, strict=True)
+        assert before == (0.4, *after[:-1])
+        if own is ours:
+            pairs = zip(pairwise(watching.starts), watching.in_force[1:], strict=True)
+            short = [
+                (last, start) for (last, start), delay in pairs if start - last < 0.999 * delay
+            ]
+            assert short == []
+    print(f"seconds with Scrapy alone, with crawlprio, with Scrapy's downloader: {seconds}")
+    assert min(seconds[1:]) > seconds[0] / 3
 
 
 def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:

@@ -141,6 +141,24 @@ def test_a_robots_fetch_waits_for_a_page_leased_by_another_worker(
         frontier.close()
 
 
+def test_the_delay_that_a_worker_sets_holds_for_all_workers(redis_server: RedisServer) -> None:
+    limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    one, other = (begin(redis_server, "throttled", **limit) for _ in range(2))
+    one.add_seeds([f"http://{host}.test/{n}" for host in "ab" for n in range(2)])
+    one.clock.set_delay("a.test", 1000.0)
+    for _ in range(2):
+        handout = one.next_page(0.0)
+        assert handout is not None
+        site = handout.url[7:13]
+        one.clock.started(site, was_handed_out=True)
+        one.clock.ended(site, was_handed_out=True, elapsed=0.1, status=200, retry_after=None)
+        one.observe(handout.lease, PageVisit(LinkPairs("", [])))
+    left = [other.next_page(0.0), other.next_page(0.0)]
+    assert [handout and handout.url for handout in left] == ["http://b.test/1", None]
+    for frontier in (one, other):
+        frontier.close()
+
+
 def test_a_retried_call_is_done_once(
     redis_server: RedisServer,
 ) -> None:

@@ -21,6 +21,7 @@ SELECTION = (
     "tests/test_engine.py",
     "tests/test_engine_loop.py",
     "tests/test_engine_close_spider.py",
+    "tests/test_extension_throttle.py",
     "tests/test_scheduler_base.py",
     "tests/test_downloadermiddleware_retry.py",
     "tests/test_downloadermiddleware_redirect.py",
@@ -31,7 +32,7 @@ SELECTION = (
     "tests/test_spidermiddleware_output_chain.py",
     "tests/test_spider_start.py",
 )
-"""Tests of crawls, the engine, the scheduler, retries, redirects and the order of requests."""
+"""Tests of crawls, the engine, AutoThrottle, the scheduler, retries, redirects and the order of requests."""
 
 
 @pytest.mark.skipif(not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests")

@@ -124,6 +124,9 @@ class FetchClock(Protocol):
     ) -> None:
         """Note that a fetch ended: `status` 0 if no response came, `n_bytes` the body's size."""
 
+    def set_delay(self, site: str, seconds: float) -> None:
+        """Set the delay of one site, in place of its own or that of all sites."""
+
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey a Crawl-delay; return the delay that is applied, in seconds."""
 

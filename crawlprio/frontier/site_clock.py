@@ -98,6 +98,8 @@ class SiteClock:
         if delay is not None:
             self._of(site).own_delay = delay
         self._queue.set_site(site, delay=self.delay(site), limit=limit)
+        if self._queue.site_limit(site) > 1:
+            self._delay_until(site, self.next_start(site))
 
     def delay(self, site: int) -> float:
         """Return the seconds that a site rests after every fetch."""

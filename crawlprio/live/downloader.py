@@ -14,7 +14,8 @@ from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.live.engine import has_receivers
+from crawlprio.config import read_setting
+from crawlprio.live.engine import has_receivers, slot_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -43,13 +44,15 @@ class Downloader(StockDownloader):
 
     Set it as `DOWNLOADER`; the add-on does. Scrapy's own downloader keeps a queue per host and
     starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
-    Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty.
+    Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty,
+    unless AutoThrottle needs them.
     Without a `FetchGate` among the middlewares it behaves exactly like Scrapy's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.at_once = any(isinstance(mw, FetchGate) for mw in self.middleware.middlewares)
+        self._keeps_slots = read_setting(crawler.settings, "AUTOTHROTTLE_ENABLED")
         self.observers: list[FetchObserver] = []
         self.is_filled: Callable[[], bool] = lambda: False
 
@@ -77,6 +80,10 @@ class Downloader(StockDownloader):
     async def _fetch(self, request: Request) -> Response:
         """Fetch a page with its download handler, and notify observers and signal receivers."""
         request.meta[self.DOWNLOAD_SLOT] = self.get_slot_key(request)
+        slot = slot_of(self, request) if self._keeps_slots else None
+        if slot is not None:
+            slot.active.add(request)
+            slot.transferring.add(request)
         self._send(signals.request_reached_downloader, request=request)
         for observer in self.observers:
             observer.fetch_started(request)
@@ -87,6 +94,9 @@ class Downloader(StockDownloader):
                 observer.fetch_answered(request, response)
             return response
         finally:
+            if slot is not None:
+                slot.active.remove(request)
+                slot.transferring.remove(request)
             for observer in self.observers:
                 observer.fetch_ended(request)
             self._send(signals.request_left_downloader, request=request)

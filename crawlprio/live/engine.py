@@ -29,6 +29,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.live.logformatter import QuietLogFormatter
 
 if TYPE_CHECKING:
+    from scrapy.core.downloader import Downloader, Slot
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
     from twisted.python.failure import Failure
@@ -169,11 +170,14 @@ def disable_downloader_delays(crawler: Crawler) -> None:
     }
 
 
-def clear_slot_delay(crawler: Crawler, request: Request) -> None:
-    """Clear the delay that AutoThrottle set on the downloader slot of a request."""
-    slot = crawler.engine.downloader.slots.get(request.meta.get("download_slot", ""))
-    if slot is not None:
-        slot.delay = 0.0
+def slot_of(downloader: Downloader, request: Request) -> Slot:
+    """Return the downloader's slot of a request, in which AutoThrottle reads and sets the delay.
+
+    Scrapy forgets it once it has been idle for a minute.
+    """
+    _, slot = downloader._get_slot(request)
+    slot.lastseen = monotonic()
+    return slot
 
 
 def refusal() -> CloseSpider:

@@ -70,6 +70,9 @@ class HostClock:
         if is_new:
             self._save(known)
 
+    def set_delay(self, site: str, seconds: float) -> None:
+        self.sites.set_site(self._site(site), delay=seconds)
+
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         known = self._site(site)
         before = self.sites.crawl_delay(known)

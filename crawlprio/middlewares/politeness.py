@@ -47,7 +47,8 @@ class PolitenessMiddleware(FetchGate):
     The scheduler hands out pages when their site is ready. If the site has become busy since (its
     robots.txt was fetched, say), they are given back to wait. Requests that bypass the scheduler
     (robots.txt, media, `engine.download_async`) wait here. Every fetch counts, and the delays of
-    Scrapy's own downloader are disabled so that no request waits twice.
+    Scrapy's own downloader are disabled so that no request waits twice. The delay that AutoThrottle
+    sets on the downloader slot of a site is that site's delay.
 
     It must be the innermost downloader middleware, so that nothing comes between it and the fetch.
     """
@@ -56,6 +57,7 @@ class PolitenessMiddleware(FetchGate):
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
         self._fetches: dict[Request, _Fetch] = {}
+        self._throttles = read_setting(crawler.settings, "AUTOTHROTTLE_ENABLED")
         self._smallest_gap = math.inf
         self._waiters: dict[str, list[Deferred[None]]] = {}
         connect = crawler.signals.connect
@@ -127,7 +129,11 @@ class PolitenessMiddleware(FetchGate):
             fetch.status = response.status
             fetch.n_bytes = len(response.body)
             fetch.retry_after = _retry_after(response)
-            engine.clear_slot_delay(self._crawler, request)
+            slot = (
+                self._crawler.engine.downloader.slots.get(fetch.site) if self._throttles else None
+            )
+            if slot is not None:
+                self._crawl.clock.set_delay(fetch.site, slot.delay)
 
     def fetch_ended(self, request: Request) -> None:
         """Record the end of a fetch, from which the delay of the site runs."""
@@ -179,12 +185,8 @@ class PolitenessMiddleware(FetchGate):
             return
         observe_fetches(self._crawler, self)
         settings = self._crawler.settings
-        engine.disable_downloader_delays(self._crawler)
-        if read_setting(settings, "AUTOTHROTTLE_ENABLED"):
-            logger.warning(
-                "AUTOTHROTTLE_ENABLED has no effect: crawlprio enforces the delays; use "
-                "CRAWLPRIO_ADAPTIVE_DELAY for a delay that follows the site's response time."
-            )
+        if not self._throttles:
+            engine.disable_downloader_delays(self._crawler)
         if read_setting(settings, "CONCURRENT_REQUESTS_PER_IP"):
             logger.warning(
                 "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts fetches by host; use "

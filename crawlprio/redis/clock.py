@@ -43,7 +43,7 @@ class RedisClock:
         self._call = call
         self._politeness = politeness
         self._limit = limit
-        self._slots = slots
+        self._slots = dict(slots)
         self._n_leased: Counter[str] = Counter()
         self._n_fetching: Counter[str] = Counter()
         self._granted: dict[str, list[int]] = {}
@@ -131,6 +131,10 @@ class RedisClock:
             repr(for_fetch),
             on_answer=partial(self._on_ended, site),
         )
+
+    def set_delay(self, site: str, seconds: float) -> None:
+        self._slots[site] = seconds, self._slots.get(site, (None, None))[1]
+        self._call("clock", "delay", site, 0, repr(seconds))
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         obeyed = self._politeness.obeyed_crawl_delay(seconds)

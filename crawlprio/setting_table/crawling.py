@@ -127,7 +127,8 @@ POLITENESS = Section(
             "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
             Number(),
             60,
-            "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes.",
+            "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes. Mercator's, ten times the last "
+            "fetch, has no maximum in the paper.",
             "seconds",
             rule="max_adaptive",
         ),

@@ -8,6 +8,7 @@ from crawlprio.setting_table.kinds import (
     FileName,
     Folder,
     HeaderNames,
+    Number,
     Options,
     Section,
     Setting,
@@ -215,7 +216,16 @@ SCRAPYS = Section(
             "AUTOTHROTTLE_ENABLED",
             Switch(),
             False,
-            "Has no effect and logs a warning; use CRAWLPRIO_ADAPTIVE_DELAY instead.",
+            "Let Scrapy's AutoThrottle set the delay of each site. Crawl-delay and the other rules "
+            "above still apply if they ask for a longer one.",
+        ),
+        Setting(
+            "AUTOTHROTTLE_START_DELAY",
+            Number(),
+            5,
+            "Delay of a site until AutoThrottle has seen its first response, unless "
+            "DOWNLOAD_DELAY is longer.",
+            "seconds",
         ),
         Setting(
             "CONCURRENT_REQUESTS_PER_IP",

@@ -6,6 +6,7 @@
 --     not_fetched  a leased page is not fetched, so its site need not rest for it
 --     ended        a fetch has ended; [4] its seconds, [5] status (0: no response), [6] Retry-After in
 --                  seconds ('': none), [7] seconds of delay that the fetch calls for
+--     delay        [4] seconds of the site's own delay from now on
 --     crawl_delay  [4] seconds of Crawl-delay to obey
 --     hold         ask for permission for a fetch without a page
 --     unhold       return a permission; [4] seq of its `hold`
@@ -81,6 +82,11 @@ function calls.clock(at, is_done)
       delay_until(site.paused_until)
     end
     result = { exact(site.ready_at) }
+  elseif action == 'delay' then
+    site.own_delay = tonumber(ARGV[at + 4])
+    if limit_of(site) > 1 then
+      delay_until(next_start())
+    end
   elseif action == 'crawl_delay' then
     site.crawl_delay = tonumber(ARGV[at + 4])
     delay_until((site.ended_at > -huge and site.ended_at or now) + delay_of(site, 0))
