@@ -32,7 +32,7 @@ SELECTION = (
     "tests/test_spidermiddleware_output_chain.py",
     "tests/test_spider_start.py",
 )
-"""Tests of crawls, the engine, AutoThrottle, the scheduler, retries, redirects and the order of requests."""
+"""Tests of crawls, the engine, AutoThrottle, the scheduler, retries and redirects."""
 
 
 @pytest.mark.skipif(not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests")
