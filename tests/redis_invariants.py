@@ -11,7 +11,8 @@ from crawlprio.redis.counts import read_counts
 
 PAGE = struct.Struct(">dIiHBBB")
 PAGES_PER_BLOCK = 24
-SITE = struct.Struct(">IIIIIIBIIIddddddddd")
+SITE = struct.Struct(">IIIIIBIIBIIIddddddddd")
+TALLY = struct.Struct(">IIII")
 WAITING, LEASED, DONE = 1, 2, 3
 READY, DELAYED = 1, 2
 IDENTITY = struct.Struct(">10sI")
@@ -107,6 +108,17 @@ def check(client: Any, prefix: str) -> None:
     attempts = {int(page) for page in client.hkeys(f"{prefix}:attempts")}
     assert attempts == {page for page, record in pages.items() if record[6] & 16}
 
+    silent = {int(site): domain for site, domain in client.hgetall(f"{prefix}:silent").items()}
+    claims = {int(page) for page in client.hkeys(f"{prefix}:claims")}
+    assert claims <= {page for page, record in pages.items() if record[6] & 32}
+    tallies = [
+        {name: TALLY.unpack(found) for name, found in client.hgetall(key).items() if name != b" "}
+        for key in (f"{prefix}:domains", f"{prefix}:patterns")
+    ]
+    n_silent = Counter(silent.values())
+    assert {name: found[3] for name, found in tallies[0].items() if found[3]} == n_silent
+    assert sum(found[1] for found in tallies[1].values()) == len(claims)
+
     n_leased: Counter[int] = Counter()
     n_of_page: Counter[int] = Counter()
     n_leases_of_all = 0
@@ -134,12 +146,14 @@ def check(client: Any, prefix: str) -> None:
     assert counts["ready"] == len(ready)
     n_ready = n_delayed = 0
     for site, record in sites.items():
-        leased, own_limit, waiting, known, _, first, place, *_ = record
+        leased, own_limit, waiting, known, n_claims, is_silent, _, first, place, *_ = record
         limit = own_limit or float(config["limit"])
         assert leased == n_leased[site]
         assert leased <= limit, "a site does not exceed its limit of leases"
         assert waiting == len(queues[site])
         assert known == sum(page[1] == site for page in pages.values())
+        assert n_claims == sum(page[1] == site and page[6] & 32 > 0 for page in pages.values())
+        assert is_silent == (site in silent)
         assert (place != 0) == (waiting > 0 and leased < limit), record
         if place == READY:
             n_ready += 1

@@ -31,12 +31,15 @@ LATE = 0.005
 
 
 def local_frontier(
-    settings: Mapping[str, Any], truth: Callable[[str], float] | None = None
+    settings: Mapping[str, Any],
+    truth: Callable[[str], float] | None = None,
+    refused: Callable[[str], object] = lambda reason: None,
 ) -> LocalFrontier:
     """Return a frontier in this process that records nothing, and computes keys at once."""
     crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
     config = CrawlConfig.from_settings(crawler.settings)
-    frontier = LocalFrontier(config, Recorder(config, Identities(crawler)), truth=truth)
+    recorder = Recorder(config, Identities(crawler), refused=refused)
+    frontier = LocalFrontier(config, recorder, truth=truth)
     frontier.queue.recompute = lambda work: frontier.queue.accept(work())
     return frontier
 

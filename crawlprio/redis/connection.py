@@ -20,8 +20,10 @@ from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.shards import Shards, crawl_of, prefix_of, store_shards
+from crawlprio.web import budgets
+from crawlprio.web.budgets import claimable, silent_sites
 
-LAYOUT = 3
+LAYOUT = 4
 """Version of the keys and records in Redis; workers refuse a crawl with another version."""
 
 MAX_ATTEMPTS = 3
@@ -160,7 +162,9 @@ def open_crawl(
     ConfigError
         If the crawl was begun with other values.
     """
-    wanted = _values(config, rules, lease_seconds, records=records, bounded=bounded)
+    wanted = _values(
+        config, rules, lease_seconds, records=records, bounded=bounded, n_shards=n_shards
+    )
     wanted.update(others, shards=str(n_shards))
     slots = [
         text
@@ -204,10 +208,19 @@ def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> 
 
 
 def _values(
-    config: CrawlConfig, rules: Rules, lease_seconds: float, *, records: bool, bounded: bool
+    config: CrawlConfig,
+    rules: Rules,
+    lease_seconds: float,
+    *,
+    records: bool,
+    bounded: bool,
+    n_shards: int,
 ) -> dict[str, str]:
     """Return the contents of `config` in the scripts."""
     politeness = config.politeness
+    per_pattern = config.max_pages_per_pattern if bounded else None
+    # Each shard has an equal share, since none knows the sites of the others.
+    max_sites = None if config.max_sites is None else -(-config.max_sites // n_shards)
     numbers: dict[str, float] = {
         "layout": LAYOUT,
         "first_rule": rules.first_rule,
@@ -226,7 +239,14 @@ def _values(
         "max_back_off": politeness.max_back_off,
         "per_site": config.max_pages_per_site or 0,
         "per_domain": config.max_pages_per_domain or 0,
-        "per_pattern": (config.max_pages_per_pattern or 0) if bounded else 0,
+        "per_pattern": per_pattern or 0,
+        "site_claims": claimable(config.max_pages_per_site),
+        "domain_claims": claimable(config.max_pages_per_domain),
+        "pattern_claims": claimable(per_pattern),
+        "max_sites": max_sites or 0,
+        "page_sites": budgets.MAX_NEW_SITES,
+        "domain_sites": claimable(max_sites),
+        "silent_sites": silent_sites(max_sites or 0),
         "records": records,
         "lease_seconds": lease_seconds,
         "max_attempts": MAX_ATTEMPTS,

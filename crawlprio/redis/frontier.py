@@ -130,11 +130,7 @@ class RedisFrontier:
         self._own_visits = OwnVisits(pages, figures)
         self._on_refused = on_refused
         self._persists = persists
-        self._wire = Wire(
-            rules,
-            counts_domains=config.max_pages_per_domain is not None,
-            counts_patterns=bounded and config.max_pages_per_pattern is not None,
-        )
+        self._wire = Wire(rules, config, bounded=bounded)
         self._ahead = Ahead(ahead, config.concurrency)
         self._all = [
             Shard(
@@ -283,6 +279,8 @@ class RedisFrontier:
             ended.number,
             int(visit.links_are_entries),
             record(visit, link_shards) if self._records else b"",
+            int(200 <= pairs.status < 300),
+            self._wire.domain(ended.host),
             *links,
             *message_arguments(remote),
             on_answer=partial(self._observed, home, remote),

@@ -125,11 +125,7 @@ class _Loader:
         new = self._pages.new_since(0, 0)
         self._identities = [new.keys.get(at, url) for at, url in enumerate(new.urls)]
         self._seeds = set(store.seeds())
-        self._wire = Wire(
-            rules,
-            counts_domains=config.max_pages_per_domain is not None,
-            counts_patterns=config.max_pages_per_pattern is not None,
-        )
+        self._wire = Wire(rules, config, bounded=True)
         self._worker = uuid4().hex
         self._seq = 0
         self._calls: list[Argument] = []
@@ -157,7 +153,8 @@ class _Loader:
         self._discover(range(n_known, len(pages)))
         for _, page, request in store.requests():
             url, priority = pages.url(page), priority_of(request)
-            self._call("load_request", page, "request", priority, request, url)
+            domain = self._domain_of(page)
+            self._call("load_request", page, "request", priority, request, url, domain)
         for page in store.unfiltered():
             self._call("load_request", page, "unfiltered", 0, b"")
         for page in store.leased():
@@ -172,7 +169,7 @@ class _Loader:
         for depth, group in groupby(pages, key=lambda page: int(depths[page])):
             new = list(group)
             seeds = [page for page in new if page in self._seeds]
-            self._call("load", "", depth, b"", json.dumps(seeds), b"", *self._links(new))
+            self._call("load", "", depth, b"", json.dumps(seeds), b"", "", 0, *self._links(new))
 
     def _visit(self, visit: Visit, new: range) -> None:
         """Replay a visit. The pages it discovered have the depth of the first of them."""
@@ -200,8 +197,13 @@ class _Loader:
             record(said),
             b"",
             json.dumps(targets + [NO_PAGE] * len(visit.outside)),
+            self._domain_of(visit.page),
+            int(200 <= visit.status < 300),
             *self._links(list(new), targets, anchors),
         )
+
+    def _domain_of(self, page: int) -> str:
+        return self._wire.domain(self._pages.host(int(self._pages.sites[page])))
 
     def _links(
         self, new: Sequence[int], targets: Sequence[int] = (), anchors: Sequence[str] = ()

@@ -15,11 +15,11 @@ Argument: TypeAlias = str | bytes | int | float
 
 _COMMON = ("common", "texts", "queue", "leases")
 
-_CALLS = ("lease", "end_lease", "clock", "load_request", "delivered", "undelivered")
+_CALLS = ("lease", "end_lease", "clock", "delivered", "undelivered")
 """A worker's calls, by file name, that need only `_COMMON`; the script `calls` runs any of them."""
 
-_LEARNING_CALLS = ("add", "seeds", "observe", "load", "deliver")
-"""The calls that also need `learning`."""
+_LEARNING_CALLS = ("add", "seeds", "observe", "load", "load_request", "deliver")
+"""The calls that also need `budgets` and `learning`."""
 
 _PRELUDES: dict[str, tuple[str, ...]] = {"open": (), "elect": ()}
 """The files before a script other than `calls`, if not `_COMMON`."""
@@ -45,7 +45,7 @@ def script(name: str) -> Script:
 
     if name == "calls":
         parts = [read(part) for part in _COMMON[:-1]]
-        for part, calls in (("leases", _CALLS), ("learning", _LEARNING_CALLS)):
+        for part, calls in (("leases", _CALLS), ("budgets", ()), ("learning", _LEARNING_CALLS)):
             parts.append("".join((read(part), *(f"do\n{read(call)}end\n" for call in calls))))
     else:
         parts = [read(part) for part in _PRELUDES.get(name, _COMMON)]

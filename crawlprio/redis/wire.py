@@ -8,6 +8,7 @@ from hashlib import blake2b
 from json import dumps
 from struct import Struct
 
+from crawlprio.config import CrawlConfig
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument
@@ -31,14 +32,19 @@ class Wire:
     ----------
     rules
         The rules of the ordering.
-    counts_domains, counts_patterns
-        Whether budgets count pages by registered domain, and by URL pattern.
+    config
+        The budgets.
+    bounded
+        Whether the budget by URL pattern applies.
     """
 
-    def __init__(self, rules: Rules, *, counts_domains: bool, counts_patterns: bool) -> None:
+    def __init__(self, rules: Rules, config: CrawlConfig, *, bounded: bool) -> None:
         self._number_of = rules.link_value
-        self._counts_domains = counts_domains
-        self._counts_patterns = counts_patterns
+        self._counts_patterns = bounded and config.max_pages_per_pattern is not None
+        # Every budget tells links from other domains apart.
+        self._counts_domains = self._counts_patterns or not (
+            config.max_pages_per_site is config.max_pages_per_domain is config.max_sites is None
+        )
 
     def links(
         self,
@@ -94,7 +100,7 @@ class Wire:
             yield from at_and_identity
 
     def domain(self, host: str) -> str:
-        """Return the registered domain of a host; "" unless budgets count pages by it."""
+        """Return the registered domain of a host; "" unless a budget needs it."""
         return _domain_of(host) if self._counts_domains else ""
 
     def pattern(self, url: str) -> bytes:

@@ -100,7 +100,7 @@ class Budgets:
         self._pattern_claims = _counts(per_pattern)
         self._claimed = array("i")
         self._claimable_of_site, self._claimable_of_domain, self._claimable_of_pattern = map(
-            _claimable, (per_site, per_domain, per_pattern)
+            claimable, (per_site, per_domain, per_pattern)
         )
         self._key = secrets.randbits(64) | 1
 
@@ -163,8 +163,8 @@ class Budgets:
         if (
             n_new > MAX_NEW_SITES
             or n_sites >= self._max_sites
-            or self._led_to[place] >= _claimable(self._max_sites)
-            or self._silent[place] >= max(MAX_NEW_SITES, self._max_sites // SILENT_SHARE)
+            or self._led_to[place] >= claimable(self._max_sites)
+            or self._silent[place] >= silent_sites(self._max_sites)
         ):
             return False
         self._lead_to(n_sites, place)
@@ -325,9 +325,14 @@ def _counts(budget: int | None) -> array[int]:
     return array("I", bytes(4 * _SLOTS if budget else 0))
 
 
-def _claimable(budget: int | None) -> int:
-    """Return the number of pages of a budget that may be claims."""
+def claimable(budget: int | None) -> int:
+    """Return the number of pages of a budget that may be claims, or sites that one domain adds."""
     return 0 if budget is None else max(1, budget // CLAIMED_SHARE)
+
+
+def silent_sites(max_sites: int) -> int:
+    """Return how many of the sites that one domain adds may not have been fetched yet."""
+    return max(MAX_NEW_SITES, max_sites // SILENT_SHARE)
 
 
 def pattern_of(url: str) -> bytes:

@@ -19,16 +19,16 @@ function calls.add(at, is_done)
   local id = find_page(hash)
   if id == nil then
     local site = site_of_host(host)
-    local reason = not is_seed and refusal(site, domain, pattern)
+    local reason = not is_seed and refusal(site, domain, pattern, false)
     if reason then
       return { reason }
     end
-    id = add_page(hash, url, site, domain, pattern, depth, number)
+    id = add_page(hash, url, site, domain, pattern, depth, number, false)
     local page = pages[id]
     if request ~= '' then
       add_request(id, priority, request)
     end
-    set_flag(page, UNFILTERED, repeats)
+    set_flag(page, is.unfiltered, repeats)
     local identities = identity ~= '' and { { 0, identity } } or {}
     local fields = page_fields(id, { url }, { host }, depth, identities)
     if is_seed then
@@ -47,8 +47,8 @@ function calls.add(at, is_done)
     return { 1 }
   end
   local page = page_of(id)
-  if has_flag(page, UNFILTERED) and not repeats then
-    set_flag(page, UNFILTERED, false)
+  if has_flag(page, is.unfiltered) and not repeats then
+    set_flag(page, is.unfiltered, false)
     repeats = true
   end
   local is_link = page.state == WAITING and request ~= '' and #requests_of(id) == 0
@@ -56,7 +56,7 @@ function calls.add(at, is_done)
     return { 0 }
   end
   -- From now on, several leases may need the URL.
-  set_flag(page, REPEATED, true)
+  set_flag(page, is.repeated, true)
   local is_alone = (is_link or page.state == UNKNOWN) and #requests_of(id) == 0
   if request ~= '' or not is_alone then
     add_request(id, priority, request)

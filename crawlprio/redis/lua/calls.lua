@@ -23,6 +23,5 @@ for number, last in ipairs(ends) do
   results[number] = calls[ARGV[from]](from + 1, seq <= known)
   seq, from = seq + 1, last + 1
 end
-save_tally(by_domain)
-save_tally(by_pattern)
+save_tallies()
 return finish(unpack(results))

@@ -34,8 +34,11 @@
 --   :hosts           hash    host -> site; in this and the next two, ' ' is a dummy (see `open.lua`)
 --   :sites           hash    site -> its record, packed as SITE, followed by its host
 --   :slots           hash    host -> "delay limit" of sites with settings of their own; -1: none
---   :domains         hash    registered domain -> known pages, if a budget counts them
---   :patterns        hash    hash of a URL pattern -> known pages, if a budget counts them
+--   :domains         hash    registered domain -> its tally, packed as TALLY, if a budget counts it
+--   :patterns        hash    hash of a URL pattern -> its tally, if a budget counts it
+--   :claims          hash    page -> hash of its pattern, of claims that have one; see "Budgets"
+--   :silent          hash    site -> registered domain of the page whose link introduced it, until a
+--                            page of the site has been fetched, if there is a maximum of sites
 --   :w:<site>[:<tier>]  zset  waiting pages of a site, packed as >I4, by -key; default: tier 0
 --   :t:<site>        zset    tiers other than 0 with waiting pages of a site, by -tier
 --   :ready:<tier>    zset    first page of each ready site, packed as >I4, by -(key of the site)
@@ -66,7 +69,10 @@ local call, floor, max, min, huge = redis.call, math.floor, math.max, math.min, 
 local pack, unpack_struct, format = struct.pack, struct.unpack, string.format
 
 local UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
-local OBSERVED, UNFILTERED, REPEATED, HAS_REQUESTS, HAS_ATTEMPTS = 1, 2, 4, 8, 16
+-- Flags of a page; a table, because Lua allows a function at most 60 upvalues.
+local is = {
+  observed = 1, unfiltered = 2, repeated = 4, with_requests = 8, with_attempts = 16, claim = 32,
+}
 local NOWHERE, READY, DELAYED = 0, 1, 2
 local ON_VISIT = 2 ^ 40
 local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
@@ -278,21 +284,21 @@ end
 
 -- Sites
 
--- leases, limit (0: default), waiting pages, known pages, tiers other than 0, first page and place,
--- pages of this visit, refusals, leases not yet started; then the tier of its place, own delay and
--- Crawl-delay (-1: none), times (ready, started, ended, paused until, refused), and the key of the
--- first page when the site was placed.
-local SITE = '>I4I4I4I4I4I4BI4I4I4ddddddddd'
+-- leases, limit (0: default), waiting pages, known pages, claims among them, whether it is silent,
+-- tiers other than 0, first page and place, pages of this visit, refusals, leases not yet started;
+-- then the tier of its place, own delay and Crawl-delay (-1: none), times (ready, started, ended,
+-- paused until, refused), and the key of the first page when the site was placed.
+local SITE = '>I4I4I4I4I4BI4I4BI4I4I4ddddddddd'
 local sites = {}
 
 local function read_site(id, record)
-  local leased, limit, waiting, known, tiers, first, place, visited, refusals, unstarted,
-    place_tier, own_delay, crawl_delay, ready_at, started_at, ended_at, paused_until, refused_at,
-    first_key, at = unpack_struct(SITE, record)
+  local leased, limit, waiting, known, claims, silent, tiers, first, place, visited, refusals,
+    unstarted, place_tier, own_delay, crawl_delay, ready_at, started_at, ended_at, paused_until,
+    refused_at, first_key, at = unpack_struct(SITE, record)
   local site = {
-    id = id, leased = leased, limit = limit, waiting = waiting, known = known, tiers = tiers,
-    first = first, place = place, visited = visited, refusals = refusals, unstarted = unstarted,
-    place_tier = place_tier, own_delay = own_delay, crawl_delay = crawl_delay,
+    id = id, leased = leased, limit = limit, waiting = waiting, known = known, claims = claims,
+    silent = silent, tiers = tiers, first = first, place = place, visited = visited,
+    refusals = refusals, unstarted = unstarted, place_tier = place_tier, own_delay = own_delay, crawl_delay = crawl_delay,
     ready_at = ready_at, started_at = started_at, ended_at = ended_at,
     paused_until = paused_until, refused_at = refused_at, first_key = first_key,
     host = record:sub(at), dirty = false, to_place = false,
@@ -336,9 +342,9 @@ local function save_sites()
     if site.dirty then
       records[#records + 1] = id
       records[#records + 1] = pack(SITE, site.leased, site.limit, site.waiting, site.known,
-        site.tiers, site.first, site.place, site.visited, site.refusals, site.unstarted,
-        site.place_tier, site.own_delay, site.crawl_delay, site.ready_at, site.started_at,
-        site.ended_at, site.paused_until, site.refused_at, site.first_key) .. site.host
+        site.claims, site.silent, site.tiers, site.first, site.place, site.visited,
+        site.refusals, site.unstarted, site.place_tier, site.own_delay, site.crawl_delay, site.ready_at,
+        site.started_at, site.ended_at, site.paused_until, site.refused_at, site.first_key) .. site.host
     end
   end
   if #records > 0 then
@@ -347,6 +353,11 @@ local function save_sites()
 end
 
 local site_ids, new_hosts, n_hosts = {}, {}, nil
+
+local function n_known_hosts()
+  n_hosts = n_hosts or call('HLEN', P .. ':hosts') - 1
+  return n_hosts
+end
 
 -- Read the sites of many hosts, skipping unknown hosts.
 local function read_hosts(hosts)
@@ -378,8 +389,7 @@ local function site_of_host(host)
   if id then
     return site_of(id)
   end
-  n_hosts = n_hosts or call('HLEN', P .. ':hosts') - 1
-  id = n_hosts
+  id = n_known_hosts()
   n_hosts = n_hosts + 1
   site_ids[host] = id
   new_hosts[#new_hosts + 1] = host
@@ -391,8 +401,8 @@ local function site_of_host(host)
     delay, limit = tonumber(own_delay), max(tonumber(own_limit), 0)
   end
   sites[id] = {
-    id = id, host = host, leased = 0, limit = limit, waiting = 0, known = 0, tiers = 0, first = 0,
-    place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
+    id = id, host = host, leased = 0, limit = limit, waiting = 0, known = 0, claims = 0,
+    silent = 0, tiers = 0, first = 0, place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
     crawl_delay = -1, ready_at = -huge, started_at = -huge, ended_at = -huge,
     paused_until = -huge, refused_at = -huge, first_key = 0,
     dirty = true, to_place = false, knows_head = true, head = nil, head_tier = 0, head_key = 0,

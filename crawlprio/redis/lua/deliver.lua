@@ -1,10 +1,11 @@
 -- Receive a message: the links of a visit in another shard to pages of this one. Idempotent.
 --
 --   [1,2]    sender: its shard and run id; number of the message from this sender to this shard, from 1
---   [3]      depth of new pages
---   [4]      number of followed or already queued links, which come first
---   [5..7]   the values that `learn` returned in the visited page's shard; the last may be ''
---   [8]...   links, see `read_links`
+--   [3]      registered domain of the visited page; '' if no budget counts it
+--   [4]      depth of new pages
+--   [5]      number of followed or already queued links, which come first
+--   [6..8]   the values that `learn` returned in the visited page's shard; the last may be ''
+--   [9]...   links, see `read_links`
 --   result   pairs: name of a budget, number of links that it refused
 
 function calls.deliver(at, is_done)
@@ -15,9 +16,9 @@ function calls.deliver(at, is_done)
   if call('SETBIT', P .. ':inbox:' .. sender, ARGV[at + 2], 1) == 1 then
     return {}
   end
-  local links = read_links(at + 8)
-  local depth, n_pages, n_counted_links = tonumber(ARGV[at + 3]), counts.pages, tonumber(ARGV[at + 4])
-  local refused, without_room = find_or_add(links, depth)
+  local links = read_links(at + 9)
+  local depth, n_pages, n_counted_links = tonumber(ARGV[at + 4]), counts.pages, tonumber(ARGV[at + 5])
+  local refused, without_room = find_or_add(links, depth, { domain = ARGV[at + 3], n_new = 0 })
   local targets, link_values, is_target, n_counted = {}, {}, {}, 0
   for link = 1, links.n do
     local id = links.ids[link]
@@ -28,8 +29,8 @@ function calls.deliver(at, is_done)
       n_counted = link <= n_counted_links and #targets or n_counted
     end
   end
-  learn_from_message(targets, link_values, n_counted, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]),
-    tonumber(ARGV[at + 7]))
+  learn_from_message(targets, link_values, n_counted, tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]),
+    tonumber(ARGV[at + 8]))
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then
     local fields = new_pages(links, depth)

@@ -1,4 +1,4 @@
--- Discovering pages and updating keys after a visit. Follows `common.lua` in the scripts that learn.
+-- Discovering pages and updating keys after a visit. Follows `budgets.lua` in the scripts that learn.
 -- The rules are numbered as in `crawlprio.redis.rules`.
 --
 -- Settings in `config`
@@ -10,7 +10,7 @@
 --                  4 like 2, but only `factor` times the key is divided, and the page keeps its own;
 --                  5 a key is at least minus the distance through this link
 --   factor, link   factor of rule 4, or discount of the distance in rule 5; length of a link in rule 5
---   new_key, seed_key, random_seed; per_site, per_domain, per_pattern: budgets (0: none)
+--   new_key, seed_key, random_seed
 
 local CONSTANT, RANDOM, STEP, DISTANCE, GIVEN, AGE = 0, 1, 2, 3, 4, 5
 local COUNT_BACKLINKS, SPREAD, RAISE, PASS, SHORTEN = 1, 2, 3, 4, 5
@@ -70,89 +70,17 @@ local function uniform(seed, index)
   return (x[4] * 2 ^ 37 + x[3] * 2 ^ 21 + x[2] * 2 ^ 5 + floor(x[1] / 2 ^ 11)) * 2 ^ -53
 end
 
--- Numbers of known pages by registered domain and by URL pattern, for the budgets.
-local function tally(key, limit)
-  return { key = key, limit = limit, of = {}, changed = {} }
-end
-
-local by_domain = tally(P .. ':domains', config.per_domain)
-local by_pattern = tally(P .. ':patterns', config.per_pattern)
-
-local function is_full(tallied, name)
-  if tallied.limit == 0 or name == '' then
-    return false
-  end
-  local count = tallied.of[name]
-  if count == nil then
-    count = tonumber(call('HGET', tallied.key, name) or 0)
-    tallied.of[name] = count
-  end
-  return count >= tallied.limit
-end
-
-local function count_page(tallied, name)
-  if tallied.limit > 0 and name ~= '' then
-    tallied.of[name] = (tallied.of[name] or tonumber(call('HGET', tallied.key, name) or 0)) + 1
-    tallied.changed[name] = true
-  end
-end
-
-local function save_tally(tallied)
-  local values = {}
-  for name in pairs(tallied.changed) do
-    values[#values + 1] = name
-    values[#values + 1] = tallied.of[name]
-  end
-  if #values > 0 then
-    call_in_chunks(values, 'HSET', tallied.key)
-  end
-end
-
--- Read the tallies of the new pages among links.
-local function read_tally(tallied, links, name_of)
-  if tallied.limit == 0 then
-    return
-  end
-  local names, ids, host_numbers = {}, links.ids, links.host_numbers
-  for link = 1, links.n do
-    if not ids[link] and host_numbers[link] > 0 then
-      local name = name_of(links, link)
-      if name ~= '' and tallied.of[name] == nil then
-        tallied.of[name] = 0
-        names[#names + 1] = name
-      end
-    end
-  end
-  if #names > 0 then
-    for at, count in ipairs(look_up(names, 'HMGET', tallied.key)) do
-      tallied.of[names[at]] = tonumber(count or 0)
-    end
-  end
-end
-
--- Return the name of the first budget that has no room for one more page, or nil.
-local function refusal(site, domain, pattern)
-  if config.per_site > 0 and site.known >= config.per_site then
-    return 'site-budget'
-  elseif is_full(by_domain, domain) then
-    return 'domain-budget'
-  elseif is_full(by_pattern, pattern) then
-    return 'pattern-budget'
-  end
-end
-
 -- Add a page.
-local function add_page(hash, url, site, domain, pattern, depth, number)
+local function add_page(hash, url, site, domain, pattern, depth, number, is_claim)
   local id = counts.pages
   counts.pages = id + 1
   add_identity(hash, id)
-  site.known, site.dirty = site.known + 1, true
-  count_page(by_domain, domain)
-  count_page(by_pattern, pattern)
-  pages[id] = {
+  local page = {
     key = counts.initial, given = number, site = site.id, tier = 0,
     depth = min(depth, 32767), state = UNKNOWN, leases = 0, flags = 0, dirty = true,
   }
+  pages[id] = page
+  count_page(id, page, site, domain, pattern, is_claim)
   add_url(id, site.host, url)
   return id
 end
@@ -182,6 +110,9 @@ local function read_links(at)
       unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
     hosts[link] = host
     n_urls = n_urls + (host > 0 and 1 or 0)
+    if patterns[link] == NO_PATTERN then
+      patterns[link] = ''
+    end
   end
   at = links.urls_at + n_urls + 1
   for own = 1, tonumber(ARGV[at]) do
@@ -201,34 +132,38 @@ local function host_of_link(links, link)
   return ARGV[at], ARGV[at + 1]
 end
 
-local function domain_of_link(links, link)
-  return ARGV[links.hosts_at + 2 * links.host_numbers[link] + 1]
-end
-
-local function pattern_of_link(links, link)
-  local pattern = links.patterns[link]
-  return pattern == NO_PATTERN and '' or pattern
-end
-
--- Find the pages of links, adding new ones. Return the number of links that each budget refused, and
--- their positions. `room`: ignore budgets.
-local function find_or_add(links, depth, room)
-  local hosts, is_named, refused, without_room = {}, {}, {}, {}
-  local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
-  find_pages(hashes, ids)
+-- Read what adding the unknown ones among links takes: hosts, sites and tallies.
+local function read_for_new(links)
+  local hosts, domains, patterns, is_named = {}, {}, {}, {}
   for link = 1, links.n do
-    local number = host_numbers[link]
-    if not ids[link] and number > 0 and not is_named[number] then
-      is_named[number] = true
-      hosts[#hosts + 1] = host_of_link(links, link)
+    local number = links.host_numbers[link]
+    if not links.ids[link] and number > 0 then
+      if not is_named[number] then
+        is_named[number] = true
+        hosts[#hosts + 1], domains[#domains + 1] = host_of_link(links, link)
+      end
+      patterns[#patterns + 1] = links.patterns[link]
     end
   end
-  if #hosts == 0 then
+  if #hosts > 0 then
+    read_hosts(hosts)
+    read_tallies(by_domain, domains)
+    read_tallies(by_pattern, patterns)
+  end
+  return #hosts > 0
+end
+
+-- Find the pages of links, adding new ones.
+--   source   the page that links to them, as in `has_room_for_site`; nil: none
+--   room     ignore budgets
+--   returns  the number of links that each budget refused, and their positions
+local function find_or_add(links, depth, source, room)
+  local refused, without_room = {}, {}
+  local ids, host_numbers, hashes, added = links.ids, links.host_numbers, links.hashes, links.added
+  find_pages(hashes, ids)
+  if not read_for_new(links) then
     return refused, without_room
   end
-  read_hosts(hosts)
-  read_tally(by_domain, links, domain_of_link)
-  read_tally(by_pattern, links, pattern_of_link)
   for link = 1, links.n do
     local hash = hashes[link]
     if not ids[link] then
@@ -237,17 +172,29 @@ local function find_or_add(links, depth, room)
     end
     if not ids[link] and host_numbers[link] > 0 then
       local host, domain = host_of_link(links, link)
-      local pattern = pattern_of_link(links, link)
-      local site = site_of_host(host)
-      local reason = not room and refusal(site, domain, pattern)
+      local pattern = links.patterns[link]
+      local introduces = source ~= nil and config.max_sites > 0 and not site_ids[host]
+      local reason
+      if introduces and not room then
+        source.n_new = source.n_new + 1
+        reason = not has_room_for_site(source) and 'sites'
+      end
+      if not reason then
+        local site = site_of_host(host)
+        if introduces then
+          count_site(site, source)
+        end
+        local is_claim = source ~= nil and domain ~= source.domain
+        reason = not room and refusal(site, domain, pattern, is_claim)
+        if not reason then
+          ids[link] = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
+            links.link_values[link], is_claim)
+          added[#added + 1] = link
+        end
+      end
       if reason then
         without_room[#without_room + 1] = link
         refused[reason] = (refused[reason] or 0) + 1
-      else
-        local id = add_page(hash, url_of_link(links, link), site, domain, pattern, depth,
-          links.link_values[link])
-        ids[link] = id
-        added[#added + 1] = link
       end
     end
   end
@@ -314,7 +261,7 @@ end
 local function learn(visited, targets, link_values, n_more)
   local rule, is_seed = config.first_rule, visited == NO_PAGE
   local page = not is_seed and page_of(visited) or nil
-  local again = page ~= nil and has_flag(page, OBSERVED)
+  local again = page ~= nil and has_flag(page, is.observed)
   local before = page and page.key or 0
   if page and visited >= counts.keyed then
     before = config.initial_key
@@ -337,7 +284,7 @@ local function learn(visited, targets, link_values, n_more)
   assign_first_keys(changed, is_seed, is_seed and counts.parent or before, discovered_key)
   if page and not again then
     read_pages(targets)
-    set_flag(page, OBSERVED, true)
+    set_flag(page, is.observed, true)
     counts.visits = counts.visits + 1
     local evidence, share = config.evidence_rule, 0
     local own_key = changed[visited] or page.key

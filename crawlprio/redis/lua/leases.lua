@@ -3,14 +3,14 @@
 -- Waiting requests
 
 local function requests_of(id)
-  if has_flag(page_of(id), HAS_REQUESTS) then
+  if has_flag(page_of(id), is.with_requests) then
     return cmsgpack.unpack(call('HGET', P .. ':requests', id))
   end
   return {}
 end
 
 local function save_requests(id, requests)
-  set_flag(page_of(id), HAS_REQUESTS, #requests > 0)
+  set_flag(page_of(id), is.with_requests, #requests > 0)
   if #requests == 0 then
     call('HDEL', P .. ':requests', id)
   else
@@ -43,7 +43,7 @@ end
 
 -- Take a page's first request; return it with its own priority, or '' if there is none.
 local function pop_request(id)
-  if not has_flag(page_of(id), HAS_REQUESTS) then
+  if not has_flag(page_of(id), is.with_requests) then
     return '', 0
   end
   local requests = requests_of(id)
@@ -56,7 +56,7 @@ end
 
 -- Queue a page again if it has more requests.
 local function requeue(id, page)
-  if page.state ~= WAITING and has_flag(page, HAS_REQUESTS) then
+  if page.state ~= WAITING and has_flag(page, is.with_requests) then
     local requests = requests_of(id)
     local at = first_request(requests)
     if page.leases < 255 then
@@ -94,8 +94,8 @@ end
 
 -- Reset a page's count of workers that died holding it.
 local function clear_attempts(id, page)
-  if has_flag(page, HAS_ATTEMPTS) then
-    set_flag(page, HAS_ATTEMPTS, false)
+  if has_flag(page, is.with_attempts) then
+    set_flag(page, is.with_attempts, false)
     call('HDEL', P .. ':attempts', id)
   end
 end
@@ -144,7 +144,7 @@ local function take_over(owner, leases, has_died)
         site.leased = site.leased - 1
       else
         local page = page_of(id)
-        set_flag(page, HAS_ATTEMPTS, has_died or has_flag(page, HAS_ATTEMPTS))
+        set_flag(page, is.with_attempts, has_died or has_flag(page, is.with_attempts))
         if has_died and call('HINCRBY', P .. ':attempts', id, 1) >= config.max_attempts then
           bury(id, site, record[4], 'its worker died ' .. config.max_attempts .. ' times')
           if record[3] then

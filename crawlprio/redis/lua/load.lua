@@ -5,16 +5,19 @@
 --   [3]     the visit, as JSON for the stream
 --   [4]     without a visit: seeds among the pages, as JSON
 --   [5]     target of each link of the visit, as JSON for the stream
---   [6]...  links, see `read_links`: the new pages as followed links, then the visit's links as evidence
+--   [6]     the visited page's registered domain; '' if no budget counts it
+--   [7]     1: it was fetched successfully; 0: not
+--   [8]...  links, see `read_links`: the new pages as followed links, then the visit's links as evidence
 
 function calls.load(at, is_done)
   if is_done then
     return {}
   end
-  local links = read_links(at + 6)
+  local links = read_links(at + 8)
   local n_pages = counts.pages
-  find_or_add(links, tonumber(ARGV[at + 2]), true)
-  local visited = tonumber(ARGV[at + 1])
+  local visited, domain = tonumber(ARGV[at + 1]), ARGV[at + 6]
+  local source = visited and { domain = domain } or nil
+  find_or_add(links, tonumber(ARGV[at + 2]), source, true)
   local targets, link_values, is_seed = {}, {}, {}
   if visited == nil then
     for _, id in ipairs(cjson.decode(ARGV[at + 4])) do
@@ -45,6 +48,9 @@ function calls.load(at, is_done)
   if visited then
     if visited < counts.pages then
       stop_waiting(visited)
+    end
+    if ARGV[at + 7] == '1' then
+      note_fetched(visited, page_of(visited), domain)
     end
     learn(visited, targets, link_values)
     stop_waiting(visited)

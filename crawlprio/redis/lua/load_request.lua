@@ -3,7 +3,7 @@
 --   [1]  page
 --   [2]  request: queue [4], JSON, at priority [3]; unfiltered: the next request for the page is not a
 --        duplicate; first: the page was in flight, so queue it at priority [3] if it is waiting
---   [5]  request: URL of the page
+--   [5,6]  request: URL of the page, and its registered domain; '' if no budget counts it
 
 function calls.load_request(at, is_done)
   if is_done then
@@ -12,8 +12,9 @@ function calls.load_request(at, is_done)
   local id, what, priority = tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
   local page = page_of(id)
   if what == 'request' then
-    set_flag(page, REPEATED, true)
+    set_flag(page, is.repeated, true)
     add_request(id, priority, ARGV[at + 4])
+    end_claim(id, page, ARGV[at + 6])
     if page.state ~= WAITING then
       replace_url(id, site_of(page.site).host, ARGV[at + 5])
     end
@@ -21,7 +22,7 @@ function calls.load_request(at, is_done)
       queue(id, page, priority)
     end
   elseif what == 'unfiltered' then
-    set_flag(page, UNFILTERED, true)
+    set_flag(page, is.unfiltered, true)
   elseif page.state == WAITING then
     queue(id, page, priority)
   end

@@ -4,14 +4,16 @@
 --           leased to another worker.
 --   [2]     1: the links were queued as requests before; 0: queue them
 --   [3]     the visit, as JSON for the stream
---   [4]...  links to pages of this shard, see `read_links`; number of messages; for each message the
+--   [4]     1: the page was fetched successfully; 0: not
+--   [5]     its registered domain; '' if no budget counts it
+--   [6]...  links to pages of this shard, see `read_links`; number of messages; for each message the
 --           shard, the distinct targets of its followed or already queued links, the number of these
 --           links, the number of arguments that follow, and its packed links
---   result  1; 0: ignored; 2: a retry. Then the first seven arguments of `deliver.lua` for each message;
+--   result  1; 0: ignored; 2: a retry. Then the first eight arguments of `deliver.lua` for each message;
 --           then pairs: name of a budget, number of links that it refused
 
 -- Put messages into the worker's outbox; return the first arguments of each, and its name.
-local function send(at, n_messages, depth, before, discovered_key, evidence_value)
+local function send(at, n_messages, domain, depth, before, discovered_key, evidence_value)
   local run_id = call('HGET', P .. ':config', 'run_id')
   local sender, stored, sent, tokens = exact(config.shard) .. ' ' .. run_id, {}, {}, {}
   for message = 1, n_messages do
@@ -19,7 +21,7 @@ local function send(at, n_messages, depth, before, discovered_key, evidence_valu
     local channel = shard .. ' ' .. run_id
     local number = exact(call('HINCRBY', P .. ':numbers', channel, 1))
     local arguments = {
-      sender, number, exact(depth), ARGV[at + 2], exact(before), exact(discovered_key),
+      sender, number, domain, exact(depth), ARGV[at + 2], exact(before), exact(discovered_key),
       evidence_value and exact(evidence_value) or '',
     }
     sent[message] = { unpack(arguments) }
@@ -49,9 +51,12 @@ function calls.observe(at, is_done)
   local visited, holds = lease[1], lease[3]
   forget_lease(worker, ARGV[at + 1])
   local page = page_of(visited)
-  local links = read_links(at + 4)
-  local depth, n_pages = page.depth + 1, counts.pages
-  local refused, without_room = find_or_add(links, depth)
+  local links = read_links(at + 6)
+  local depth, n_pages, domain = page.depth + 1, counts.pages, ARGV[at + 5]
+  local refused, without_room = find_or_add(links, depth, { domain = domain, n_new = 0 })
+  if ARGV[at + 4] == '1' then
+    note_fetched(visited, page, domain)
+  end
   local targets, link_values, is_target = {}, {}, { [visited] = true }
   for link = 1, links.n do
     local id = links.ids[link]
@@ -68,7 +73,7 @@ function calls.observe(at, is_done)
     message_at = message_at + 4 + tonumber(ARGV[message_at + 3])
   end
   local before, discovered_key, evidence_value = learn(visited, targets, link_values, n_elsewhere)
-  local sent, tokens = send(links.after + 1, n_messages, depth, before, discovered_key, evidence_value)
+  local sent, tokens = send(links.after + 1, n_messages, domain, depth, before, discovered_key, evidence_value)
   counts.links = counts.links + counts.pages - n_pages
   if config.records == 1 then
     local fields = new_pages(links, depth)
@@ -90,7 +95,7 @@ function calls.observe(at, is_done)
     release(visited, page)
   end
   requeue(visited, page)
-  if page.state == DONE and not has_flag(page, REPEATED) then
+  if page.state == DONE and not has_flag(page, is.repeated) then
     forget_url(visited)
   end
   clear_attempts(visited, page)

@@ -9,7 +9,7 @@ function calls.seeds(at, is_done)
   end
   local links = read_links(at + 1)
   local n_pages = counts.pages
-  local refused = find_or_add(links, 0)
+  local refused = find_or_add(links, 0, nil)
   local ids, link_values = {}, {}
   for at, link in ipairs(links.added) do
     ids[at], link_values[at] = links.ids[link], links.link_values[link]
