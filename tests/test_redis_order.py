@@ -159,6 +159,6 @@ def test_site_domain_and_pattern_budgets_apply_across_workers(
     workers[1].add(Entry("http://d.net/1", "http://d.net/1", "d.net"))
     for n in range(2, 6):
         workers[1].add(Entry(f"http://d.net/{n}", f"http://d.net/{n}", "d.net"))
-    assert refused[6:] == ["pattern-budget"] * 2
+    assert refused[10:] == ["pattern-budget"] * 2
     for worker in workers:
         worker.close()

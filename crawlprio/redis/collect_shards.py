@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,24 +222,28 @@ class ShardsCollector:
         entry, home = read.entry, read.shard
         stored: list[Any] = json.loads(entry["v"])
         link_shards: list[int] = stored[11] if len(stored) > 11 else []
-        parts = {home: entry}
+        parts = {home: [entry]}
         read_parts = []
         for key in keys:
             del self._waits_for[key]
             if key in self._parts:
                 part = self._parts.pop(key)
-                parts[key[0]] = part.entry
+                parts.setdefault(key[0], []).append(part.entry)
                 read_parts.append(part)
-        targets = {shard: iter(json.loads(part["t"])) for shard, part in parts.items()}
+        targets = {
+            shard: [json.loads(entry["t"]) for entry in entries] for shard, entries in parts.items()
+        }
+        following = {shard: chain.from_iterable(found) for shard, found in targets.items()}
         found, places = [], {shard: list[int]() for shard in parts}
         for at, shard in enumerate(link_shards):
-            target = int(next(targets[shard])) if shard in parts else NO_PAGE
+            target = int(next(following[shard])) if shard in parts else NO_PAGE
             found.append(NO_PAGE if target < 0 else self._ids[shard][target])
             if shard in parts:
                 places[shard].append(at)
         refused = [
-            (places[shard][at], url)
-            for shard, part in parts.items()
+            (places[shard][sum(map(len, targets[shard][:nth])) + at], url)
+            for shard, entries in parts.items()
+            for nth, part in enumerate(entries)
             for at, url in json.loads(part.get("o", "[]"))
         ]
         visit, items = visit_of(self._ids[home][int(entry["p"])], found, stored, refused)

@@ -27,7 +27,7 @@ from crawlprio.redis.scripts import Argument, Client
 from crawlprio.redis.session import LINGER, Answer, Session, Status
 from crawlprio.redis.shard import Leased, Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
-from crawlprio.redis.wire import Wire, hash_of, record
+from crawlprio.redis.wire import LINKS_PER_CALL, Wire, hash_of, record
 from crawlprio.web.urls import host_of
 
 logger = logging.getLogger("crawlprio")
@@ -213,8 +213,10 @@ class RedisFrontier:
         for url in urls:
             by_shard.setdefault(self._shards.of(host_of(url)), []).append(url)
         for shard, hosted in by_shard.items():
-            links = self._wire.links(hosted, list(map(self._identity_of, hosted)))
-            self._call(shard, "seeds", *links, on_answer=self._count_refused)
+            for at in range(0, len(hosted), LINKS_PER_CALL):
+                some = hosted[at : at + LINKS_PER_CALL]
+                links = self._wire.links(some, list(map(self._identity_of, some)))
+                self._call(shard, "seeds", *links, on_answer=self._count_refused, n_links=len(some))
 
     def _added(self, answer: Answer) -> None:
         (outcome,) = answer.result
@@ -266,26 +268,33 @@ class RedisFrontier:
         home = ended.shard.number
         remote: Sequence[Message] = ()
         link_shards: Sequence[int] = ()
+        own = self._identity_of(ended.url) if len(identities) > LINKS_PER_CALL else ""
         if len(self._all) == 1:
             urls = [] if visit.links_are_entries else targets
-            links = self._wire.links(urls, identities, pairs.anchors, outside)
+            first, *parts = self._wire.pieces(urls, identities, pairs.anchors, outside, own=own)
         else:
             split = self._messages.split(home, visit, identities, outside)
             remote, link_shards = split.remote(self._wire), split.shards
-            links = iter(split.local(self._wire))
+            first, *parts = split.local(self._wire, own)
         self._call(
             home,
             "observe",
             ended.number,
-            int(visit.links_are_entries),
             record(visit, link_shards) if self._records else b"",
             int(200 <= pairs.status < 300),
             self._wire.domain(ended.host),
-            *links,
+            *first.arguments,
+            sum(part.n_targets for part in parts),
+            len(parts),
+            *(part.packed for part in parts),
             *message_arguments(remote),
             on_answer=partial(self._observed, home, remote),
             ends=ended.number,
+            n_links=first.n_followed,
         )
+        for part in parts:
+            name = f"{ended.shard.session.worker} {ended.number}"
+            self._messages.take_part(home, name, part.n_followed)
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
@@ -340,11 +349,12 @@ class RedisFrontier:
         *arguments: Argument,
         on_answer: Callable[[Answer], None] | None = None,
         ends: int | None = None,
+        n_links: int = 0,
     ) -> None:
         called = self._all[shard]
         called.ask_at = -math.inf
         self._rounds.begin()
-        called.session.call(script, *arguments, on_answer=on_answer, ends=ends)
+        called.session.call(script, *arguments, on_answer=on_answer, ends=ends, n_links=n_links)
 
     def _call_clock(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
         self._call(self._shards.of(site), script, what, site, *rest, **how)

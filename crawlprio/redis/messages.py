@@ -10,7 +10,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.redis.scripts import Argument
 from crawlprio.redis.session import Answer
 from crawlprio.redis.shards import Shards
-from crawlprio.redis.wire import Wire
+from crawlprio.redis.wire import LINKS_PER_CALL, Piece, Wire
 from crawlprio.web.urls import host_if_any, host_of
 
 _MAX_MESSAGES = 50
@@ -20,8 +20,8 @@ _CACHE_SIZE = 10_000
 """Identities whose shard is cached because they do not name their host."""
 
 
-Message: TypeAlias = tuple[int, int, int, list[Argument]]
-"""Shard; distinct targets and number of its followed or already queued links; packed links."""
+Message: TypeAlias = tuple[int, Piece]
+"""The shard that links lead to, and the links."""
 
 
 class SplitLinks:
@@ -54,16 +54,17 @@ class SplitLinks:
         self.shards.append(shard)
         self._by_shard.setdefault(shard, ([], [], [], []))[3].append((identity, anchor))
 
-    def local(self, wire: Wire) -> list[Argument]:
-        """Return the links within the visited page's shard, as arguments."""
-        return list(wire.links(*self._by_shard[self._home]))
+    def local(self, wire: Wire, own: str) -> list[Piece]:
+        """Return the links within the visited page's shard."""
+        return wire.pieces(*self._by_shard[self._home], own=own)
 
     def remote(self, wire: Wire) -> list[Message]:
         """Return the links to each other shard, as messages."""
         return [
-            (shard, len(set(links[1])), len(links[1]), list(wire.links(*links)))
+            (shard, piece)
             for shard, links in self._by_shard.items()
             if shard != self._home
+            for piece in wire.pieces(*links, outside_last=True)
         ]
 
 
@@ -142,8 +143,8 @@ class Messages:
         if int(outcome) == 2:
             self.recover(home)
             return
-        for (shard, _, _, links), head in zip(messages, sent, strict=False):
-            self._deliver(home, shard, [*head, *links])
+        for (shard, piece), head in zip(messages, sent, strict=False):
+            self._deliver(home, shard, [*head, piece.packed], piece.n_followed)
 
     def recover(self, home: int) -> None:
         """Deliver the messages in a shard's outbox that no live worker is delivering."""
@@ -155,16 +156,31 @@ class Messages:
         self._recovering.discard(home)
         fields = iter(answer.result)
         for name, arguments in zip(fields, fields, strict=True):
-            if (home, name) not in self._in_flight:
+            if name.startswith(b"parts "):
+                for _ in range(max(int(arguments[0]), 1)):
+                    self.take_part(home, name.removeprefix(b"parts "), LINKS_PER_CALL)
+            elif (home, name) not in self._in_flight:
                 self._deliver(home, int(name.partition(b" ")[0]), arguments)
         if len(answer.result) == 2 * _MAX_MESSAGES:
             self.recover(home)
 
-    def _deliver(self, home: int, shard: int, arguments: list[Any]) -> None:
+    def take_part(self, home: int, name: Argument, n_links: int) -> None:
+        """Take the next part of a visit with many links."""
+        self._call(home, "more", name, on_answer=self._on_refused, n_links=n_links)
+
+    def _deliver(
+        self, home: int, shard: int, arguments: list[Any], n_links: int = LINKS_PER_CALL
+    ) -> None:
         sender, number = arguments[:2]
         name = b"%d %s %s" % (shard, sender.partition(b" ")[2], number)
         self._in_flight.add((home, name))
-        self._call(shard, "deliver", *arguments, on_answer=partial(self._delivered, home, name))
+        self._call(
+            shard,
+            "deliver",
+            *arguments,
+            on_answer=partial(self._delivered, home, name),
+            n_links=n_links,
+        )
 
     def _delivered(self, home: int, name: bytes, answer: Answer) -> None:
         self._on_refused(answer)
@@ -179,6 +195,6 @@ class Messages:
 def message_arguments(messages: Sequence[Message]) -> list[Argument]:
     """Return messages as arguments of `observe.lua`."""
     found: list[Argument] = [len(messages)]
-    for shard, n_targets, n_links, links in messages:
-        found += [shard, n_targets, n_links, len(links), *links]
+    for shard, piece in messages:
+        found += [shard, piece.n_targets, piece.packed]
     return found

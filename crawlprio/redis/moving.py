@@ -6,7 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from crawlprio.redis.rules import rules_of
 from crawlprio.redis.scripts import Argument, Client, script
 from crawlprio.redis.session import failure, load_scripts
 from crawlprio.redis.shards import shards_of
-from crawlprio.redis.wire import Wire, record
+from crawlprio.redis.wire import LINKS_PER_CALL, Wire, record
 from crawlprio.store import Store
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ class _Loader:
     def _discover(self, pages: range) -> None:
         """Add pages that no visit discovered: seeds and the pages of requests."""
         depths = self._pages.depths
-        for depth, group in groupby(pages, key=lambda page: int(depths[page])):
+        parts = (pages[at : at + LINKS_PER_CALL] for at in range(0, len(pages), LINKS_PER_CALL))
+        groups = (groupby(part, key=lambda page: int(depths[page])) for part in parts)
+        for depth, group in chain.from_iterable(groups):
             new = list(group)
             seeds = [page for page in new if page in self._seeds]
             self._call("load", "", depth, b"", json.dumps(seeds), b"", "", 0, *self._links(new))
@@ -268,8 +270,7 @@ def save(
                 f"The crawl under {prefix} is running (workers: {n_workers}), and the pages leased "
                 "by its workers would be missing; drain it and wait until they have ended."
             )
-        if len(shards) > 1:
-            deliver_all(client, shards)
+        deliver_all(client, shards)
     except RedisError as error:
         raise failure(error) from None
     collected = collect(client, prefix, path, trims=False, progress=progress)

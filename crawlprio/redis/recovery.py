@@ -33,6 +33,10 @@ def deliver_all(client: Client, shards: Shards) -> int:
             caller.call("lease", 0, "0", 0)
         while messages := caller.call("undelivered", _MAX_MESSAGES):
             for name, arguments in zip(messages[::2], messages[1::2], strict=True):
+                if name.startswith(b"parts "):
+                    for _ in range(max(int(arguments[0]), 1)):
+                        caller.call("more", name.removeprefix(b"parts "))
+                    continue
                 callers[int(name.partition(b" ")[0])].call("deliver", *arguments)
                 caller.call("delivered", name)
                 n_delivered += 1

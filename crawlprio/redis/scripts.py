@@ -18,8 +18,10 @@ _COMMON = ("common", "texts", "queue", "leases")
 _CALLS = ("lease", "end_lease", "clock", "delivered", "undelivered")
 """A worker's calls, by file name, that need only `_COMMON`; the script `calls` runs any of them."""
 
-_LEARNING_CALLS = ("add", "seeds", "observe", "load", "load_request", "deliver")
-"""The calls that also need `budgets` and `learning`."""
+_LEARNING_CALLS = ("add", "seeds", "observe", "more", "load", "load_request", "deliver")
+"""The calls that also need `_LEARNING`."""
+
+_LEARNING = ("budgets", "learning", "parts")
 
 _PRELUDES: dict[str, tuple[str, ...]] = {"open": (), "elect": ()}
 """The files before a script other than `calls`, if not `_COMMON`."""
@@ -44,9 +46,9 @@ def script(name: str) -> Script:
         return (folder / f"{part}.lua").read_text(encoding="utf-8")
 
     if name == "calls":
-        parts = [read(part) for part in _COMMON[:-1]]
-        for part, calls in (("leases", _CALLS), ("budgets", ()), ("learning", _LEARNING_CALLS)):
-            parts.append("".join((read(part), *(f"do\n{read(call)}end\n" for call in calls))))
+        parts = [read(part) for part in (*_COMMON, *_LEARNING)]
+        for at, calls in ((len(_COMMON) - 1, _CALLS), (-1, _LEARNING_CALLS)):
+            parts[at] += "".join(f"do\n{read(call)}end\n" for call in calls)
     else:
         parts = [read(part) for part in _PRELUDES.get(name, _COMMON)]
     # Each file becomes a function nested in the previous one. In a single long function, Lua would

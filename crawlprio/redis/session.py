@@ -30,6 +30,7 @@ from redis.exceptions import TimeoutError as TookTooLong
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.cluster import node_for, refresh_topology, script_keys
 from crawlprio.redis.scripts import SCRIPTS, Argument, Client, script
+from crawlprio.redis.wire import LINKS_PER_CALL
 
 logger = logging.getLogger("crawlprio")
 
@@ -37,7 +38,8 @@ N_LEASES_OF_CALL = 1000
 """A lease is `seq * N_LEASES_OF_CALL + i`, so two calls never create the same one."""
 
 _MAX_CALLS = 32
-"""Calls per round trip; a bound, so that one worker does not block the server for long."""
+"""Calls per round trip, unless they have more than `LINKS_PER_CALL` links; so that one worker does
+not block the server for long."""
 
 LINGER = 0.01
 """Seconds for which a call that is not urgent waits for others to share its round trip."""
@@ -114,6 +116,8 @@ class _Call(NamedTuple):
     on_answer: Callable[[Answer], None] | None
     ends: int | None
     """The lease that the call ends."""
+    n_links: int
+    """The links that it adds."""
 
 
 class _FastSwitching:
@@ -191,6 +195,7 @@ class Session:
         self._on_status = on_status
         self._linger = linger
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._carried: _Call | None = None
         self._has_urgent = threading.Event()
         self._n_done = 0
         self._held: set[int] = set()
@@ -217,10 +222,11 @@ class Session:
         *arguments: Argument,
         on_answer: Callable[[Answer], None] | None = None,
         ends: int | None = None,
+        n_links: int = 0,
     ) -> None:
         """Run a script after all earlier calls."""
         self.n_pending += 1
-        self._calls.put(_Call(name, arguments, on_answer, ends))
+        self._calls.put(_Call(name, arguments, on_answer, ends, n_links))
         if name in _URGENT or (name == "clock" and arguments[0] in _URGENT):
             self._has_urgent.set()
 
@@ -254,19 +260,32 @@ class Session:
             if monotonic() >= self._heartbeat_at:
                 self._retry(self._heartbeat)
             try:
-                first = self._calls.get(timeout=max(self._heartbeat_at - monotonic(), 0.001))
+                first = self._carried or self._calls.get(
+                    timeout=max(self._heartbeat_at - monotonic(), 0.001)
+                )
             except queue.Empty:
                 continue
-            if self._linger and first is not None:
+            if self._linger and first is not None and self._carried is None:
                 self._has_urgent.wait(self._linger)
             self._has_urgent.clear()
-            calls = [first]
-            while len(calls) < _MAX_CALLS and not self._calls.empty():
-                calls.append(self._calls.get())
+            calls = self._batch(first)
             self._do([call for call in calls if call is not None])
             if None in calls:
                 self._retry(partial(self._heartbeat, "leave"))
                 return
+
+    def _batch(self, first: _Call | None) -> list[_Call | None]:
+        """Return the calls of one round trip; carry the call that would have too many links."""
+        calls, n_links = [first], 0 if first is None else first.n_links
+        self._carried = None
+        while len(calls) < _MAX_CALLS and not self._calls.empty():
+            call = self._calls.get()
+            n_links += 0 if call is None else call.n_links
+            if call is not None and call.n_links and n_links > LINKS_PER_CALL:
+                self._carried = call
+                break
+            calls.append(call)
+        return calls
 
     def _heartbeat(self, action: str = "renew") -> None:
         """Renew this worker's lease and report its page leases, in a round trip of its own.

@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from json import dumps
 from struct import Struct
+from typing import NamedTuple
 
 from crawlprio.config import CrawlConfig
 from crawlprio.frontier.protocol import PageVisit
@@ -21,8 +22,29 @@ _HASH_BYTES = 10
 
 _PATTERN_BYTES = 8
 
+LINKS_PER_CALL = 200
+"""Followed links per call, so that no call takes long (`docs/distributed.md` states how long)."""
+
+_OTHERS_PER_CALL = 1_000
+"""Links per call that are not followed; each costs a lookup only."""
+
 _LINK = Struct(f">{_HASH_BYTES}sI{_PATTERN_BYTES}sd")
 """Hash of a link's identity, number of its host from 1 (0: not followed), pattern, link value."""
+
+
+class Piece(NamedTuple):
+    """Some links of a visit: how many are followed, their new targets, and what is sent."""
+
+    n_followed: int
+    n_targets: int
+    arguments: list[Argument]
+
+    @property
+    def packed(self) -> bytes:
+        """The arguments as msgpack."""
+        texts = [text if isinstance(text, bytes) else str(text).encode() for text in self.arguments]
+        strings = [b"\xdb" + len(text).to_bytes(4, "big") + text for text in texts]
+        return b"\xdd" + len(texts).to_bytes(4, "big") + b"".join(strings)
 
 
 class Wire:
@@ -98,6 +120,43 @@ class Wire:
         yield len(own)
         for at_and_identity in own:
             yield from at_and_identity
+
+    def pieces(
+        self,
+        urls: Sequence[str],
+        identities: Sequence[str],
+        anchors: Sequence[str] = (),
+        outside: Sequence[tuple[str, str]] = (),
+        *,
+        own: str = "",
+        outside_last: bool = False,
+    ) -> list[Piece]:
+        """Return links, given as to `links`, in pieces of at most `LINKS_PER_CALL` followed links.
+
+        Parameters
+        ----------
+        own
+            Identity of the visited page, which is no target.
+        outside_last
+            Whether links that are not followed come after the followed ones, and not from the first
+            piece on.
+        """
+        n, n_others = LINKS_PER_CALL, _OTHERS_PER_CALL
+        starts = range(0, max(len(identities), 1), n)
+        first = len(starts) - 1 if outside_last else 0
+        n_pieces = max(len(starts), first - (-len(outside) // n_others))
+        seen = {own}
+        pieces = []
+        for at in range(n_pieces):
+            those = slice(at * n, (at + 1) * n)
+            others = outside[max(at - first, 0) * n_others :][: n_others if at >= first else 0]
+            here = identities[those]
+            repeated = [link for link, identity in enumerate(here, 1) if identity in seen]
+            n_targets = len(set(here) - seen)
+            seen.update(here)
+            links = self.links(urls[those], here, anchors[those], others)
+            pieces.append(Piece(len(here), n_targets, [len(here), dumps(repeated), *links]))
+        return pieces
 
     def domain(self, host: str) -> str:
         """Return the registered domain of a host; "" unless a budget needs it."""

@@ -17,7 +17,7 @@
 --              orphans           messages of dead workers
 --              changes           grows with every change of the counts
 --              tier, rank        of the page that leaves next; '': none is ready
---            The last four are 0 and '' unless the crawl has several shards.
+--            The last three are 0 and '' unless the crawl has several shards.
 --
 -- Keys under P; <page> and <site> are numbered from 0 in order of discovery
 --   :config          hash    settings that the crawl was begun with: rules of the ordering, delays,
@@ -55,7 +55,9 @@
 --   :shards          hash    shard 0 of several only: how sites are mapped to shards (`shards.py`)
 --   :numbers         hash    "<shard> <run id>" -> messages sent to that shard since the server started
 --   :outbox:<worker> hash    "<shard> <run id> <number>" -> message for this worker to deliver, as
---                            msgpack of the arguments of `deliver.lua`; without a worker: orphans
+--                            msgpack of the arguments of `deliver.lua`; "parts <worker> <lease>" ->
+--                            visit with parts to take; without a worker: orphans
+--   :parts:<worker> <lease>  list  a visit of which not all links have been taken; see `parts.lua`
 --   :inbox:<sender>  bitmap  numbers of received messages; <sender> is "<shard> <run id>"
 --
 -- A tier is 2 x priority + (1 if hot). Pages leave by larger tier, then larger key, then smaller

@@ -85,7 +85,7 @@ local function add_page(hash, url, site, domain, pattern, depth, number, is_clai
   return id
 end
 
--- Links start at ARGV[at]: number of hosts; each host and its registered domain; number of links; one
+-- Links start at `args[at]`: number of hosts; each host and its registered domain; number of links; one
 -- string with, for each link, the hash of its identity, the number of its host from 1, its pattern and
 -- its value, packed as LINK; URLs of the links with a host, which come first; number of links whose
 -- identity is not the URL; position from 1 and identity of each. A link with host 0 is not followed; it
@@ -94,42 +94,50 @@ local LINK, LINK_SIZE, NO_PATTERN = '>c10I4c8d', 30, ('\0'):rep(8)
 
 -- Links are stored by field, which is faster in Lua than by link. `find_or_add` sets `ids`, the page
 -- of each link or false, and `added`, the positions of links that discovered a page.
-local function read_links(at)
-  local n_hosts = tonumber(ARGV[at])
-  local n_links, packed = tonumber(ARGV[at + 2 * n_hosts + 1]), ARGV[at + 2 * n_hosts + 2]
-  local links = {
-    n = n_links, n_urls = 0, hashes = {}, host_numbers = {}, patterns = {}, link_values = {},
-    hosts_at = at - 1, urls_at = at + 2 * n_hosts + 2, ids = {}, added = {}, identities = {},
-  }
-  local hashes, hosts, patterns = links.hashes, links.host_numbers, links.patterns
-  local link_values = links.link_values
-  local n_urls = 0
+local function read_links(args, at)
+  local n_hosts = tonumber(args[at])
+  local n_links, packed = tonumber(args[at + 2 * n_hosts + 1]), args[at + 2 * n_hosts + 2]
+  local hashes, hosts, patterns, link_values, n_urls = {}, {}, {}, {}, 0
   for link = 1, n_links do
-    local host
-    hashes[link], host, patterns[link], link_values[link] =
+    local host, pattern
+    hashes[link], host, pattern, link_values[link] =
       unpack_struct(LINK, packed, (link - 1) * LINK_SIZE + 1)
     hosts[link] = host
+    patterns[link] = pattern == NO_PATTERN and '' or pattern
     n_urls = n_urls + (host > 0 and 1 or 0)
-    if patterns[link] == NO_PATTERN then
-      patterns[link] = ''
-    end
   end
+  local links = {
+    n = n_links, hashes = hashes, host_numbers = hosts, patterns = patterns,
+    link_values = link_values, args = args, hosts_at = at - 1, urls_at = at + 2 * n_hosts + 2,
+    ids = {}, added = {}, identities = {},
+  }
   at = links.urls_at + n_urls + 1
-  for own = 1, tonumber(ARGV[at]) do
-    links.identities[tonumber(ARGV[at + 2 * own - 1])] = ARGV[at + 2 * own]
+  for own = 1, tonumber(args[at]) do
+    links.identities[tonumber(args[at + 2 * own - 1])] = args[at + 2 * own]
   end
-  links.after = at + 2 * tonumber(ARGV[at]) + 1
+  links.after = at + 2 * tonumber(args[at]) + 1
+  return links
+end
+
+-- A piece of a visit's links: number of followed or already queued links, which come first; positions of
+-- links whose target an earlier piece has, as JSON; the links.
+local function read_piece(args, at)
+  local links = read_links(args, at + 2)
+  links.n_followed, links.is_repeated = tonumber(args[at]), {}
+  for _, link in ipairs(cjson.decode(args[at + 1])) do
+    links.is_repeated[link] = true
+  end
   return links
 end
 
 local function url_of_link(links, link)
-  return ARGV[links.urls_at + link]
+  return links.args[links.urls_at + link]
 end
 
 -- Return host and registered domain of a followed link.
 local function host_of_link(links, link)
   local at = links.hosts_at + 2 * links.host_numbers[link]
-  return ARGV[at], ARGV[at + 1]
+  return links.args[at], links.args[at + 1]
 end
 
 -- Read what adding the unknown ones among links takes: hosts, sites and tallies.
@@ -377,16 +385,47 @@ local function new_pages(links, depth)
   return page_fields(links.ids[links.added[1]], urls, hosts, depth, identities)
 end
 
--- Return the targets of links as JSON, -1 for none; and {position, URL} of the refused ones.
-local function links_as_json(links, without_room)
-  local ids, refused = {}, {}
+-- Return the distinct targets of links except the visited page, with the value of the first link to
+-- each; and how many of them are targets of followed links.
+local function targets_of(links, visited)
+  local targets, link_values, is_target, n = {}, {}, { [visited] = true }, 0
   for link = 1, links.n do
-    ids[link] = links.ids[link] or -1
+    local id = links.ids[link]
+    if id and not is_target[id] and not links.is_repeated[link] then
+      targets[#targets + 1] = id
+      link_values[#targets] = links.link_values[link]
+      is_target[id] = true
+      n = link <= links.n_followed and #targets or n
+    end
   end
+  return targets, link_values, n
+end
+
+-- Return the elements of a list of numbers or lists as JSON, without its brackets.
+local function elements(list)
+  return #list > 0 and cjson.encode(list):sub(2, -2) or ''
+end
+
+-- Return the targets of the links from one position to another as elements; -1: none.
+local function ids_as_elements(links, from, to)
+  local ids = {}
+  for link = from, to do
+    ids[#ids + 1] = links.ids[link] or -1
+  end
+  return elements(ids)
+end
+
+-- Return position and URL of the links that budgets refused as elements; `first`: position of the first.
+local function refused_as_elements(links, without_room, first)
+  local refused = {}
   for at, link in ipairs(without_room) do
-    refused[at] = { link - 1, url_of_link(links, link) }
+    refused[at] = { first + link - 1, url_of_link(links, link) }
   end
-  return #ids > 0 and cjson.encode(ids) or '[]', #refused > 0 and cjson.encode(refused) or '[]'
+  return elements(refused)
+end
+
+local function join(one, other)
+  return one == '' and other or other == '' and one or one .. ',' .. other
 end
 
 -- Flatten a table into a list of keys and values.

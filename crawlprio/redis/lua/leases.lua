@@ -171,6 +171,16 @@ local function orphan_messages(owner)
   end
 end
 
+-- Delete a message of this worker from its outbox.
+local function forget_message(name)
+  local was_there = call('HDEL', P .. ':outbox:' .. worker, name)
+  if was_there == 0 then
+    -- The worker's lease has expired meanwhile, and its messages are orphans.
+    was_there = call('HDEL', P .. ':outbox:', name)
+  end
+  counts.outgoing = counts.outgoing - was_there
+end
+
 -- Return tier and rank of the page that leaves next, or ''.
 local function head_of_order()
   if counts.ready > 0 then
@@ -222,9 +232,9 @@ local function finish(...)
     ready_at = max(ready_at, counts.rest_until, ask_again_at)
   end
   local own = call('HLEN', P .. ':leases:' .. worker)
-  local n_orphans, n_changes, tier, rank = 0, 0, '', ''
+  local n_orphans = counts.outgoing > 0 and call('HLEN', P .. ':outbox:') or 0
+  local n_changes, tier, rank = 0, '', ''
   if config.shards > 1 then
-    n_orphans = counts.outgoing > 0 and call('HLEN', P .. ':outbox:') or 0
     n_changes = exact(counts.changes)
     tier, rank = head_of_order()
   end

@@ -13,7 +13,7 @@ function calls.load(at, is_done)
   if is_done then
     return {}
   end
-  local links = read_links(at + 8)
+  local links = read_links(ARGV, at + 8)
   local n_pages = counts.pages
   local visited, domain = tonumber(ARGV[at + 1]), ARGV[at + 6]
   local source = visited and { domain = domain } or nil

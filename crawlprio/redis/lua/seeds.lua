@@ -7,7 +7,7 @@ function calls.seeds(at, is_done)
   if is_done then
     return {}
   end
-  local links = read_links(at + 1)
+  local links = read_links(ARGV, at + 1)
   local n_pages = counts.pages
   local refused = find_or_add(links, 0, nil)
   local ids, link_values = {}, {}
