@@ -52,7 +52,7 @@ class Worker(SettledRedis):
         super().__init__(*arguments, **settings)
         self.send = self._messages._deliver
         self._messages._deliver = (  # type: ignore[method-assign]
-            lambda *message: self.messages.append(message)
+            lambda *message: self.messages.append(message[:3])
         )
 
     def look(self) -> None:

@@ -36,7 +36,7 @@ _MAX_ENTRIES = 200
 _MAX_CHANGED = 5_000
 """Changed pages after which keys are written."""
 
-_KEYS_OF_CALL = 500
+_KEYS_OF_CALL = 250
 """Keys to write per call, which blocks the server for some milliseconds."""
 
 _WAIT = 0.25
@@ -298,6 +298,9 @@ class Elected:
         parts = np.array_split(ids, max(-(-len(ids) // _KEYS_OF_CALL), 1))
         for part in parts[:-1]:
             self._rekey(self._n_written, _packed(part, keys))
+        *others, hot = np.split(hot, range(_KEYS_OF_CALL, len(hot), _KEYS_OF_CALL))
+        for more in others:
+            self._rekey(self._n_written, b"", hot=more.astype(">u4").tobytes())
         self._rekey(
             self.n_read,
             _packed(parts[-1], keys),

@@ -25,20 +25,30 @@ end
 if read ~= ARGV[4] or (follows and #call('XRANGE', P .. ':visits', ARGV[6], ARGV[6]) == 0) then
   return redis.error_reply('LOST the server lost entries that were read')
 end
-for at = 1, #ARGV[7], 12 do
-  local id, key = unpack_struct('>I4d', ARGV[7], at)
+
+-- Set the keys of pages, read in one round trip each for pages and their sites; return the pages.
+local function set_keys(packed)
+  local ids, keys, their_sites = {}, {}, {}
+  for at = 1, #packed, 12 do
+    ids[#ids + 1], keys[#keys + 1] = unpack_struct('>I4d', packed, at)
+  end
+  read_pages(ids)
+  for at, id in ipairs(ids) do
+    local page = page_of(id)
+    page.key, page.dirty, their_sites[at] = keys[at], true, page.site
+  end
+  read_sites(their_sites)
+  return ids
+end
+
+for _, id in ipairs(set_keys(ARGV[7])) do
   local page = page_of(id)
-  page.key, page.dirty = key, true
   if page.state == WAITING then
     enqueue(id, page, site_of(page.site))
     touch_if_head(site_of(page.site), id, page)
   end
 end
-for at = 1, #ARGV[8], 12 do
-  local id, key = unpack_struct('>I4d', ARGV[8], at)
-  local page = page_of(id)
-  page.key, page.dirty = key, true
-end
+set_keys(ARGV[8])
 for at = 1, #ARGV[9], 4 do
   local id = unpack_struct('>I4', ARGV[9], at)
   local page = page_of(id)
