@@ -49,14 +49,8 @@ class RedisFrontier:
 
     Parameters
     ----------
-    client, shards
-        The server and the crawl's shards, from `open_crawl`.
-    config
-        Delays, limits and concurrency, as passed to `open_crawl`.
-    rules
-        The ordering.
-    lease_seconds
-        Silence after which a worker's pages are queued again.
+    client, shards, config, rules, lease_seconds, records, bounded
+        The crawl, as returned by and passed to `open_crawl`.
     call_from_thread
         Calls a function in the crawl's thread.
     identity_of
@@ -71,10 +65,6 @@ class RedisFrontier:
         Called when the frontier becomes unusable.
     on_refused
         Called with the name of a budget that had no room for a page.
-    records
-        Whether visits are written to the stream, for `crawlprio links collect`.
-    bounded
-        Whether the budget by URL pattern applies.
     persists
         Whether the frontier stays in Redis after the last worker has finished the crawl. Visits
         always stay.
@@ -342,19 +332,11 @@ class RedisFrontier:
 
     # Calls and their answers
 
-    def _call(
-        self,
-        shard: int,
-        script: str,
-        *arguments: Argument,
-        on_answer: Callable[[Answer], None] | None = None,
-        ends: int | None = None,
-        n_links: int = 0,
-    ) -> None:
+    def _call(self, shard: int, script: str, *arguments: Argument, **how: Any) -> None:
         called = self._all[shard]
         called.ask_at = -math.inf
         self._rounds.begin()
-        called.session.call(script, *arguments, on_answer=on_answer, ends=ends, n_links=n_links)
+        called.session.call(script, *arguments, **how)
 
     def _call_clock(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
         self._call(self._shards.of(site), script, what, site, *rest, **how)
