@@ -20,7 +20,7 @@ from crawlprio.redis.connection import open_crawl
 from crawlprio.redis.elected import Elected
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
-from crawlprio.redis.session import load_scripts
+from crawlprio.redis.scripts import load_scripts
 from crawlprio.redis.shards import prefix_of
 
 _NUMBERS = count()

@@ -25,8 +25,8 @@ from crawlprio.orderings.base import ALL_PAGES, Changed, Keys
 from crawlprio.pages import PageTable, Visit
 from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.entries import add_pages, read_visit
-from crawlprio.redis.scripts import Client, script
-from crawlprio.redis.session import RedisFailure, failure, is_transient, load_scripts
+from crawlprio.redis.scripts import Client, load_scripts, script
+from crawlprio.redis.session import RedisFailure, failure, is_transient
 
 logger = logging.getLogger("crawlprio")
 

@@ -9,8 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from crawlprio.redis.cluster import node_for, script_keys
-from crawlprio.redis.scripts import Argument, Client, script
-from crawlprio.redis.session import load_scripts
+from crawlprio.redis.scripts import Argument, Client, load_scripts, script
 from crawlprio.redis.shards import Shards
 
 _MAX_MESSAGES = 50

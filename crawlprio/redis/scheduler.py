@@ -25,7 +25,7 @@ from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.moving import shared_options
 from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import rules_of
-from crawlprio.redis.session import load_scripts
+from crawlprio.redis.scripts import load_scripts
 from crawlprio.redis.shards import prefix_of
 from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler

@@ -55,3 +55,9 @@ def script(name: str) -> Script:
     # search all its locals for each upvalue, and it allows a function at most 60 upvalues.
     text = "return (function()\n".join((*parts, read(name))) + "end)()\n" * len(parts)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def load_scripts(client: Client) -> None:
+    """Load all scripts into a server."""
+    for name in SCRIPTS:
+        client.script_load(script(name).text)

@@ -29,7 +29,7 @@ from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.cluster import node_for, refresh_topology, script_keys
-from crawlprio.redis.scripts import SCRIPTS, Argument, Client, script
+from crawlprio.redis.scripts import Argument, Client, load_scripts, script
 from crawlprio.redis.wire import LINKS_PER_CALL
 
 logger = logging.getLogger("crawlprio")
@@ -269,7 +269,8 @@ class Session:
                 self._has_urgent.wait(self._linger)
             self._has_urgent.clear()
             calls = self._batch(first)
-            self._do([call for call in calls if call is not None])
+            if to_send := [call for call in calls if call is not None]:
+                self._retry(partial(self._send, to_send))
             if None in calls:
                 self._retry(partial(self._heartbeat, "leave"))
                 return
@@ -306,11 +307,6 @@ class Session:
         gone = {int(lease) for lease in result}
         self._held -= gone
         self._call_from_thread(lambda: self._on_status(status, gone))
-
-    def _do(self, calls: list[_Call]) -> None:
-        """Run calls in order, retrying until they succeed."""
-        if calls:
-            self._retry(partial(self._send, calls))
 
     def _send(self, calls: list[_Call]) -> None:
         """Run calls in one round trip; the server applies all of them or none."""
@@ -403,12 +399,6 @@ class Session:
             self._warn_after = monotonic() + _WARNING_SECONDS
             logger.warning("Redis is unavailable (%s); the crawl waits.", text.rstrip("."))
         self._is_down = True
-
-
-def load_scripts(client: Client) -> None:
-    """Load all scripts into a server."""
-    for name in SCRIPTS:
-        client.script_load(script(name).text)
 
 
 def is_transient(error: RedisError) -> bool:
