@@ -20,18 +20,20 @@ _STATUS = {
 }
 _SUBDOMAINS = ("www", "shop", "blog", "docs", "news")
 _N_SENTENCES = 64
+_SECTION = 50
+"""Number of pages in a folder of a site, which share a topic."""
 
 
 class DemoWeb:
     """A reproducible synthetic web: the same seed gives the same web, with a known link graph.
 
-    Sites have power-law sizes and a depth structure (home page, sections, pages); in-degrees
-    follow a power law with an exponent near 2.2; about 82 % of the links stay within their site.
-    Every page is reachable from the portal's home page, `seeds[0]`, and every page that robots.txt
-    allows is reachable through allowed pages. 8 % of the pages have no links, 4 % are copies of
-    another page, 2 % are redirects (some in chains, two in a loop), 1.8 % return 404 or 500, and
-    0.5 % are slow. One page is the entrance to an endless calendar, whose further months are not
-    pages of the graph. One site asks for a crawl delay. A tenth of the sites use https.
+    `crawlprio.linkgraph.synthetic` generates sites and links: sizes and in-degrees follow power
+    laws, and about 82 % of the links stay within their site. Every page is reachable from the
+    portal's home page, `seeds[0]`, and every page that robots.txt allows is reachable through
+    allowed pages. 8 % of the pages have no links, 4 % are copies of another page, 2 % are redirects
+    (some in chains, two in a loop), 1.8 % return 404 or 500, and 0.5 % are slow. One page is the
+    entrance to an endless calendar, whose further months are not pages of the graph. One site asks
+    for a crawl delay. A tenth of the sites use https.
 
     Parameters
     ----------
@@ -81,30 +83,29 @@ class DemoWeb:
             )
         rng = np.random.default_rng(seed)
         site_topics = rng.integers(len(TOPICS), size=n_sites)
-        made = synthesis.synthesise(n_pages, n_sites, site_topics, rng)
-        self.indptr, self.indices, self.site = made.indptr, made.indices, made.site
+        made = synthesis.synthesise(n_pages, n_sites, seed, rng)
+        graph = made.graph
+        self.indptr, self.indices, self.site = graph.indptr, graph.indices, graph.site
         topics = np.where(
-            rng.random(n_pages) < 0.6,
-            site_topics[made.site],
+            rng.random(n_pages) < 0.7,
+            site_topics[graph.site],
             rng.integers(len(TOPICS), size=n_pages),
         )
         topics[made.starts[:-1]] = site_topics
+        home = made.starts[graph.site]
+        section = home + (np.arange(n_pages) - home) // _SECTION * _SECTION
         plain = made.kind == synthesis.PLAIN
         self.slow: NDArray[np.bool_] = plain & (rng.random(n_pages) < 0.005)
-        self.allowed: NDArray[np.bool_] = ~(
-            made.private[made.site]
-            & (made.section - made.starts[made.site] == made.n_sections[made.site])
-        )
+        self.allowed: NDArray[np.bool_] = ~made.private
         self._slow_seconds = slow_seconds
         self._seed = seed
         self._kinds = made.kind.data
         self._sources = made.source.data
-        self._sites = made.site.data
-        self._sections = made.section.data
-        self._topics = topics[made.section].astype(np.uint8).data
+        self._sites = graph.site.data
+        self._private = made.private.data
+        self._topics = topics[section].astype(np.uint8).data
         self._starts: list[int] = made.starts.tolist()
-        self._n_sections: list[int] = made.n_sections.tolist()
-        self._private: list[bool] = made.private.tolist()
+        self._private_sites = frozenset(graph.site[made.private].tolist())
         self.hosts, self._schemes = _names(n_sites, rng)
         self._origins = [f"{s}://{h}" for s, h in zip(self._schemes, self.hosts, strict=True)]
         self._site_ids = {host: site for site, host in enumerate(self.hosts)}
@@ -157,8 +158,6 @@ class DemoWeb:
         index = page - self._starts[self._sites[page]]
         if index == 0:
             return f"{self.hosts[self._sites[page]]}: {topic} and more"
-        if self._sections[page] == page:
-            return f"All about {topic}, part {index}"
         first, second = self._words(page)
         return f"{first.capitalize()} and {second}: {topic} note {index}"
 
@@ -192,26 +191,19 @@ class DemoWeb:
             return "/"
         if page == self._entrance:
             return "/calendar?month=0"
-        section = self._sections[page]
-        number = section - self._starts[site]
-        if number == 0:
-            folder = "/"
-        elif self._private[site] and number == self._n_sections[site]:
+        folder = f"/{TOPICS[self._topics[page]]}-{1 + index // _SECTION}/"
+        if self._private[page]:
             folder = "/private/"
-        else:
-            folder = f"/{TOPICS[self._topics[page]]}-{number}/"
-        return folder if page == section else f"{folder}{self._words(page)[0]}-{index}.html"
+        return f"{folder}{self._words(page)[0]}-{index}.html"
 
     def _find(self, site: int, path: str) -> int | None:
         """Return the page at a path of a site, identified by the number in the path, or None."""
         if path == "/":
             return self._starts[site]
-        if path == "/private/":
-            index = self._n_sections[site]
-        elif path == "/calendar?month=0":
+        if path == "/calendar?month=0":
             index = self._entrance - self._starts[site]
         else:
-            digits = path.removesuffix("/").removesuffix(".html").rpartition("-")[2]
+            digits = path.removesuffix(".html").rpartition("-")[2]
             if not (digits.isascii() and digits.isdigit()) or len(digits) > 10:
                 return None
             index = int(digits)
@@ -233,8 +225,6 @@ class DemoWeb:
         index = page - self._starts[self._sites[page]]
         if index == 0:
             return f"{TOPICS[self._topics[page]]} at {self.hosts[self._sites[page]]}"
-        if self._sections[page] == page:
-            return f"{TOPICS[self._topics[page]]} section"
         first, second = self._words(page)
         return f"{first} {second}" if page & 3 else f"{TOPICS[self._topics[page]]}: {first}"
 
@@ -255,8 +245,6 @@ class DemoWeb:
         if page == self._entrance:
             items.append('<li><a href="/calendar?month=1">next month</a></li>')
         footer = f'<a href="mailto:editor@{self.hosts[site]}">Write to us</a>'
-        if self._kinds[page] == synthesis.PLAIN and page != self._starts[site]:
-            footer = f'<a href="/">Home</a> {footer}'
         return _document(
             self.title(page),
             f'<p><a href="#links">Links</a></p>\n<p>{" ".join(text)}</p>\n'
@@ -266,10 +254,8 @@ class DemoWeb:
     def _choose_entrance(self, plain: NDArray[np.bool_]) -> int:
         """Return a page of the first site after the portal with enough pages, or -1 if none has."""
         for site in range(1, len(self.hosts)):
-            first = self._starts[site] + self._n_sections[site] + 1
-            room = np.flatnonzero(
-                plain[first : self._starts[site + 1]] & self.allowed[first : self._starts[site + 1]]
-            )
+            first = self._starts[site] + 1
+            room = np.flatnonzero(plain[first : self._starts[site + 1]])
             if len(room) >= 20:
                 return first + int(room[len(room) // 2])
         return -1
@@ -293,7 +279,10 @@ class DemoWeb:
 
     def _robots(self, site: int) -> str:
         """Return the robots.txt of a site."""
-        lines = ["User-agent: *", "Disallow: /private/" if self._private[site] else "Disallow:"]
+        lines = [
+            "User-agent: *",
+            "Disallow: /private/" if site in self._private_sites else "Disallow:",
+        ]
         if delay := self.crawl_delays.get(self.hosts[site]):
             lines.append(f"Crawl-delay: {delay:g}")
         return "\n".join(lines) + "\n"
