@@ -90,6 +90,30 @@ def rows_in(path: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web = web_with_urls()
+    pages = WebPages(web)
+    with Store.create(folder / "two.sqlite") as store:
+        store.note_ordering("opic")
+        store.record(pages.seeds([9, 4]), pages)
+        for page in range(20):
+            store.record(pages.visit(page), pages)
+        store.note_ordering("opic")
+        store.note_ordering("breadth-first")
+        for page in range(20, N_FETCHED):
+            store.record(pages.visit(page), pages)
+        assert store.orderings() == [(1, "opic"), (22, "breadth-first")]
+    assert score("two.sqlite", "--json", "out.json", "--plot", "out.svg") == 0
+    assert "Fetched under opic, then breadth-first: 60," in capsys.readouterr().out
+    figures = figures_in("out.json")
+    assert figures["ordering"] == "opic, then breadth-first"
+    assert figures["orderings"] == [[0, "opic"], [20, "breadth-first"]]
+    drawn = Path("out.svg").read_text()
+    assert [f'id="{name}"' in drawn for name in ("opic", "breadth-first")] == [True, True]
+
+
 def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

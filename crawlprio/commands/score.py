@@ -166,7 +166,8 @@ class Command(OneLineCommand):
             assert order_name is not None
             more = figures.get(scored.importance)
             panels = more.panels(scored.importance) if more else []
-            plot_score(plots[scored.importance], scored, order_name, Path(path).name, panels)
+            orders = [(0, order_name)] if given is not None else _orders(repository)
+            plot_score(plots[scored.importance], scored, orders, Path(path).name, panels)
         if urls is not None:
             for scored in scores:
                 if scored.importance in tables:
@@ -254,13 +255,18 @@ def _read_order(path: str) -> list[int]:
 
 def _order_name(repository: Repository, given: Sequence[int] | None) -> str | None:
     """Return the name of the order: that of the ordering, if the store records it."""
-    from crawlprio.importance.opening import RecordedCrawl
-
     if given is not None:
         return "order"
+    return ", then ".join(name for _, name in _orders(repository)) or None
+
+
+def _orders(repository: Repository) -> Sequence[tuple[int, str]]:
+    """Return `(fetches before it, name)` of the orderings of a crawl; empty for a graph."""
+    from crawlprio.importance.opening import RecordedCrawl
+
     if isinstance(repository, RecordedCrawl):
-        return repository.ordering or "order"
-    return None
+        return repository.orderings or [(0, "order")]
+    return ()
 
 
 def _figures(
@@ -290,6 +296,7 @@ def _figures(
         "failed": None if crawl is None else crawl.n_failed,
         "not_fetched": None if crawl is None else crawl.n_unanswered,
         "ordering": None if crawl is None else crawl.ordering,
+        "orderings": None if crawl is None else crawl.orderings,
         "order_file": order,
         "importances": figures,
     }

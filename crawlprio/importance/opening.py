@@ -28,14 +28,22 @@ class RecordedCrawl(Repository):
     n_unanswered
         Pages that were tried but never got a response: forbidden by robots.txt, refused,
         unreachable.
-    ordering, topic
-        Those of the crawl; empty if the store does not say, or there was no topic.
+    orderings
+        `(fetches before it, name)` of each ordering that ruled the crawl, in turn; empty if the
+        store does not say.
+    topic
+        That of the crawl; empty if there was none.
     """
 
     n_failed: int = 0
     n_unanswered: int = 0
-    ordering: str = ""
+    orderings: tuple[tuple[int, str], ...] = ()
     topic: str = ""
+
+    @property
+    def ordering(self) -> str:
+        """The ordering of the crawl: `opic`, or `opic, then breadth-first` if it changed."""
+        return ", then ".join(name for _, name in self.orderings)
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,11 @@ def _read_crawl(path: Path) -> RecordedCrawl:
         failed = np.zeros(graph.n_pages, dtype=np.bool_)
         order: dict[int, None] = {}
         tried: set[int] = set()
+        ruled = store.orderings()
+        changes: list[tuple[int, str]] = []
         for number, visit in enumerate(store.visits()):
+            while ruled and number + 1 >= ruled[0][0]:
+                changes.append((len(order), ruled.pop(0)[1]))
             if visit.page >= 0:
                 if visit.status:
                     order[visit.page] = None
@@ -113,6 +125,8 @@ def _read_crawl(path: Path) -> RecordedCrawl:
                     tried.add(visit.page)
                 last[visit.page] = number
                 failed[visit.page] = not 200 <= visit.status < 400
+        if ruled and not changes:
+            changes.append((0, ruled[-1][1]))
         return RecordedCrawl(
             graph,
             str(path),
@@ -120,6 +134,6 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             StoreTexts(path, last),
             n_failed=sum(bool(failed[page]) for page in order),
             n_unanswered=len(tried - order.keys()),
-            ordering=store.get_meta("ordering"),
+            orderings=tuple(changes),
             topic=store.get_meta("topic"),
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,8 @@ from crawlprio.ranking.pagerank import round_significant
 
 if TYPE_CHECKING:
     from crawlprio.evaluation.figures import Panel
+
+Points = list[list[float]]
 
 LEAST_WIDTH = 100
 """Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
@@ -89,12 +92,17 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
 
 
 def plot_score(
-    path: str | Path, scored: Score, order_name: str, name: str, more: Sequence[Panel] = ()
+    path: str | Path,
+    scored: Score,
+    orders: Sequence[tuple[int, str]],
+    name: str,
+    more: Sequence[Panel] = (),
 ) -> None:
     """Plot the cumulative importance of the order, the bound, and the diagonal of random pages.
 
-    The score must have an order. Further panels, such as those of crawl models, are drawn beside
-    it.
+    The score must have an order. `orders` has its name, or the names of its stretches, each with
+    the number of fetches before it; each stretch has its own line. Further panels, such as those of
+    crawl models, are drawn beside it.
 
     Raises
     ------
@@ -112,16 +120,32 @@ def plot_score(
             x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
             references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
         )  # fmt: skip
-        title = f"{name}: {scored.fetched:,} of {scored.n_known:,} pages, {order_name}"
+        under = ", then ".join(ordering for _, ordering in orders)
+        title = f"{name}: {scored.fetched:,} of {scored.n_known:,} pages, {under}"
         plot_panels([gathered, *more], path, title=title)
         return
     plot_cumulative(
-        {"upper-bound": scored.bound.curve, order_name: scored.order.curve},
+        {"upper-bound": scored.bound.curve, **_stretches(scored, orders)},
         path,
         title=f"{name}: {scored.fetched:,} of {scored.n_known:,} pages",
         xlabel="share of known pages fetched",
         ylabel=f"share of their importance by {scored.importance}",
     )
+
+
+def _stretches(scored: Score, orders: Sequence[tuple[int, str]]) -> dict[str, Points]:
+    """Return the part of the curve under each ordering, by its name."""
+    assert scored.order is not None
+    x, y = np.array(scored.order.curve).T
+    ends = [first / scored.n_known for first, _ in orders[1:]] + [float(x[-1])]
+    parts: dict[str, Points] = {}
+    start = 0.0
+    for (_, ordering), end in zip(orders, ends, strict=True):
+        places = np.concatenate(([start], x[(x > start) & (x < end)], [end]))
+        name = ordering if ordering not in parts else f"{ordering} again, {len(parts) + 1}"
+        parts[name] = np.column_stack((places, np.interp(places, x, y))).tolist()
+        start = end
+    return parts
 
 
 def write_csv(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sqlite3
@@ -294,6 +295,17 @@ class StoreReader:
         with store_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else str(row[0])
+
+    def orderings(self) -> list[tuple[int, str]]:
+        """Return `(seq of the first visit, name)` of the orderings that ruled the crawl, in turn.
+
+        A store that names one ordering alone was crawled under that one.
+        """
+        with store_errors(self.path):
+            ruled = json.loads(self.get_meta("orderings", "[]"))
+            if not ruled and (only := self.get_meta("ordering")):
+                return [(1, only)]
+            return [(int(first), str(name)) for first, name in ruled]
 
     def _marked(self, table: str) -> list[int]:
         """Return the pages in a table of marks; raise ValueError for an invalid one."""

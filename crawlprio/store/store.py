@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -347,6 +348,17 @@ class Store(StoreReader):
             raise ValueError(f"meta key {key!r} is the store's own; choose another key.")
         with self._transaction():
             self._put_meta(storable(key), storable(value))
+
+    def note_ordering(self, name: str) -> None:
+        """Record that visits from now on are made under an ordering."""
+        ruled = self.orderings()
+        begin = self.last_seq + 1
+        if ruled and ruled[-1][0] == begin:
+            ruled.pop()
+        if not ruled or ruled[-1][1] != name:
+            ruled.append((begin, name))
+        self.set_meta("orderings", json.dumps(ruled))
+        self.set_meta("ordering", name)
 
     def _transaction(self, n_visits: int = 1) -> Transaction:
         """Return a transaction: everything written inside it is committed, or nothing is."""
