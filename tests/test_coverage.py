@@ -98,7 +98,7 @@ def test_a_long_crawl_stays_close_to_the_certain_share() -> None:
     before = coverage.bound
     coverage.settle()
     assert before <= coverage.bound
-    assert before == pytest.approx(coverage.bound, abs=0.02)
+    assert before == pytest.approx(coverage.bound, abs=0.03)
 
 
 def links_of(web: DemoWeb) -> dict[int, list[int]]:
