@@ -23,16 +23,19 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 
-from crawlprio.evaluation.distributions import fit_power_law
 from crawlprio.frontier import Politeness
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Network, compile_kernels, crawl_order, timed_crawl
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+from distributions import fit_power_law
 
 SIZES = (300_000, 3_000_000, 30_000_000)
 ORDERINGS = (

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 from batched import alone
 from castillo_webs import LENGTH
+from distributions import distribution_panel, fit_power_law, log_histogram, sizes_falling
 from numpy.typing import NDArray
 from report import Report
 from verdicts import above, below
 from webs import uci
 
-from crawlprio.evaluation import active_robots, fit_power_law, log_histogram, sizes_falling
-from crawlprio.evaluation.figures import Panel, Series, distribution_panel
+from crawlprio.evaluation import active_robots
+from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import Network, TimedCrawl, timed_crawl

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import generator_errors
 import numpy as np
+from distributions import distribution_panel, fit_power_law, log_histogram
+from measures import mean_and_spread
 from report import Report
 from webs import Web, cnr, country, hollins, uci
 
-from crawlprio.evaluation import fit_power_law, log_histogram
-from crawlprio.evaluation.figures import Panel, Series, distribution_panel, mean_and_spread
+from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.linkgraph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering

@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from measures import mean_and_spread
 from numpy.typing import NDArray
 from webs import Web
 
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
-from crawlprio.evaluation.figures import Panel, Series, mean_and_spread
+from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.frontier import Politeness
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph, read_graph

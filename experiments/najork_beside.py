@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from measures import mean_and_spread, overlap_of_top
 from najork_crawls import (
     DAYS,
     EARLY_DAYS,
@@ -28,13 +29,12 @@ from crawlprio.evaluation import (
     best_order,
     mean_importance_by_slice,
     mean_slice_of_top,
-    overlap_of_top,
     pagerank_seen,
     reachable,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.evaluation.figures import Panel, Series, mean_and_spread
+from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.importance import importance_of
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator import crawl_order

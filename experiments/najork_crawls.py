@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from measures import mean_and_spread, overlap_of_top, slices_by_time
 from numpy.typing import NDArray
 from paper_crawls import Crawls
 from webs import Web
@@ -15,14 +16,12 @@ from crawlprio.evaluation import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
-    overlap_of_top,
     pagerank_seen,
     reachable,
     scaled_to_mean_one,
     slices_by_fetch,
-    slices_by_time,
 )
-from crawlprio.evaluation.figures import Series, mean_and_spread
+from crawlprio.evaluation.figures import Series
 from crawlprio.frontier import Politeness
 from crawlprio.importance import importance_of
 from crawlprio.linkgraph import LinkGraph

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from measures import mean_and_spread
 from numpy.typing import NDArray
 
 from crawlprio.evaluation import ModelCurve, reachable
-from crawlprio.evaluation.figures import Series, mean_and_spread
+from crawlprio.evaluation.figures import Series
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering
 from crawlprio.pages import PageIds

@@ -186,8 +186,8 @@ def _choosing(found: Found) -> list[str]:
     ]  # fmt: skip
     few = (
         f"{len(webs)} webs are few. A result that holds in all kinds of crawl is likely to hold on "
-        "your web too; one that holds in most is a guess. If you have a crawl of your web, `scrapy "
-        "simulate` gives the answer for it."
+        "your web too; one that holds in most is a guess. If you have a crawl of your web, "
+        "`crawlprio simulate` gives the answer for it."
     )
     return ["\n".join(sentences), few]
 

@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import pytest
+from distributions import fit_power_law, log_histogram, sizes_falling
 from hypothesis import given
 from hypothesis import strategies as st
+from measures import mean_importance_by_depth, overlap_of_top, slices_by_time, speed_ups
 from oracles import evaluation as oracle
 
 from crawlprio.errors import ConfigError, GraphError
@@ -15,17 +17,10 @@ from crawlprio.evaluation import (
     active_robots,
     cumulative_by_time,
     depth_from_seeds,
-    fit_power_law,
-    log_histogram,
-    mean_importance_by_depth,
     mean_importance_by_slice,
     mean_slice_of_top,
-    overlap_of_top,
     scaled_to_mean_one,
-    sizes_falling,
     slices_by_fetch,
-    slices_by_time,
-    speed_ups,
 )
 from crawlprio.linkgraph import LinkGraph
 

@@ -8,18 +8,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from distributions import distribution_panel, fit_power_law, log_histogram
+from measures import mean_and_spread
 
 from crawlprio.errors import ConfigError
 from crawlprio.evaluation.axes import number_text
-from crawlprio.evaluation.distributions import fit_power_law, log_histogram
-from crawlprio.evaluation.figures import (
-    Panel,
-    Series,
-    distribution_panel,
-    mean_and_spread,
-    plot_lines,
-    plot_panels,
-)
+from crawlprio.evaluation.figures import Panel, Series, plot_panels
 from crawlprio.evaluation.looks import figure_styles, reference_style
 from crawlprio.evaluation.plots import DASHED, DOTTED, ORDERING_STYLES, SOLID
 
@@ -38,7 +32,7 @@ def ids_of(svg: Path) -> list[str]:
 
 def draw(path: Path, series: dict[str, Any] | None = None, **options: Any) -> list[str]:
     series = {"opic": RISING} if series is None else series
-    plot_lines(series, path, title="a small web", xlabel="N", ylabel="mean day", **options)
+    plot_panels([Panel(series, "a small web", "N", "mean day", **options)], path)
     return texts_of(path) if path.suffix == ".svg" else []
 
 

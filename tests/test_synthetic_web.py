@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distributions import fit_power_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlprio.errors import GraphError
 from crawlprio.evaluation import reachable
-from crawlprio.evaluation.distributions import fit_power_law
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph import synthetic as models

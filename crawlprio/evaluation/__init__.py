@@ -3,17 +3,14 @@
 Plots are in `plots` and `figures`, which are not imported here because matplotlib is slow to load.
 """
 
-from crawlprio.evaluation.active_robots import SpeedUps, active_robots, speed_ups
+from crawlprio.evaluation.active_robots import active_robots
 from crawlprio.evaluation.crawl_in_time import (
     Means,
     cumulative_by_time,
-    mean_importance_by_depth,
     mean_importance_by_slice,
     mean_slice_of_top,
-    overlap_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
-    slices_by_time,
 )
 from crawlprio.evaluation.crawl_models import (
     ModelCurve,
@@ -31,13 +28,6 @@ from crawlprio.evaluation.crawl_order import (
     kendall_tau,
     reachable,
 )
-from crawlprio.evaluation.distributions import (
-    LogHistogram,
-    PowerLaw,
-    fit_power_law,
-    log_histogram,
-    sizes_falling,
-)
 from crawlprio.evaluation.estimates import (
     BacklinksSeen,
     PageRankSeen,
@@ -47,13 +37,10 @@ from crawlprio.evaluation.estimates import (
 
 __all__ = [
     "BacklinksSeen",
-    "LogHistogram",
     "Means",
     "ModelCurve",
     "PageRankSeen",
-    "PowerLaw",
     "RenewedEstimate",
-    "SpeedUps",
     "active_robots",
     "average_cumulative_pagerank",
     "best_order",
@@ -63,20 +50,13 @@ __all__ = [
     "cumulative_pagerank",
     "curve",
     "depth_from_seeds",
-    "fit_power_law",
     "kendall_tau",
     "limited_buffer",
-    "log_histogram",
-    "mean_importance_by_depth",
     "mean_importance_by_slice",
     "mean_slice_of_top",
-    "overlap_of_top",
     "pagerank_seen",
     "reachable",
     "scaled_to_mean_one",
-    "sizes_falling",
     "slices_by_fetch",
-    "slices_by_time",
-    "speed_ups",
     "top_threshold",
 ]

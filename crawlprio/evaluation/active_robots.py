@@ -1,9 +1,8 @@
-"""The number of active robots over a crawl, and the speed-up from more robots."""
+"""The number of active robots over a crawl."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,65 +56,3 @@ def active_robots(
     edges = np.linspace(0.0, at[-1], points + 1)
     means = np.diff(np.interp(edges, at, robot_seconds)) / np.maximum(np.diff(edges), 1e-300)
     return (edges[:-1] + edges[1:]) / 2, means
-
-
-@dataclass(frozen=True, slots=True)
-class SpeedUps:
-    """Rates of crawls by bandwidth and number of robots.
-
-    Parameters
-    ----------
-    bandwidths, robots
-        float64 and int64, ascending and distinct: the rows, in bytes/s, and the columns.
-    pages_per_second, speed_up
-        float64, shape (n_bandwidths, n_robots); NaN if there was no such crawl.
-    """
-
-    bandwidths: Floats
-    robots: Longs
-    pages_per_second: Floats
-    speed_up: Floats
-
-
-def speed_ups(
-    crawls: Iterable[tuple[float, int, int, float]], *, base: tuple[float, int] | None = None
-) -> SpeedUps:
-    """Return the speed-up of each crawl over the one with the fewest robots and the same bandwidth.
-
-    Castillo et al. (2004), table I. A speed-up is a ratio of pages per second.
-
-    Parameters
-    ----------
-    crawls
-        `(bandwidth in bytes/s, robots, pages fetched, seconds)`, one per bandwidth and number of
-        robots; the bandwidth may be infinite.
-    base
-        The `(bandwidth, robots)` to compare all crawls with; None: the fewest robots in each row.
-
-    Raises
-    ------
-    ConfigError
-        If a crawl took no time or occurs twice, or the base is missing.
-    """
-    rates: dict[tuple[float, int], float] = {}
-    for bandwidth, robots, pages, seconds in crawls:
-        if not seconds > 0.0:
-            raise ConfigError(f"a crawl of {pages} pages took {seconds:g} s; it must be above 0.")
-        if (bandwidth, robots) in rates:
-            raise ConfigError(f"two crawls have bandwidth {bandwidth:g} and {robots} robots.")
-        rates[bandwidth, robots] = pages / seconds
-    if base is not None and base not in rates:
-        raise ConfigError(f"no crawl has bandwidth {base[0]:g} and {base[1]} robots, the base.")
-    rows, columns = sorted({b for b, _ in rates}), sorted({r for _, r in rates})
-    table = np.array([[rates.get((b, r), np.nan) for r in columns] for b in rows], dtype=np.float64)
-    table = table.reshape(len(rows), len(columns))
-    if base is not None:
-        bases = np.full(len(rows), rates[base])
-    else:
-        bases = np.array([row[~np.isnan(row)][0] for row in table], dtype=np.float64)
-    return SpeedUps(
-        np.array(rows, dtype=np.float64),
-        np.array(columns, dtype=np.int64),
-        table,
-        table / bases[:, None] if len(rows) else table,
-    )

@@ -1,4 +1,4 @@
-"""Measures of a crawl over time: by slice of the crawl, by day, by depth, and for top pages."""
+"""Measures of a crawl over time: by slice of the crawl, and for top pages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from crawlprio.evaluation.crawl_order import (
 )
 
 Longs = NDArray[np.int64]
-
-DAY = 86_400.0
-"""Seconds per day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +55,6 @@ def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
     return np.arange(n_fetched, dtype=np.int64) * n_slices // max(n_fetched, 1) + 1
 
 
-def slices_by_time(
-    ended: Floats | Sequence[float], seconds: float = DAY, start: float | None = None
-) -> Longs:
-    """Return the day, or other time slice, in which each fetch ended, counted from 1.
-
-    Parameters
-    ----------
-    ended
-        Seconds, shape (n_fetched,), in any order, from any origin.
-    seconds
-        Length of a slice, > 0; a day by default.
-    start
-        Start of the first slice; by default the earliest of `ended`.
-
-    Returns
-    -------
-    int64, shape (n_fetched,).
-    """
-    times = checked_times("ended", ended)
-    if not seconds > 0.0:
-        raise ConfigError(f"seconds is {seconds:g}; it must be above 0.")
-    if len(times) == 0:
-        return np.empty(0, dtype=np.int64)
-    begin = float(times.min()) if start is None else start
-    if times.min() < begin:
-        raise ConfigError(f"a fetch ended at {times.min():g}, before the start at {begin:g}.")
-    return np.floor((times - begin) / seconds).astype(np.int64) + 1
-
-
 def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) -> Floats:
     """Return the importance scaled to mean 1 over the pages, as in Najork & Wiener.
 
@@ -122,29 +90,7 @@ def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) ->
         One element per slice up to the last, including empty ones.
     """
     pages = checked_order(order, importance, None)
-    return _mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
-
-
-def mean_importance_by_depth(
-    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
-) -> Means:
-    """Return the mean importance of the pages at each depth; seeds are at depth 0.
-
-    Castillo et al. (2004), figure 12.
-
-    Parameters
-    ----------
-    depth
-        Integers, shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded;
-        pages with a negative depth are unknown and left out.
-    importance
-        float64, shape (n_pages,).
-    pages
-        bool, shape (n_pages,): the pages to include, such as those fetched; all by default.
-    """
-    depths = np.asarray(depth, dtype=np.int64)
-    counted = depths >= 0 if pages is None else (depths >= 0) & pages
-    return _mean_by(depths[counted], importance[counted], 0)
+    return mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
 
 
 def mean_slice_of_top(
@@ -169,7 +115,7 @@ def mean_slice_of_top(
     """
     pages = checked_order(order, importance, None)
     days = _checked_slices(slices, len(pages)).astype(np.float64)
-    sizes = _checked_tops(tops, len(pages))
+    sizes = checked_tops(tops, len(pages))
     values = importance[pages]
     ranking = np.argsort(-values, kind="stable")
     falling = -values[ranking]
@@ -178,62 +124,6 @@ def mean_slice_of_top(
     up_to = np.searchsorted(falling, falling[sizes - 1], side="right")
     tied_mean = (sums[up_to] - sums[above]) / (up_to - above)
     return Means(sizes, (sums[above] + (sizes - above) * tied_mean) / sizes, sizes)
-
-
-def overlap_of_top(
-    partial: Floats, whole: Floats, tops: Sequence[int] | Longs | None = None
-) -> Means:
-    """Return the share of the top N by one importance that are in the top N by another.
-
-    Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
-    the whole graph. If pages tie at rank N, the result is the expectation over independent choices
-    for each ranking; breaking ties by page id would make uninformative rankings agree.
-
-    Parameters
-    ----------
-    partial, whole
-        float64, shape (n_pages,); NaN for pages not in that graph. Both are best computed with
-        `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
-    tops
-        Sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By default
-        1, 10, 100, ... and that number.
-
-    Returns
-    -------
-    Means
-        One element per N; `mean` is the share and `n` is N.
-
-    Notes
-    -----
-    O(n log n), plus O(n) per N.
-    """
-    if len(partial) != len(whole):
-        raise GraphError(
-            f"partial has {len(partial)} elements and whole has {len(whole)}; "
-            "both must have one per page."
-        )
-    first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
-    n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
-    sizes = _checked_tops(tops, n_known)
-    rankings = np.sort(first), np.sort(second)
-    shares = [
-        float(
-            (_chance_of_top(first, rankings[0], n) * _chance_of_top(second, rankings[1], n)).sum()
-            / n
-        )
-        for n in sizes.tolist()
-    ]
-    return Means(sizes, np.array(shares, dtype=np.float64), sizes)
-
-
-def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
-    """Return each page's probability of being among the n smallest values, ties at random."""
-    bound = ranking[n - 1]
-    above = int(np.searchsorted(ranking, bound, side="left"))
-    up_to = int(np.searchsorted(ranking, bound, side="right"))
-    return np.where(
-        values < bound, 1.0, np.where(values == bound, (n - above) / (up_to - above), 0)
-    )
 
 
 def cumulative_by_time(
@@ -284,7 +174,7 @@ def cumulative_by_time(
     )
 
 
-def _mean_by(group: Longs, values: Floats, first: int) -> Means:
+def mean_by(group: Longs, values: Floats, first: int) -> Means:
     """Return the mean of the values of each group, from `first` to the last group."""
     groups = np.arange(first, int(group.max(initial=first - 1)) + 1, dtype=np.int64)
     n = np.bincount(group - first, minlength=len(groups)).astype(np.int64)
@@ -304,7 +194,7 @@ def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
     return checked
 
 
-def _checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
+def checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
     """Return the ascending sizes of tops that are at most `most`."""
     if tops is None:
         powers = [10**k for k in range(19) if 10**k < most]

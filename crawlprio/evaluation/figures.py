@@ -16,13 +16,9 @@ from crawlprio.errors import ConfigError
 from crawlprio.evaluation.axes import format_axes, visible
 from crawlprio.evaluation.looks import figure_styles, reference_style
 from crawlprio.evaluation.panels import (
-    Limits,
     Panel,
     Points,
-    Scale,
     Series,
-    distribution_panel,
-    mean_and_spread,
 )
 from crawlprio.evaluation.plots import FOREMOST, check_plot_path, new_figure, save_figure
 
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 
     from crawlprio.evaluation.plots import Style
 
-__all__ = ["Panel", "Series", "distribution_panel", "mean_and_spread", "plot_lines", "plot_panels"]
+__all__ = ["Panel", "Series", "plot_panels"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
@@ -40,37 +36,6 @@ TITLE_LETTERS = 8.0
 """Letters per inch at the font size of the figure's title."""
 SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
 BAND_OPACITY = 0.18
-
-
-def plot_lines(
-    series: Mapping[str, Points | Series],
-    path: str | Path,
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    x_scale: Scale = "linear",
-    y_scale: Scale = "linear",
-    x_percent: bool = False,
-    y_percent: bool = False,
-    references: Mapping[str, Points | Series] | None = None,
-    x_limits: Limits | None = None,
-    y_limits: Limits | None = None,
-) -> None:
-    """Draw one panel with a legend beside it; write PNG, SVG or PDF, depending on the suffix.
-
-    The same lines always give the same file. Parameters are those of `Panel`, plus `path`.
-
-    Raises
-    ------
-    ConfigError
-        As `plot_panels`.
-    """
-    panel = Panel(
-        series, title, xlabel, ylabel, x_scale, y_scale, x_percent, y_percent,
-        references or {}, x_limits, y_limits,
-    )  # fmt: skip
-    plot_panels([panel], path)
 
 
 def plot_panels(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation.figures import Panel, Series
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -293,3 +295,33 @@ def _checked_counts(counts: Counts) -> Longs:
     if len(checked) and checked.min() < 0:
         raise GraphError(f"a count is {checked.min()}; counts must be 0 or more.")
     return checked
+
+
+def distribution_panel(
+    histograms: Mapping[str, LogHistogram],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    fits: Mapping[str, PowerLaw] | None = None,
+) -> Panel:
+    """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
+
+    Parameters
+    ----------
+    histograms
+        Histograms by name. The height of a point is its `per_count`.
+    title, xlabel, ylabel
+        As for `Panel`.
+    fits
+        Fitted laws by name of the histogram; the legend shows their exponents.
+    """
+    references = {}
+    for name, law in (fits or {}).items():
+        largest = int(histograms[name].last[-1])
+        label = f"{name}: exponent {law.exponent:.2f} from {law.minimum} on"
+        references[label] = Series(law.points(largest), like=name)
+    return Panel(
+        {name: Series(h.points(), mark="points") for name, h in histograms.items()},
+        title, xlabel, ylabel, "log", "log", references=references,
+    )  # fmt: skip

@@ -1,0 +1,226 @@
+"""Measures of crawls that only the papers' experiments need: by day, by depth, and speed-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.evaluation.crawl_in_time import Means, checked_tops, mean_by
+from crawlprio.evaluation.crawl_order import Floats, PageMask, checked_times
+from crawlprio.evaluation.panels import Points, Series
+
+Longs = NDArray[np.int64]
+
+DAY = 86_400.0
+"""Seconds per day."""
+
+
+def slices_by_time(
+    ended: Floats | Sequence[float], seconds: float = DAY, start: float | None = None
+) -> Longs:
+    """Return the day, or other time slice, in which each fetch ended, counted from 1.
+
+    Parameters
+    ----------
+    ended
+        Seconds, shape (n_fetched,), in any order, from any origin.
+    seconds
+        Length of a slice, > 0; a day by default.
+    start
+        Start of the first slice; by default the earliest of `ended`.
+
+    Returns
+    -------
+    int64, shape (n_fetched,).
+    """
+    times = checked_times("ended", ended)
+    if not seconds > 0.0:
+        raise ConfigError(f"seconds is {seconds:g}; it must be above 0.")
+    if len(times) == 0:
+        return np.empty(0, dtype=np.int64)
+    begin = float(times.min()) if start is None else start
+    if times.min() < begin:
+        raise ConfigError(f"a fetch ended at {times.min():g}, before the start at {begin:g}.")
+    return np.floor((times - begin) / seconds).astype(np.int64) + 1
+
+
+def mean_importance_by_depth(
+    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
+) -> Means:
+    """Return the mean importance of the pages at each depth; seeds are at depth 0.
+
+    Castillo et al. (2004), figure 12.
+
+    Parameters
+    ----------
+    depth
+        Integers, shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded;
+        pages with a negative depth are unknown and left out.
+    importance
+        float64, shape (n_pages,).
+    pages
+        bool, shape (n_pages,): the pages to include, such as those fetched; all by default.
+    """
+    depths = np.asarray(depth, dtype=np.int64)
+    counted = depths >= 0 if pages is None else (depths >= 0) & pages
+    return mean_by(depths[counted], importance[counted], 0)
+
+
+def overlap_of_top(
+    partial: Floats, whole: Floats, tops: Sequence[int] | Longs | None = None
+) -> Means:
+    """Return the share of the top N by one importance that are in the top N by another.
+
+    Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
+    the whole graph. If pages tie at rank N, the result is the expectation over independent choices
+    for each ranking; breaking ties by page id would make uninformative rankings agree.
+
+    Parameters
+    ----------
+    partial, whole
+        float64, shape (n_pages,); NaN for pages not in that graph. Both are best computed with
+        `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
+    tops
+        Sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By default
+        1, 10, 100, ... and that number.
+
+    Returns
+    -------
+    Means
+        One element per N; `mean` is the share and `n` is N.
+
+    Notes
+    -----
+    O(n log n), plus O(n) per N.
+    """
+    if len(partial) != len(whole):
+        raise GraphError(
+            f"partial has {len(partial)} elements and whole has {len(whole)}; "
+            "both must have one per page."
+        )
+    first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
+    n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
+    sizes = checked_tops(tops, n_known)
+    rankings = np.sort(first), np.sort(second)
+    shares = [
+        float(
+            (_chance_of_top(first, rankings[0], n) * _chance_of_top(second, rankings[1], n)).sum()
+            / n
+        )
+        for n in sizes.tolist()
+    ]
+    return Means(sizes, np.array(shares, dtype=np.float64), sizes)
+
+
+def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
+    """Return each page's probability of being among the n smallest values, ties at random."""
+    bound = ranking[n - 1]
+    above = int(np.searchsorted(ranking, bound, side="left"))
+    up_to = int(np.searchsorted(ranking, bound, side="right"))
+    return np.where(
+        values < bound, 1.0, np.where(values == bound, (n - above) / (up_to - above), 0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUps:
+    """Rates of crawls by bandwidth and number of robots.
+
+    Parameters
+    ----------
+    bandwidths, robots
+        float64 and int64, ascending and distinct: the rows, in bytes/s, and the columns.
+    pages_per_second, speed_up
+        float64, shape (n_bandwidths, n_robots); NaN if there was no such crawl.
+    """
+
+    bandwidths: Floats
+    robots: Longs
+    pages_per_second: Floats
+    speed_up: Floats
+
+
+def speed_ups(
+    crawls: Iterable[tuple[float, int, int, float]], *, base: tuple[float, int] | None = None
+) -> SpeedUps:
+    """Return the speed-up of each crawl over the one with the fewest robots and the same bandwidth.
+
+    Castillo et al. (2004), table I. A speed-up is a ratio of pages per second.
+
+    Parameters
+    ----------
+    crawls
+        `(bandwidth in bytes/s, robots, pages fetched, seconds)`, one per bandwidth and number of
+        robots; the bandwidth may be infinite.
+    base
+        The `(bandwidth, robots)` to compare all crawls with; None: the fewest robots in each row.
+
+    Raises
+    ------
+    ConfigError
+        If a crawl took no time or occurs twice, or the base is missing.
+    """
+    rates: dict[tuple[float, int], float] = {}
+    for bandwidth, robots, pages, seconds in crawls:
+        if not seconds > 0.0:
+            raise ConfigError(f"a crawl of {pages} pages took {seconds:g} s; it must be above 0.")
+        if (bandwidth, robots) in rates:
+            raise ConfigError(f"two crawls have bandwidth {bandwidth:g} and {robots} robots.")
+        rates[bandwidth, robots] = pages / seconds
+    if base is not None and base not in rates:
+        raise ConfigError(f"no crawl has bandwidth {base[0]:g} and {base[1]} robots, the base.")
+    rows, columns = sorted({b for b, _ in rates}), sorted({r for _, r in rates})
+    table = np.array([[rates.get((b, r), np.nan) for r in columns] for b in rows], dtype=np.float64)
+    table = table.reshape(len(rows), len(columns))
+    if base is not None:
+        bases = np.full(len(rows), rates[base])
+    else:
+        bases = np.array([row[~np.isnan(row)][0] for row in table], dtype=np.float64)
+    return SpeedUps(
+        np.array(rows, dtype=np.float64),
+        np.array(columns, dtype=np.int64),
+        table,
+        table / bases[:, None] if len(rows) else table,
+    )
+
+
+def mean_and_spread(
+    runs: Sequence[Points], points: int = 201, spread: Literal["deviation", "range"] = "deviation"
+) -> Series:
+    """Return the mean of several lines and a band around it, at evenly spaced x.
+
+    Lines are interpolated linearly; the mean covers the range of x that they have in common.
+
+    Parameters
+    ----------
+    runs
+        Lines of `(x, y)` with ascending x, such as crawls from different seeds; at least one.
+    points
+        Number of points of the mean, >= 2.
+    spread
+        Band of one sample standard deviation on either side, or from minimum to maximum.
+    """
+    lines = [np.asarray(run, dtype=np.float64).reshape(-1, 2) for run in runs]
+    if not lines or any(len(line) == 0 for line in lines):
+        raise ConfigError("a mean needs at least one line, and none may be empty.")
+    first = max(float(line[0, 0]) for line in lines)
+    last = min(float(line[-1, 0]) for line in lines)
+    if last < first:
+        raise ConfigError(
+            f"the lines have no common range of x: one begins at {first:g}, after one ends at "
+            f"{last:g}."
+        )
+    x = np.linspace(first, last, max(points, 2))
+    heights = np.array([np.interp(x, line[:, 0], line[:, 1]) for line in lines])
+    mean = heights.mean(axis=0)
+    if spread == "range":
+        low, high = heights.min(axis=0), heights.max(axis=0)
+    else:
+        deviation = heights.std(axis=0, ddof=1) if len(lines) > 1 else np.zeros(len(x))
+        low, high = mean - deviation, mean + deviation
+    return Series(np.column_stack((x, mean)), low, high)
