@@ -39,11 +39,11 @@ class LinkPairPipeline:
             and not crawl.reads_visits
         ):
             recorder = crawl.recorder
-            page = recorder.find_or_add([item.source], 0)[0]
+            page = recorder.discovery.find_or_add([item.source], 0)[0]
             if page == NO_PAGE:
                 url = normalise_url(item.source) or item.source
                 site = recorder.pages.site(host_of(url))
-                page = recorder.add_page(crawl.identities.of_url(url), url, site, 0)
-            visit = recorder.visit_of(page, PageVisit(item, fetched_at=time()))
+                page = recorder.discovery.add_page(crawl.identities.of_url(url), url, site, 0)
+            visit = recorder.discovery.visit_of(page, PageVisit(item, fetched_at=time()))
             recorder.record(visit)
         return item

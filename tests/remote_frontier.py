@@ -131,6 +131,9 @@ class RemoteFrontier:
     def is_busy(self) -> bool:
         return self._n_unanswered > 0 or bool(self._handouts)
 
+    def figures(self) -> dict[str, int]:
+        return {}
+
     def is_duplicate(self, identity: str) -> bool:
         return False
 

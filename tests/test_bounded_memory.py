@@ -401,7 +401,7 @@ def test_a_sites_budget_survives_a_restart(tmp_path: Path) -> None:
     recorder.close()
     recorder, frontier = opened(tmp_path, **chosen)
     urls = ["http://a.test/3", "http://a.test/4", "http://a.test/1", "http://b.test/2"]
-    assert recorder.find_or_add(urls, 1) == [3, NO_PAGE, 0, 4]
+    assert recorder.discovery.find_or_add(urls, 1) == [3, NO_PAGE, 0, 4]
     recorder.close()
 
 

@@ -192,5 +192,8 @@ class Frontier(Protocol):
     def is_busy(self) -> bool:
         """Whether the outcome of some call is still pending."""
 
+    def figures(self) -> dict[str, int]:
+        """Return counts for the crawl's report, by what they count."""
+
     def close(self) -> Awaitable[None] | None:
         """Flush all pending calls; no call may follow."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,7 +157,7 @@ class Crawl:
         """Whether visits need anchor texts."""
         return (
             self.recorder.store is not None
-            or self._is_recorded_elsewhere
+            or (self._is_recorded_elsewhere and self.config.store_path is not None)
             or self.config.topic is not None
             or self.config.ordering.needs_anchors
         )
@@ -170,8 +169,7 @@ class Crawl:
 
         Call it before `open_frontier`.
         """
-        self._is_recorded_elsewhere = self.config.store_path is not None
-        self.config = replace(self.config, store_path=None, resumes=False)
+        self._is_recorded_elsewhere = True
 
     def serve(self, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and send all requests of the crawl there.
@@ -284,6 +282,7 @@ class Crawl:
         self._recorder = Recorder(
             self.config,
             self.identities,
+            is_elsewhere=self._is_recorded_elsewhere,
             # A web that is known completely has no traps, and is evaluated as a whole.
             bounds_patterns=self.web is None,
             refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),

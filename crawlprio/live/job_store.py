@@ -1,8 +1,10 @@
-"""Opens the store that a crawl records in: the store of a resumed job, or a new one."""
+"""The place of a crawl's store, and opening it: the store of a resumed job, or a new one."""
 
 from __future__ import annotations
 
-from crawlprio.config import CrawlConfig
+from pathlib import Path
+from typing import NamedTuple
+
 from crawlprio.store import (
     Store,
     StoreInUse,
@@ -12,29 +14,47 @@ from crawlprio.store import (
 )
 
 
-def existing_store(config: CrawlConfig) -> Store | None:
-    """Open the store of the crawl to resume; None if the job directory has none."""
-    path = config.store_path
-    if path is None or not config.resumes or not path.exists():
-        return None
-    return None if discard_unfinished(path) else Store.open(path)
+class StorePlace(NamedTuple):
+    """Where a crawl is recorded.
 
-
-def new_store(config: CrawlConfig) -> tuple[Store | None, str]:
-    """Create a store, and rename an existing one; None if nothing is recorded.
-
-    The second value is a one-sentence remark for the user, or empty.
+    Parameters
+    ----------
+    path
+        path of the store; None: nothing is recorded in this process.
+    is_job
+        whether the store is in a job directory, and a crawl that it holds is resumed.
     """
-    path = config.store_path
-    if path is None:
-        return None, ""
-    if config.resumes:
-        make_private_folder(path.parent)
-        return Store.create(path), ""
-    try:
-        kept = keep_existing(path)
-    except StoreInUse:
-        store = Store.create_numbered(path)
-        return store, f"{path} is in use; this crawl is recorded in {store.path}."
-    remark = "" if kept is None else f"{path} already existed; it was renamed to {kept}."
-    return Store.create(path), remark
+
+    path: Path | None
+    is_job: bool
+
+    @property
+    def saves_requests(self) -> bool:
+        """Whether waiting requests are saved for a later run."""
+        return self.path is not None and self.is_job
+
+    def existing(self) -> Store | None:
+        """Open the store of the crawl to resume; None if the job directory has none."""
+        path = self.path
+        if path is None or not self.is_job or not path.exists():
+            return None
+        return None if discard_unfinished(path) else Store.open(path)
+
+    def create(self) -> tuple[Store | None, str]:
+        """Create a store, and rename an existing one; None if nothing is recorded.
+
+        The second value is a one-sentence remark for the user, or empty.
+        """
+        path = self.path
+        if path is None:
+            return None, ""
+        if self.is_job:
+            make_private_folder(path.parent)
+            return Store.create(path), ""
+        try:
+            kept = keep_existing(path)
+        except StoreInUse:
+            store = Store.create_numbered(path)
+            return store, f"{path} is in use; this crawl is recorded in {store.path}."
+        remark = "" if kept is None else f"{path} already existed; it was renamed to {kept}."
+        return Store.create(path), remark

@@ -85,6 +85,7 @@ class LocalFrontier:
         self._recorder = recorder
         self._failed = failed
         self._is_exact = config.concurrency == 1
+        self._limits_waiting = config.max_waiting is not None
         # With one fetch at a time, the leased page would be handed out first again anyway.
         self._marks_leases = recorder.saves_requests and not self._is_exact
         pages = recorder.pages
@@ -105,7 +106,7 @@ class LocalFrontier:
         for host, (delay, limit) in config.slots.items():
             self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
         self._priority_of = priority_of
-        self._requests = WaitingRequests(recorder, priority_of)
+        self._requests = WaitingRequests(recorder.requests, priority_of)
         # As in Scrapy, a request with dont_filter does not make later ones without it duplicates.
         self._unfiltered: set[int] = set()
         self._leases: dict[int, _Lease] = {}
@@ -142,9 +143,9 @@ class LocalFrontier:
         repeats = entry.repeats
         if page == NO_PAGE:
             site = pages.site(entry.site)
-            if not entry.is_seed and not recorder.has_room(site, entry.url):
+            if not entry.is_seed and not recorder.discovery.has_room(site, entry.url):
                 return False
-            page = recorder.add_page(entry.identity, entry.url, site, entry.depth)
+            page = recorder.discovery.add_page(entry.identity, entry.url, site, entry.depth)
             self._keep(page, entry, is_alone=True)
             if repeats:
                 self._note_unfiltered(page, True)
@@ -167,7 +168,7 @@ class LocalFrontier:
         return True
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        found = self._recorder.find_or_add(urls, 0)
+        found = self._recorder.discovery.find_or_add(urls, 0)
         n_waiting = len(self.queue)
         self._observe_seeds([page for page in found if page != NO_PAGE])
         self.n_links += len(self.queue) - n_waiting
@@ -180,7 +181,7 @@ class LocalFrontier:
         """Keep the request of an entry until its page is handed out."""
         request = entry.request
         if isinstance(request, bytes) and self._recorder.saves_requests:
-            number = self._recorder.save_request(page, request)
+            number = self._recorder.requests.save(page, request)
             if is_alone:
                 self._requests.add_saved(page)
             else:
@@ -218,7 +219,7 @@ class LocalFrontier:
         if page == NO_PAGE:
             return None
         request, number = self._requests.pop(page)
-        if number is not None and self._recorder.is_unsaved(number):
+        if number is not None and self._recorder.requests.is_unsaved(number):
             # Otherwise the visit, which ends the request, would be recorded before the request.
             self._recorder.flush()
         self._wait_for_rest(page)
@@ -243,7 +244,7 @@ class LocalFrontier:
     def observe(self, lease: int, visit: PageVisit) -> None:
         ended = self._leases.pop(lease)
         n_pages = len(self._recorder.pages)
-        evidence = self._recorder.visit_of(ended.page, visit)
+        evidence = self._recorder.discovery.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
         self._recorder.record(
             evidence, ended.number, items=visit.items, commits=self._call_soon is None
@@ -268,7 +269,7 @@ class LocalFrontier:
             if waits_with is None and request is not None:
                 waits_with = self._priority(request)
         elif isinstance(request, bytes) and self._recorder.saves_requests:
-            number = self._recorder.save_request(page, request, number)
+            number = self._recorder.requests.save(page, request, number)
         if request is not None:
             is_saved = isinstance(request, bytes) and number is not None
             self._requests.add(page, waits_with or 0, None if is_saved else request, number)
@@ -283,6 +284,15 @@ class LocalFrontier:
 
     def ready_at(self) -> float:
         return self.queue.ready_at()
+
+    def figures(self) -> dict[str, int]:
+        queue = self.queue
+        figures: dict[str, int] = {}
+        if self._limits_waiting:
+            figures |= {"pages waiting": len(queue), "pages dropped": queue.n_dropped}
+        if queue.hot_queue is not None:
+            figures["pages on the topic"] = queue.hot_queue.n_hot
+        return figures
 
     # Commit and resume
 

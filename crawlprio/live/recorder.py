@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterable, Sequence
 from time import time
-
-import numpy as np
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import StoreError
-from crawlprio.frontier.protocol import PageVisit
-from crawlprio.items import LinkPairs
+from crawlprio.live.discovery import Discovery
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
-from crawlprio.live.job_store import existing_store, new_store
-from crawlprio.live.requests import SavedRequest
-from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.live.job_store import StorePlace
+from crawlprio.live.requests import SavedRequests
+from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
 from crawlprio.store import SiteState, StoredPages
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.web.budgets import NO_SITE, Budgets
+from crawlprio.web.budgets import Budgets
 from crawlprio.web.scope import registered_domain
-from crawlprio.web.urls import host_if_any, host_of
-
-REFUSED_TEXT = 4_096
-"""Characters that the links refused by a budget take in the record of one page; the rest of them
-are counted, not recorded."""
 
 
 class Recorder:
-    """Assigns page ids, within the budgets, and records visits in the crawl store.
+    """Owns the page table of a crawl and records its visits in the crawl store.
 
     A resumed store is open from the start, a new one from `open` on.
 
@@ -38,6 +29,8 @@ class Recorder:
     ----------
     config
         names the store and sets the budgets.
+    is_elsewhere
+        whether a frontier elsewhere records the crawl, so that there is no store here.
     identities
         decides when two URLs are the same page.
     bounds_patterns
@@ -51,6 +44,10 @@ class Recorder:
     ----------
     pages
         the page table.
+    discovery
+        adds pages to it, within the budgets.
+    requests
+        the waiting requests of a job.
     store
         the crawl store; None if nothing is recorded.
     resumes
@@ -72,15 +69,15 @@ class Recorder:
         config: CrawlConfig,
         identities: Identities,
         *,
+        is_elsewhere: bool = False,
         bounds_patterns: bool = True,
         refused: Callable[[str], object] = lambda reason: None,
         covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
-        self._identities = identities
-        self._refused = refused
         self._covered = covered
-        self.store = existing_store(config)
+        self._place = StorePlace(None if is_elsewhere else config.store_path, config.resumes)
+        self.store = self._place.existing()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
@@ -95,15 +92,16 @@ class Recorder:
             per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
             max_sites=config.max_sites,
         )
-        self._unsaved: dict[int, SavedRequest] = {}
+        self.discovery = Discovery(self.pages, identities, self._budgets, refused)
+        self.requests = SavedRequests(self.commit, self.store)
         self._failed = False
         self.remark = ""
-        self._next_request = 1 + (0 if self.store is None else self.store.last_request)
 
     def open(self) -> None:
         """Open a new store unless one is resumed; call it once nothing else can be refused."""
         if self.store is None:
-            self.store, self.remark = new_store(self._config)
+            self.store, self.remark = self._place.create()
+            self.requests.store = self.store
         if self.store is not None:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
@@ -124,129 +122,9 @@ class Recorder:
     @property
     def saves_requests(self) -> bool:
         """Whether waiting requests are saved for a later run."""
-        return self._config.store_path is not None and self._config.resumes
-
-    # Pages
-
-    def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
-        """Add a new page under the next id, whether or not the budgets have room for it."""
-        self._budgets.add(site, self.pages.host(site), url)
-        return self.pages.add(identity, url, site, depth)
-
-    def has_room(self, site: int, url: str) -> bool:
-        """Return whether the budgets of a site, its domain and its pattern have room for a page."""
-        refusal = self._budgets.refuses(site, self.pages.host(site), url)
-        if refusal:
-            self._refused(refusal)
-        return not refusal
-
-    def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
-        """Return the pages that plain links of a page lead to, adding new ones with the next ids.
-
-        A link that a budget has no room for is `NO_PAGE`.
-        """
-        urls = list(urls)
-        pages = self.pages
-        found = pages.find_all(urls)
-        if NO_PAGE not in found:
-            return found
-        identity_of, site_of = self._identities.of_url, pages.site
-        take, add = self._budgets.take, pages.add
-        source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
-        added: dict[str, int] = {}
-        bounds_sites = source_site != NO_SITE and self._config.max_sites is not None
-        n_new_sites = 0
-        for at, url in enumerate(urls):
-            if found[at] != NO_PAGE:
-                continue
-            identity = identity_of(url)
-            page = added.get(identity, NO_PAGE)
-            if page == NO_PAGE and identity != url:
-                page = pages.find(identity)
-            if page == NO_PAGE:
-                host = host_of(url)
-                if bounds_sites and not pages.knows_host(host):
-                    n_new_sites += 1
-                    if not self._budgets.take_site(
-                        n_new_sites, pages.n_sites, source_site, pages.host(source_site)
-                    ):
-                        self._refused("sites")
-                        continue
-                site = site_of(host)
-                refusal = take(site, host, url, len(pages), source_site)
-                if refusal:
-                    self._refused(refusal)
-                else:
-                    page = added[identity] = add(identity, url, site, depth)
-            found[at] = page
-        return found
-
-    def _find_known(self, urls: list[str]) -> list[int]:
-        """Return the pages that links lead to, `NO_PAGE` for those that are unknown."""
-        pages, identity_of = self.pages, self._identities.of_url
-        found = pages.find_all(urls)
-        for at, url in enumerate(urls):
-            if found[at] == NO_PAGE and pages.knows_host(host_if_any(url)):
-                identity = identity_of(url)
-                if identity != url:
-                    found[at] = pages.find(identity)
-        return found
+        return self._place.saves_requests
 
     # Visits
-
-    def visit_of(self, page: int, reported: PageVisit) -> Visit:
-        """Return a visit with page ids for its links: distinct targets, without the page itself.
-
-        The links that are followed come first, in page order, then other links to known pages.
-        """
-        pairs = reported.pairs
-        anchors, outside = pairs.anchors, pairs.outside
-        if reported.links_are_entries:
-            found = self.pages.find_all(pairs.targets)
-        else:
-            depth = 0 if page == NO_PAGE else int(self.pages.depths[page]) + 1
-            found = self.find_or_add(pairs.targets, depth, page)
-        targets = found
-        if len(set(found)) != len(found) or page in found or NO_PAGE in found:
-            first_at: dict[int, int] = {}
-            for at, target in enumerate(found):
-                first_at.setdefault(target, at)
-            first_at.pop(page, None)
-            was_refused = first_at.pop(NO_PAGE, None) is not None
-            targets = list(first_at)
-            anchors = [pairs.anchors[at] for at in first_at.values()] if pairs.anchors else []
-            if was_refused and not reported.links_are_entries:
-                outside = [*outside, *_recorded_of_refused(pairs, found)]
-        known = self._find_known([url for url, _ in outside]) if outside else ()
-        if known and max(known) != NO_PAGE:
-            # Scope decides which links are followed, not which are edges of the graph.
-            places = dict.fromkeys(targets)
-            places[page] = None
-            anchors = list(anchors or [""] * len(targets))
-            targets = list(targets)
-            rest = []
-            for link, target in zip(outside, known, strict=True):
-                if target == NO_PAGE:
-                    rest.append(link)
-                elif target not in places:
-                    places[target] = None
-                    targets.append(target)
-                    anchors.append(link[1])
-            outside = rest
-        return Visit(
-            page=page,
-            targets=np.array(targets, dtype=np.int32) if targets else NO_PAGES,
-            anchors=anchors,
-            outside=outside,
-            status=pairs.status,
-            title=pairs.title,
-            text=pairs.text,
-            content_hash=pairs.content_hash,
-            n_bytes=pairs.n_bytes,
-            fetched_at=reported.fetched_at or time(),
-            elapsed=reported.elapsed,
-            error=reported.error,
-        )
 
     def record(
         self,
@@ -266,7 +144,7 @@ class Recorder:
             the items scraped from the page, each as JSON.
         """
         if self.store is not None:
-            requests = self._take_unsaved()
+            requests = self.requests.take_unsaved()
             self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
             if commits:
                 self.commit()
@@ -300,7 +178,7 @@ class Recorder:
         if self.coverage is not None:
             self.coverage.add_seeds(new)
         if self.store is not None:
-            self.store.record_pages(self.pages, new, self._take_unsaved())
+            self.store.record_pages(self.pages, new, self.requests.take_unsaved())
         return new
 
     def commit(self) -> None:
@@ -316,51 +194,7 @@ class Recorder:
     def flush(self) -> None:
         """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
-            self.store.record_pages(self.pages, requests=self._take_unsaved())
-
-    # Waiting requests
-
-    def save_request(self, page: int, request: bytes, number: int | None = None) -> int:
-        """Queue a request to be recorded with the next visit, and return its number.
-
-        The next visit is the one whose callback yields the request.
-
-        Parameters
-        ----------
-        number
-            of the saved request that it replaces.
-        """
-        if number is None:
-            number = self._next_request
-            self._next_request += 1
-        self._unsaved[number] = SavedRequest(number, page, request)
-        return number
-
-    def is_unsaved(self, number: int) -> bool:
-        """Return whether a request is still to be recorded."""
-        return number in self._unsaved
-
-    def saved_of(self, page: int) -> list[SavedRequest]:
-        """Return the requests saved for a page, oldest first."""
-        assert self.store is not None
-        # Before the commit, requests recorded with a visit are not on disk yet, and the request
-        # that the visit ended still is.
-        self.commit()
-        rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
-        return rows + [saved for saved in self._unsaved.values() if saved.page == page]
-
-    def saved(self, number: int) -> bytes:
-        """Return a saved request by its number."""
-        assert self.store is not None
-        self.commit()
-        unsaved = self._unsaved.get(number)
-        return self.store.request(number) if unsaved is None else unsaved.request
-
-    def _take_unsaved(self) -> list[SavedRequest]:
-        if not self._unsaved:
-            return []
-        unsaved, self._unsaved = self._unsaved, {}
-        return list(unsaved.values())
+            self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
 
     # Other state that survives a restart
 
@@ -408,7 +242,7 @@ class Recorder:
 
     def _page_table(self) -> PageTable:
         """Return the pages known so far, with URLs in memory only if no store will hold them."""
-        if self._config.store_path is None:
+        if self._place.path is None:
             return PageTable()
         return StoredPages(self._stored_urls) if self.store is None else self.store.stored_pages()
 
@@ -416,14 +250,3 @@ class Recorder:
         """Return URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
-
-
-def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
-    """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
-    room = REFUSED_TEXT
-    for url, anchor, page in zip(pairs.targets, pairs.anchors or repeat(""), found, strict=False):
-        if page == NO_PAGE:
-            room -= len(url) + len(anchor)
-            if room < 0:
-                return
-            yield url, anchor

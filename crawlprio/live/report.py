@@ -15,7 +15,6 @@ from crawlprio.config import read_setting, writes_items_to_stdout
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
-from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.plain_log import keep_log_plain
 from crawlprio.orderings import make_ordering
 
@@ -168,15 +167,11 @@ class CrawlReport:
             figures["coverage at least"] = round(crawl.recorder.coverage.bound, 4)
         if crawl.recorder.resumes:
             figures["pages fetched in earlier runs"] = counts.n_before
-        queue = crawl.frontier.queue if isinstance(crawl.frontier, LocalFrontier) else None
-        if queue is not None and crawl.config.max_waiting is not None:
-            figures["pages waiting"] = len(queue)
-            figures["pages dropped"] = queue.n_dropped
+        if crawl.frontier is not None:
+            figures |= crawl.frontier.figures()
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)
-        if queue is not None and queue.hot_queue is not None:
-            figures["pages on the topic"] = queue.hot_queue.n_hot
         refused = self._refused()
         if refused:
             figures["refused"] = refused
@@ -192,8 +187,8 @@ class CrawlReport:
             if n_links:
                 cuts.append(f"{n_links:,} links refused by {setting}")
         frontier = self._crawl.frontier
-        if isinstance(frontier, LocalFrontier) and frontier.queue.n_dropped:
-            n_dropped = frontier.queue.n_dropped
+        n_dropped = 0 if frontier is None else frontier.figures().get("pages dropped", 0)
+        if n_dropped:
             cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
         return "; ".join([reason, *cuts])
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from crawlprio.store import Store
 
 _Waiting = tuple[int, int, int | None, object]
 
@@ -17,12 +19,58 @@ class SavedRequest(NamedTuple):
     request: bytes
 
 
-class SavedRequests(Protocol):
-    """Reads saved requests."""
+class SavedRequests:
+    """The waiting requests of a job: on disk, or to be recorded with the next visit.
 
-    def saved(self, number: int) -> bytes: ...
+    The next visit is the one whose callback yields the request.
 
-    def saved_of(self, page: int) -> list[SavedRequest]: ...
+    Parameters
+    ----------
+    commit
+        commits all recorded visits. Before that, requests recorded with a visit are not on disk
+        yet, and the request that the visit ended still is.
+    store
+        the store of the job; None until it is created.
+    """
+
+    def __init__(self, commit: Callable[[], object], store: Store | None) -> None:
+        self._commit = commit
+        self.store = store
+        self._unsaved: dict[int, SavedRequest] = {}
+        self._next_number = 1 + (0 if store is None else store.last_request)
+
+    def save(self, page: int, request: bytes, number: int | None = None) -> int:
+        """Queue a request to be recorded, instead of the one with `number`; return its number."""
+        if number is None:
+            number = self._next_number
+            self._next_number += 1
+        self._unsaved[number] = SavedRequest(number, page, request)
+        return number
+
+    def take_unsaved(self) -> list[SavedRequest]:
+        """Return the requests to record now."""
+        if not self._unsaved:
+            return []
+        unsaved, self._unsaved = self._unsaved, {}
+        return list(unsaved.values())
+
+    def is_unsaved(self, number: int) -> bool:
+        """Return whether a request is still to be recorded."""
+        return number in self._unsaved
+
+    def of_page(self, page: int) -> list[SavedRequest]:
+        """Return the requests saved for a page, oldest first."""
+        assert self.store is not None
+        self._commit()
+        rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
+        return rows + [saved for saved in self._unsaved.values() if saved.page == page]
+
+    def read(self, number: int) -> bytes:
+        """Return a saved request by its number."""
+        assert self.store is not None
+        self._commit()
+        unsaved = self._unsaved.get(number)
+        return self.store.request(number) if unsaved is None else unsaved.request
 
 
 class WaitingRequests:
@@ -49,7 +97,7 @@ class WaitingRequests:
         heap = self._heaps.setdefault(page, [])
         if self._is_alone(page):
             self._alone[page] = 0
-            saved = self._saved.saved_of(page)[0]
+            saved = self._saved.of_page(page)[0]
             self._push(heap, self._priority_of(saved.request), None, saved.number)
         self.n_more += bool(heap)
         self._push(heap, priority, request, number)
@@ -65,7 +113,7 @@ class WaitingRequests:
         """Remove a page's first request; return it and its number, each None if there is none."""
         if self._is_alone(page):
             self._alone[page] = 0
-            saved = self._saved.saved_of(page)[0]
+            saved = self._saved.of_page(page)[0]
             return saved.request, saved.number
         heap = self._heaps.get(page)
         if heap is None:
@@ -76,7 +124,7 @@ class WaitingRequests:
         else:
             del self._heaps[page]
         if request is None and number is not None:
-            request = self._saved.saved(number)
+            request = self._saved.read(number)
         return request, number
 
     def next_priority(self, page: int) -> int | None:

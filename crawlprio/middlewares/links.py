@@ -180,7 +180,7 @@ class LinksMiddleware:
                 self._page_of(target)
             visit = visit._replace(pairs=self._pairs_of(response, requests), links_are_entries=True)
         recorder = self._crawl.recorder
-        recorder.record(recorder.visit_of(page, visit))
+        recorder.record(recorder.discovery.visit_of(page, visit))
 
     def _page_of(self, request: Request) -> int:
         """Return the page of a request, adding it under the next id if it is new."""
@@ -190,7 +190,7 @@ class LinksMiddleware:
         if page != NO_PAGE:
             return page
         depth = request.meta.get("depth", 0)
-        return recorder.add_page(
+        return recorder.discovery.add_page(
             identity,
             without_credentials(request.url),
             recorder.pages.site(site_of(request)),

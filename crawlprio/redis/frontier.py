@@ -306,6 +306,9 @@ class RedisFrontier:
             return min(shard.ask_at for shard in self._all)
         return min(shard.ready_at() for shard in self._all)
 
+    def figures(self) -> dict[str, int]:
+        return {}
+
     def close(self) -> None:
         if self._is_closed:
             return

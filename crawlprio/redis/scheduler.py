@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from crawlprio.config import read_setting
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError
 from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.request_json import from_json
@@ -48,13 +48,8 @@ class RedisScheduler(Scheduler):
     """
 
     def open(self, spider: Spider) -> None:
-        crawl = self._crawl
-        try:
-            if crawl.failure is None:
-                # A local store would hold only this worker's visits.
-                crawl.record_elsewhere()
-        except CrawlprioError as error:
-            crawl.refuse(error)
+        # A local store would hold only this worker's visits.
+        self._crawl.record_elsewhere()
         super().open(spider)
         if self.dispatcher is not None:
             # Requests from outside the crawl, such as `<spider>:start_urls`, are seeds.
@@ -129,6 +124,11 @@ class RedisScheduler(Scheduler):
             awaits_keys=rules.is_elected and config.concurrency == 1,
             **shared,
         )
+
+        def ends(reason: str) -> None:
+            frontier.ends_crawl = reason == "finished"
+
+        crawl.on_close(ends)
         key = read("REDIS_START_URLS_KEY")
         # Spiders of scrapy-redis read their own key.
         if key is not None and not hasattr(spider, "redis_key"):
@@ -197,12 +197,6 @@ class RedisScheduler(Scheduler):
         """Ignore scrapy-redis's dupefilter, since the frontier deduplicates."""
         found = super().dupefilter_class()
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
-
-    def close(self, reason: str) -> None:
-        super().close(reason)
-        frontier = self._crawl.frontier
-        if isinstance(frontier, RedisFrontier):
-            frontier.ends_crawl = reason == "finished"
 
 
 def _without_password(url: str) -> str:

@@ -104,6 +104,11 @@ class Budgets:
         )
         self._key = secrets.randbits(64) | 1
 
+    @property
+    def limits_sites(self) -> bool:
+        """Whether the number of sites is limited."""
+        return self._max_sites is not None
+
     def refuses(self, site: int, host: str, url: str, source: int = NO_SITE) -> str:
         """Return which budget has no room for a page, or an empty string.
 
