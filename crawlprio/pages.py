@@ -193,8 +193,8 @@ class PageTable:
         sites, depths = self.sites[n_pages:].tolist(), self.depths[n_pages:].tolist()
         return NewPages(urls, sites, depths, keys, aliases)
 
-    def note_stored(self) -> None:
-        """Note that a store has everything in the table."""
+    def forget_stored(self) -> None:
+        """Called once a store has everything in the table; a table on disk drops it from memory."""
 
     def _place(self, site: int, depth: int) -> int:
         """Assign the next id to a page of a site, and return it."""

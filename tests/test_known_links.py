@@ -266,7 +266,7 @@ def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path: Pat
         pages = store.load_pages()
         pages.add(f"{HOST}/2", f"{HOST}/2", pages.site("a.test"))
         store.record_pages(pages)
-        store.note_end(1.0, pages)
+        store.end_run(1.0, pages)
         assert store.link_graph().n_links == 2
         assert [row[:2] for row in store.link_rows()] == [(0, [1, 2])]
         assert [row[2] for row in store.link_rows()] == [["", "two"]]

@@ -218,7 +218,7 @@ class TestRecording:
             store.record(visit(2), pages)
             assert query(path, "SELECT page FROM visits") == [(0,), (1,), (2,)]
             store.record(visit(3), pages, commits=False)
-            store.note_end(5.0)
+            store.end_run(5.0)
             assert query(path, "SELECT count(*) FROM visits") == [(4,)]
             store.record(visit(0), pages, commits=False)
         assert query(path, "SELECT page FROM visits ORDER BY seq")[-1] == (0,)
@@ -500,7 +500,7 @@ class TestViews:
             with Store.create(path) if seq == 1 else Store.open(path) as store:
                 assert store.record(visit(0, seq), letters(3)) == seq
                 found.append(("visits_page" in str(query(path, plan)), query(path, links)))
-                store.note_end(1.7e9)
+                store.end_run(1.7e9)
             found.append(("visits_page" in str(query(path, plan)), query(path, links)))
         assert found == [
             (False, [(1,)]),

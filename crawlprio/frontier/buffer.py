@@ -65,8 +65,8 @@ class LimitedBuffer:
         """Never drop the pages first, ..., last - 1."""
         self._marks[first:last] |= KEPT
 
-    def note_visit(self, page: int) -> None:
-        """Note that a page was visited."""
+    def count_visit(self, page: int) -> None:
+        """Count a page as visited."""
         self.n_dropped -= self.is_dropped(page)
         self._n_visited += int(self._marks[page]) & VISITED == 0
         self._marks[page] = VISITED

@@ -271,7 +271,7 @@ class PageQueue:
         else:
             if buffer.is_dropped(page) and self.state(page) == UNKNOWN:
                 self._pages["state"][page] = DONE
-            buffer.note_visit(page)
+            buffer.count_visit(page)
         tiers = self._pages["tier"]
         for target in buffer.returning(visit.targets, n_pages, tiers, keys):
             if self.state(target) == UNKNOWN:

@@ -148,14 +148,14 @@ class LocalFrontier:
             page = recorder.discovery.add_page(entry.identity, entry.url, site, entry.depth)
             self._keep(page, entry, is_alone=True)
             if repeats:
-                self._note_unfiltered(page, True)
+                self._set_unfiltered(page, True)
             if entry.is_seed:
                 self._observe_seeds([page])
             if queue.state(page) != WAITING or entry.priority:
                 queue.add(page, entry.priority)
             return True
         if page in self._unfiltered and not repeats:
-            self._note_unfiltered(page, False)
+            self._set_unfiltered(page, False)
             repeats = True
         state = queue.state(page)
         # The page waits as a plain link, which this request supersedes.
@@ -200,7 +200,7 @@ class LocalFrontier:
         if priority is not None and self.queue.state(page) != WAITING:
             self._wait_for_request(page, priority)
 
-    def _note_unfiltered(self, page: int, unfiltered: bool) -> None:
+    def _set_unfiltered(self, page: int, unfiltered: bool) -> None:
         """Record whether a known page is still new to requests without dont_filter."""
         if unfiltered:
             self._unfiltered.add(page)

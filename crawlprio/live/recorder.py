@@ -117,7 +117,7 @@ class Recorder:
             if self._failed:
                 return
             self.flush()
-            self.store.note_end(time(), self.pages)
+            self.store.end_run(time(), self.pages)
 
     @property
     def saves_requests(self) -> bool:

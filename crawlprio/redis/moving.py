@@ -286,7 +286,7 @@ def save(
             for number, (_, shard, page, request) in enumerate(found, store.last_request + 1)
         ]
         store.replace_requests(waiting)
-        store.note_end(time())
+        store.end_run(time())
     return collected
 
 

@@ -54,7 +54,7 @@ class Checkpoints:
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
 
-    def note_commit(self, n_visits: int) -> None:
+    def count_commit(self, n_visits: int) -> None:
         """Count the visits of a commit, or 1 for any other commit; call it after each commit."""
         self._n_left -= n_visits
         if self._n_left > 0 and self._n_grown() < self._log_bytes:

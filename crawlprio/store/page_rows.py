@@ -108,3 +108,8 @@ def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
             "INSERT INTO aliases(key, page) VALUES(?, ?)",
             [(storable(key), page) for key, page in new.aliases],
         )
+
+
+def mark_seeds(cursor: sqlite3.Cursor, seeds: Iterable[int]) -> None:
+    """Mark pages as seeds."""
+    cursor.executemany("UPDATE pages SET seed = 1 WHERE id = ?", [(seed,) for seed in seeds])

@@ -20,11 +20,8 @@ from crawlprio.store.files import NameTaken, numbered, open_database, remove, re
 from crawlprio.store.item_rows import ItemRow, put_items
 from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
-from crawlprio.store.page_rows import (
-    insert_pages,
-    insert_sites,
-    load_stored_pages,
-)
+from crawlprio.store.marks import Marks
+from crawlprio.store.page_rows import insert_pages, insert_sites, load_stored_pages, mark_seeds
 from crawlprio.store.reader import RequestRow, StoreReader
 from crawlprio.store.schema import (
     ADD_INDEX,
@@ -71,9 +68,7 @@ class Store(StoreReader):
         self._cursor = db.cursor()
         self._lock = lock
         self._recorded: list[_Recorded] = []
-        self._leased: set[int] = set()
-        self._leased_on_disk: set[int] = set()
-        self._unfiltered: dict[int, bool] = {}
+        self._marks = Marks()
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
 
@@ -222,7 +217,7 @@ class Store(StoreReader):
         O(new pages + links); `benchmarks/store.py` measures it.
         """
         self._recorded.append(_Recorded(visit, pages, requests, ended, items))
-        self._leased.discard(visit.page)
+        self._marks.end_lease(visit.page)
         seq = self._last_seq + len(self._recorded)
         if commits:
             self.commit()
@@ -240,14 +235,14 @@ class Store(StoreReader):
             self._cursor.executemany(_INSERT_VISIT, rows)
             for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
-                    self._mark_seeds(visit.targets.tolist())
+                    mark_seeds(self._cursor, visit.targets.tolist())
                 if requests:
                     self._add_requests(requests)
                 if ended is not None:
                     self._cursor.execute(_DELETE_REQUEST, (ended,))
                 if items:
                     put_items(self._cursor, [(visit.page, item) for item in items])
-        self._note(pages)
+        self._committed(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
 
@@ -261,9 +256,9 @@ class Store(StoreReader):
         self.commit()
         with self._transaction():
             self._add_pages(pages)
-            self._mark_seeds([int(page) for page in seeds])
+            mark_seeds(self._cursor, [int(page) for page in seeds])
             self._add_requests(requests)
-        self._note(pages)
+        self._committed(pages)
 
     def replace_requests(self, requests: Sequence[RequestRow]) -> None:
         """Replace all waiting requests by these, in the form that `record` takes."""
@@ -274,20 +269,19 @@ class Store(StoreReader):
 
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out until its visit is recorded; written with the next record."""
-        self._leased.add(page)
+        self._marks.lease(page)
 
     def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
         """Mark a page as still new to requests without `dont_filter`, or remove the mark.
 
         It is written with what is recorded next.
         """
-        self._unfiltered[page] = unfiltered
+        self._marks.set_unfiltered(page, unfiltered)
 
     def leased(self) -> list[int]:
         """Return the pages that were handed out when the last writer was killed."""
         pages = self._marked("leased")
-        self._leased_on_disk.update(pages)
-        self._leased.update(pages)
+        self._marks.restore_leased(pages)
         return pages
 
     def keep_items(self, items: Sequence[ItemRow]) -> None:
@@ -300,7 +294,7 @@ class Store(StoreReader):
         with self._transaction():
             put_site_state(self._cursor, state)
 
-    def note_end(self, ended_at: float, pages: PageTable | None = None) -> None:
+    def end_run(self, ended_at: float, pages: PageTable | None = None) -> None:
         """Record that the run ended cleanly, at a Unix time, with no page handed out.
 
         If given the table of the crawl, also add to the view `links` the links that were outside
@@ -397,16 +391,7 @@ class Store(StoreReader):
         if pages.n_identities > self._n_identities:
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
-        if self._leased != self._leased_on_disk:
-            ended = [(page,) for page in self._leased_on_disk - self._leased]
-            begun = [(page,) for page in self._leased - self._leased_on_disk]
-            cursor.executemany("DELETE FROM leased WHERE page = ?", ended)
-            cursor.executemany("INSERT OR IGNORE INTO leased VALUES(?)", begun)
-        for page, unfiltered in self._unfiltered.items():
-            if unfiltered:
-                cursor.execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
-            else:
-                cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
+        self._marks.write(cursor)
 
     def _add_requests(self, requests: Sequence[RequestRow]) -> None:
         """Insert requests, inside a transaction."""
@@ -415,17 +400,12 @@ class Store(StoreReader):
             "INSERT OR REPLACE INTO requests(id, page, request) VALUES(?, ?, ?)", rows
         )
 
-    def _mark_seeds(self, seeds: list[int]) -> None:
-        """Mark pages as seeds, inside a transaction."""
-        self._cursor.executemany("UPDATE pages SET seed = 1 WHERE id = ?", [(s,) for s in seeds])
-
-    def _note(self, pages: PageTable) -> None:
+    def _committed(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
         self._n_pages, self._n_sites = len(pages), pages.n_sites
         self._n_identities = pages.n_identities
-        pages.note_stored()
-        self._leased_on_disk = self._leased.copy()
-        self._unfiltered.clear()
+        pages.forget_stored()
+        self._marks.committed()
 
 
 def _seconds(text: str) -> float | None:

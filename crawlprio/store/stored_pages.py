@@ -150,8 +150,8 @@ class StoredPages(PageTable):
             self._new_aliases,
         )
 
-    def note_stored(self) -> None:
-        """Note that the store has everything in the table, so that memory can drop it."""
+    def forget_stored(self) -> None:
+        """Called once the store has everything in the table: drop it from memory."""
         self._n_stored = self._n_pages
         if self._new_aliases:
             self._new_aliases = []

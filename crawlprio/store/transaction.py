@@ -49,7 +49,7 @@ class Transaction:
             try:
                 self._cursor.execute("COMMIT")
                 if self._checkpoints is not None:
-                    self._checkpoints.note_commit(self._n_visits)
+                    self._checkpoints.count_commit(self._n_visits)
                 return
             except sqlite3.Error as failure:
                 error = failure

@@ -310,7 +310,7 @@ def check_store(path: Path) -> None:
                         pass
                 opened.read_urls(range(opened.n_pages))
                 if not readonly:
-                    opened.note_end(1.0)
+                    opened.end_run(1.0)
         except CrawlprioError as error:
             check_sentence(error)
 
