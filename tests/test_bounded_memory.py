@@ -17,6 +17,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from crawlprio import compiled
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
@@ -155,6 +156,7 @@ class TestStoredPages:
     ) -> None:
         monkeypatch.setattr(stored_pages, "REMEMBERED", 100)
         n_pages, n_links = 30_000, 20
+        compiled.load()
         with Store.create(path) as store:
             pages = store.stored_pages()
             frontier = PageQueue(make_ordering("opic"), pages)
