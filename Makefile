@@ -3,18 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 
-.PHONY: demo test lint bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test check lint lint-only bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
 
-# Compile first. Otherwise the first test that needs compiled code waits, and sees an extra line on stderr.
-test: .venv/dev
+# All tests, or those that T names: make test T=tests/test_store.py. More processes than processors,
+# because crawls wait for delays. Compiling first keeps its notice out of what the tests read.
+test: .venv/dev $(if $(T),,lint-only)
+	$(BIN)/crawlprio compile
+	$(BIN)/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
+
+# Format, types, and the tests that run no crawl, no server and no other process: two minutes.
+check: .venv/dev lint-only
+	$(BIN)/crawlprio compile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not crawls"
+
+lint-only: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/crawlprio compile
-	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: .venv/dev
 	$(BIN)/ruff check --fix .

@@ -1,5 +1,45 @@
-"""Shared fixtures."""
+"""Shared fixtures, and the mark of tests that are slow because they run other processes."""
 
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
 from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
 
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
+
+_SLOW = frozenset(("crawls", "redis_servers", "subprocess", "multiprocessing"))
+"""Modules whose users run a crawl, a server or another process."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `crawls` the tests of modules that import, even indirectly, one of `_SLOW`.
+
+    Their modules run first, those with the fewest tests before others: a module with two tests that
+    kill crawls takes minutes, and started last it would keep one process busy and the others idle.
+    """
+    n_tests = Counter(item.path for item in items)
+    for item in items:
+        if _reaches(item.path, _SLOW):
+            item.add_marker("crawls")
+    items.sort(key=lambda item: (not _reaches(item.path, _SLOW), n_tests[item.path]))
+
+
+@cache
+def _reaches(file: Path, wanted: frozenset[str]) -> bool:
+    """Return whether a module of the tests imports one of some modules, even indirectly."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module.partition(".")[0])
+    if names & wanted:
+        return True
+    files = [file.with_name(f"{name}.py") for name in sorted(names)]
+    return any(_reaches(other, wanted) for other in files if other.exists())

@@ -22,6 +22,7 @@ from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 from scrapy.utils.reactor import install_reactor
+from twisted.internet.defer import Deferred
 from twisted.web import http
 
 ROOT = Path(__file__).parent.parent
@@ -137,6 +138,8 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
     seconds: float = 0.0
     """How long the response takes; infinity means that it never comes."""
+    after: Deferred[None] | None = None
+    """What the response waits for instead."""
 
 
 class Fetch(NamedTuple):
@@ -244,7 +247,9 @@ class _SiteRequest(http.Request):
             request.finish()
             self.site.fetches.append(fetch._replace(end=monotonic()))
 
-        if answer.seconds == math.inf:
+        if answer.after is not None:
+            answer.after.addCallback(lambda _: reply())
+        elif answer.seconds == math.inf:
             self.site.fetches.append(fetch._replace(end=math.inf))
         else:
             _reactor().callLater(answer.seconds, reply)

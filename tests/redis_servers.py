@@ -56,10 +56,12 @@ class RedisServer:
         assert program is not None
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         options += ["--save", "", "--loglevel", "warning", *self._options]
-        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-        until = monotonic() + 20.0
+        until = monotonic() + 60.0
         with self.client() as client:
             while True:
+                if self._process is None or self._process.poll() is not None:
+                    # It ends if a connection of another process has its port just then.
+                    self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
                 try:
                     client.ping()
                     return

@@ -674,7 +674,7 @@ def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried() -> None:
         "ORDERING": "breadth-first",
         "RETRY_ENABLED": True,
     }
-    slow = page()._replace(seconds=3 * patience.PATIENCE)
+    slow = page()._replace(seconds=3 * patience.PATIENCE * patience.TICK)
     with Site({"/": page("/1", "/2"), "/1": slow, "/2": page()}, answer) as site:
         run = run_spider(OneByOne, settings, site=site)
         assert visits(run, site) == ["/", "/1", "/1", "/2"]

