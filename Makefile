@@ -17,7 +17,7 @@ test: .venv/dev $(if $(T),,lint-only)
 # Format, types, and the tests that run no crawl, no server and no other process: two minutes.
 check: .venv/dev lint-only
 	$(BIN)/crawlprio compile
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not crawls"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint-only: .venv/dev
 	$(BIN)/ruff check .

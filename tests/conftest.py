@@ -1,4 +1,4 @@
-"""Shared fixtures, and the mark of tests that are slow because they run other processes."""
+"""Shared fixtures, and the mark of modules that are slow because they run other processes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from redis_servers import redis_cluster, redis_server, shared_cluster, shared_se
 
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 
-_SLOW = frozenset(("crawls", "redis_servers", "subprocess", "multiprocessing"))
+_SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiprocessing"))
 """Modules whose users run a crawl, a server or another process."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `crawls` the tests of modules that import, even indirectly, one of `_SLOW`.
+    """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
     Their modules run first, those with the fewest tests before others: a module with two tests that
     kill crawls takes minutes, and started last it would keep one process busy and the others idle.
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     n_tests = Counter(item.path for item in items)
     for item in items:
         if _reaches(item.path, _SLOW):
-            item.add_marker("crawls")
+            item.add_marker("slow")
     items.sort(key=lambda item: (not _reaches(item.path, _SLOW), n_tests[item.path]))
 
 

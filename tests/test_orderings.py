@@ -126,6 +126,7 @@ def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(
         assert found == expected, web_of.__name__
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_every_ordering_fetches_random_webs_as_the_oracle_does(data: st.DataObject) -> None:

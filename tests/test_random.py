@@ -69,6 +69,7 @@ def random_ordering(seed: int) -> Ordering:
     return make_ordering("random", {"seed": seed})
 
 
+@pytest.mark.slow
 def test_whole_orders_are_as_likely_as_with_draws_from_a_list() -> None:
     web, seeds = LATE_AND_EARLY, [0]
     n = 20_000

@@ -54,6 +54,7 @@ class Crawl:
         return float(self.ordering.keys[self.pages.local_of[page]])
 
 
+@pytest.mark.slow
 def test_the_oracle_agrees_where_rows_and_sites_are_larger_than_a_visit_may_change() -> None:
     n_pages = 1200
     rows = random_rows(n_pages, 4, seed=7)

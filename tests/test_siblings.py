@@ -58,6 +58,7 @@ def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_cha
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept_links", [0, 1, 90, 91])
 def test_the_oracle_agrees_on_which_links_are_kept(kept_links: int) -> None:
     """Rows of 0 to 60 links, so that some pages have more than are kept in all."""

@@ -141,6 +141,7 @@ def roads_of(draw: Any, web: Web) -> Roads:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
