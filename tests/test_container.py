@@ -1,4 +1,7 @@
-"""In a container: neither the package nor the user's home can be written."""
+"""In a container: neither the package nor the user's home can be written.
+
+Its tests share one container, in which everything is compiled once.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from crawls import Site, page
+from test_nowhere_to_write import CRAWL
 
 import crawlprio
 
@@ -30,15 +34,13 @@ class Container:
     folder: Path
     wrapper: tuple[str, ...] = ()
 
-    @property
-    def work(self) -> Path:
-        return self.folder / "work"
-
-    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, folder: str = "work", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         own = {"HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "TMPDIR"}
         return subprocess.run(
             [*self.wrapper, sys.executable, *words],
-            cwd=self.work,
+            cwd=self.folder / folder,
             env={
                 **{name: value for name, value in os.environ.items() if name not in own},
                 "PYTHONPATH": str(self.folder / "site-packages"),
@@ -56,8 +58,18 @@ class Container:
     def crawlprio(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("-m", "crawlprio.commands.cli", *words)
 
+    def crawl(self) -> list[str]:
+        """Crawl `WEB` with the bundled project; return what was written to stderr."""
+        with Site(WEB) as site:
+            start = f"http://{site.address}/"
+            line = ["-s", "DOWNLOAD_DELAY=0", "-s", "ROBOTSTXT_OBEY=False"]
+            crawled = self.crawlprio("crawl", start, *line)
+        assert crawled.returncode == 0, crawled.stderr
+        assert sorted(site.paths()) == ["/", "/1", "/2"]
+        return crawled.stderr.splitlines()
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def container() -> Iterator[Container]:
     wrapper: tuple[str, ...] = ()
     if os.getuid() == 0:
@@ -73,9 +85,10 @@ def container() -> Iterator[Container]:
         shutil.copytree(source, packages / "crawlprio", ignore=without)
         for path in (packages, *packages.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
-        for name in ("work", "tmp", "home"):
+        for name in ("work", "tmp", "home", "locked"):
             (folder / name).mkdir()
-        (folder / "home").chmod(0o555)
+        for name in ("home", "locked"):
+            (folder / name).chmod(0o555)
         yield Container(folder, wrapper)
     finally:
         for path in (folder, *folder.rglob("*")):
@@ -84,19 +97,45 @@ def container() -> Iterator[Container]:
         shutil.rmtree(folder)
 
 
-def test_a_crawl_and_a_simulation_need_only_their_own_folder(container: Container) -> None:
+@pytest.fixture(scope="module")
+def said_first(container: Container) -> list[str]:
+    """What the first crawl in the container wrote to stderr."""
+    return container.crawl()
+
+
+def test_a_crawl_and_a_simulation_need_only_their_own_folder(
+    container: Container, said_first: list[str]
+) -> None:
     for folder in ("__import__('crawlprio').__path__[0]", "__import__('os').environ['HOME']"):
         tried = container.run("-c", f"open({folder} + '/x', 'w')")
         assert "PermissionError" in tried.stderr
-    with Site(WEB) as site:
-        start = f"http://{site.address}/"
-        line = ["-s", "DOWNLOAD_DELAY=0", "-s", "ROBOTSTXT_OBEY=False"]
-        crawled = container.crawlprio("crawl", start, *line)
-    assert crawled.returncode == 0, crawled.stderr
-    assert "Traceback" not in crawled.stderr
-    assert "set NUMBA_CACHE_DIR" in crawled.stderr
-    assert sorted(site.paths()) == ["/", "/1", "/2"]
+    assert not any("Traceback" in line for line in said_first)
+    assert [line for line in said_first if "set NUMBA_CACHE_DIR" in line]
     simulated = container.crawlprio("simulate", "crawl.sqlite", "--ordering", "opic")
     assert simulated.returncode == 0, simulated.stderr
     assert "Traceback" not in simulated.stderr
     assert "opic" in simulated.stdout
+
+
+def test_compiling_is_announced_in_the_first_crawl_alone(
+    container: Container, said_first: list[str]
+) -> None:
+    announced = [
+        [line for line in said if "Compiling hot loops" in line]
+        for said in (said_first, container.crawl())
+    ]
+    assert [len(lines) for lines in announced] == [1, 0]
+
+
+def test_a_compiled_crawl_under_the_add_on_needs_only_a_temporary_folder(
+    container: Container, said_first: list[str]
+) -> None:
+    """Its code was compiled by the first crawl."""
+    done = container.run(
+        *("-c", CRAWL, str(container.folder / "site-packages"), "compiled"),
+        folder="locked",
+        # Scrapy records there which jobs run, and logs an error if it cannot.
+        XDG_STATE_HOME=str(container.folder / "tmp"),
+    )
+    assert done.stdout.splitlines()[-1:] == ["finished 3"], done.stderr[-3000:]
+    assert list((container.folder / "tmp").rglob("*.nbi"))

@@ -79,13 +79,10 @@ def locked(tmp_path: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-@pytest.mark.parametrize("queue", ["plain", "compiled"])
-def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(
-    locked: Path, queue: str
-) -> None:
+def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(locked: Path) -> None:
     unset = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
     done = subprocess.run(
-        [sys.executable, "-c", CRAWL, str(locked / "site"), queue],
+        [sys.executable, "-c", CRAWL, str(locked / "site"), "plain"],
         cwd=locked / "work",
         env={
             **{name: value for name, value in os.environ.items() if name not in unset},
@@ -103,9 +100,6 @@ def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1:] == ["finished 3"], done.stderr[-3000:]
-    own = ("Compiling", "NUMBA_CACHE_DIR")  # about compiled code, not about recording
-    said = [line for line in done.stderr.splitlines() if not any(word in line for word in own)]
-    assert len(said) == 1, said
-    assert "crawl.sqlite" in said[0]
-    compiled = list((locked / "temporary").rglob("*.nbi"))
-    assert bool(compiled) == (queue == "compiled")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "crawl.sqlite" in done.stderr
+    assert not list((locked / "temporary").rglob("*.nbi")), "nothing is compiled"
