@@ -202,7 +202,7 @@ def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency: int
     assert run.reason == "finished"
     assert site.paths() == order
     assert (run.stats["retry/count"], run.stats["retry/max_reached"]) == (4, 1)
-    assert run.stats["crawlprio/pages_fetched"] == 8
+    assert run.stats["crawlprio/pages_fetched"] == 7, "all but /2, which failed"
 
 
 def test_a_redirect_moves_its_cash_on() -> None:
