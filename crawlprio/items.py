@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 
@@ -29,7 +30,7 @@ class LinkPairs:
     title, text
         Title and visible text of the page; `text` is filled only if a topic needs it.
     content_hash
-        64-bit signed hash of the body; 0 when not computed. Equal hashes mean identical pages.
+        `content_hash` of the body; 0 when not computed. Equal hashes mean identical pages.
     n_bytes
         Length of the body in bytes.
     """
@@ -43,3 +44,8 @@ class LinkPairs:
     text: str = ""
     content_hash: int = 0
     n_bytes: int = 0
+
+
+def content_hash(body: bytes) -> int:
+    """Return a 64-bit signed hash of the body of a page."""
+    return int.from_bytes(hashlib.blake2b(body, digest_size=8).digest(), "big", signed=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl import Crawl
-from crawlprio.pages import NO_PAGE
 from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
@@ -38,12 +37,9 @@ class LinkPairPipeline:
             and crawl.is_running
             and not crawl.reads_visits
         ):
-            recorder = crawl.recorder
-            page = recorder.discovery.find_or_add([item.source], 0)[0]
-            if page == NO_PAGE:
-                url = normalise_url(item.source) or item.source
-                site = recorder.pages.site(host_of(url))
-                page = recorder.discovery.add_page(crawl.identities.of_url(url), url, site, 0)
-            visit = recorder.discovery.visit_of(page, PageVisit(item, fetched_at=time()))
-            recorder.record(visit)
+            url = normalise_url(item.source) or item.source
+            discovery = crawl.recorder.discovery
+            page = discovery.page_of(crawl.identities.of_url(url), url, host_of(url), 0)
+            visit = discovery.visit_of(page, PageVisit(item, fetched_at=time()))
+            crawl.recorder.record(visit)
         return item

@@ -8,26 +8,26 @@ from crawlprio.redis.ahead import MAX_AHEAD, Ahead
 def test_the_number_starts_at_half_the_concurrency_and_is_1_for_one_fetch_at_a_time() -> None:
     assert [Ahead(None, n).n for n in (1, 2, 3, 8, 32, 100, None)] == [*(1, 1, 1, 4, 16, 16, 16)]
     alone = Ahead(None, 1)
-    alone.note_miss(is_asking=True)
-    alone.note_batch(1, 1, 0)
+    alone.count_miss(is_asking=True)
+    alone.adapt(1, 1, 0)
     assert alone.n == 1
 
 
 def test_the_number_doubles_after_a_wait_for_available_pages() -> None:
     ahead = Ahead(None, 8)
     for expected in (8, 16, MAX_AHEAD):
-        ahead.note_miss(is_asking=True)
-        ahead.note_batch(4, 4, 0)
+        ahead.count_miss(is_asking=True)
+        ahead.adapt(4, 4, 0)
         assert ahead.n == expected
 
 
 def test_an_empty_frontier_does_not_increase_the_number() -> None:
     ahead = Ahead(None, 8)
-    ahead.note_miss(is_asking=True)
-    ahead.note_batch(4, 3, 0)
-    ahead.note_batch(0, 0, 0)
-    ahead.note_miss(is_asking=False)
-    ahead.note_batch(4, 4, 0)
+    ahead.count_miss(is_asking=True)
+    ahead.adapt(4, 3, 0)
+    ahead.adapt(0, 0, 0)
+    ahead.count_miss(is_asking=False)
+    ahead.adapt(4, 4, 0)
     assert ahead.n == 4
 
 
@@ -35,16 +35,16 @@ def test_the_number_shrinks_while_leased_pages_are_left_over() -> None:
     ahead = Ahead(None, 32)
     sizes = []
     for n_left in (8, 8, 4, 3, 3, 3, 3):
-        ahead.note_batch(4, 4, n_left)
+        ahead.adapt(4, 4, n_left)
         sizes.append(ahead.n)
     assert sizes == [15, 14, 13, 13, 13, 13, 13]
     for _ in range(100):
-        ahead.note_batch(4, 4, 16)
+        ahead.adapt(4, 4, 16)
     assert ahead.n == 2
 
 
 def test_a_fixed_number_does_not_change() -> None:
     ahead = Ahead(6, 32)
-    ahead.note_miss(is_asking=True)
-    ahead.note_batch(6, 6, 6)
+    ahead.count_miss(is_asking=True)
+    ahead.adapt(6, 6, 6)
     assert ahead.n == 6

@@ -105,8 +105,10 @@ class LoopbackServer:
                 if not line:
                     process.wait()
                     errors.seek(0)
-                    said = errors.read().decode(errors="replace").strip().splitlines()
-                    raise CrawlprioError(said[-1] if said else "The loopback server did not start.")
+                    printed = errors.read().decode(errors="replace").strip().splitlines()
+                    raise CrawlprioError(
+                        printed[-1] if printed else "The loopback server did not start."
+                    )
                 self.port = int(line.rpartition(":")[2])
                 served = self._control("/web")
             except BaseException:

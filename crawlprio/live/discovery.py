@@ -52,6 +52,13 @@ class Discovery:
         self._budgets.add(site, self._pages.host(site), url)
         return self._pages.add(identity, url, site, depth)
 
+    def page_of(self, identity: str, url: str, host: str, depth: int) -> int:
+        """Return the page with an identity, added if it is new, with or without room for it."""
+        page = self._pages.find(identity)
+        if page == NO_PAGE:
+            page = self.add_page(identity, url, self._pages.site(host), depth)
+        return page
+
     def has_room(self, site: int, url: str) -> bool:
         """Return whether the budgets of a site, its domain and its pattern have room for a page."""
         refusal = self._budgets.refuses(site, self._pages.host(site), url)

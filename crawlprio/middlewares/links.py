@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import AsyncIterator
 from functools import partial
@@ -16,13 +15,12 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.frontier.protocol import PageVisit
-from crawlprio.items import LinkPairs
+from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.crawl import OWN_REQUEST, Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.middlewares.refusals import connected_host
 from crawlprio.middlewares.yielded import dropped_links
-from crawlprio.pages import NO_PAGE
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.web.addresses import normal_host
 from crawlprio.web.anchors import read_anchors, read_title
@@ -184,16 +182,11 @@ class LinksMiddleware:
 
     def _page_of(self, request: Request) -> int:
         """Return the page of a request, adding it under the next id if it is new."""
-        recorder = self._crawl.recorder
-        identity = self._crawl.identities.of_request(request)
-        page = recorder.pages.find(identity)
-        if page != NO_PAGE:
-            return page
         depth = request.meta.get("depth", 0)
-        return recorder.discovery.add_page(
-            identity,
+        return self._crawl.recorder.discovery.page_of(
+            self._crawl.identities.of_request(request),
             without_credentials(request.url),
-            recorder.pages.site(site_of(request)),
+            site_of(request),
             depth if isinstance(depth, int) else 0,
         )
 
@@ -224,9 +217,7 @@ class LinksMiddleware:
             title=title,
             text=text,
             n_bytes=len(response.body),
-            content_hash=int.from_bytes(
-                hashlib.blake2b(response.body, digest_size=8).digest(), "big", signed=True
-            ),
+            content_hash=content_hash(response.body),
         )
 
     def _read(

@@ -33,12 +33,12 @@ class Ahead:
         self.n = max(n, 1)
         self._has_waited = False
 
-    def note_miss(self, *, is_asking: bool) -> None:
-        """Note that no page was at hand; `is_asking`: an answer is pending."""
+    def count_miss(self, *, is_asking: bool) -> None:
+        """Count a moment without a page at hand; `is_asking`: an answer is pending."""
         self._has_waited |= is_asking
 
-    def note_batch(self, n_asked: int, n_leased: int, n_there: int) -> None:
-        """Note a batch: pages asked for, pages leased, and pages still at hand when it arrived."""
+    def adapt(self, n_asked: int, n_leased: int, n_there: int) -> None:
+        """Adapt to a batch: pages asked for, leased, and still at hand when it arrived."""
         if not self._adapts or self.n == 1 or not n_asked:
             return
         if self._has_waited:

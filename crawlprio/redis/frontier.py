@@ -217,7 +217,7 @@ class RedisFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         if not self._handouts:
-            self._ahead.note_miss(is_asking=any(shard.is_asking for shard in self._all))
+            self._ahead.count_miss(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
         handout, lease = self._handouts.popleft()
@@ -387,8 +387,8 @@ class RedisFrontier:
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
         n_leased = len(answer.result) // 5
-        self._ahead.note_batch(shard.n_asked, n_leased, len(self._handouts) - n_leased)
-        shard.note_answer(n_leased)
+        self._ahead.adapt(shard.n_asked, n_leased, len(self._handouts) - n_leased)
+        shard.schedule_question(n_leased)
         if not answer.result and self._has_new_keys:  # written after the server answered
             shard.ask_at = -math.inf
         self._rounds.answered(shard)

@@ -68,8 +68,8 @@ class Shard:
             return math.inf
         return self.ask_at if self.status.n_others else self.status.ready_at
 
-    def note_answer(self, n_pages: int) -> None:
-        """Note how many pages a question brought, and schedule the next question."""
+    def schedule_question(self, n_pages: int) -> None:
+        """Schedule the next question by how many pages the last one brought."""
         n_asked, self.n_asked, self.is_asking = self.n_asked, 0, False
         assert self.status is not None
         if n_pages:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
@@ -15,7 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from crawlprio.compiled.notices import say
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.items import LinkPairs
+from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
@@ -211,9 +210,7 @@ class SiteSpider(Spider):
             status=response.status,
             title=page.title,
             text=page.text,
-            content_hash=int.from_bytes(
-                hashlib.blake2b(body, digest_size=8).digest(), "big", signed=True
-            ),
+            content_hash=content_hash(body),
             n_bytes=len(body),
         )
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))

@@ -60,11 +60,11 @@ function calls.load(at, is_done)
   end
   counts.links = counts.links + counts.pages - n_pages
   local fields = new_pages(links, tonumber(ARGV[at + 2]))
-  local said = { 'e', ARGV[at + 4] }
+  local visit_fields = { 'e', ARGV[at + 4] }
   if visited then
-    said = { 'p', visited, 't', ARGV[at + 5], 'v', ARGV[at + 3] }
+    visit_fields = { 'p', visited, 't', ARGV[at + 5], 'v', ARGV[at + 3] }
   end
-  for _, field in ipairs(said) do
+  for _, field in ipairs(visit_fields) do
     fields[#fields + 1] = field
   end
   record(fields)
