@@ -20,6 +20,8 @@ from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
+from crawlprio.store import Store
+
 ROOT = "http://shop.test"
 PLAIN: dict[str, object] = {}
 
@@ -58,6 +60,29 @@ def test_pages_retried_from_a_callback_that_parses_for_50_ms_all_arrive(n_at_onc
     assert sorted(item["url"] for item in run.items) == sorted(
         f"{ROOT}/{number}" for number in range(60)
     )
+
+
+class Anchored(Spider):
+    """Requests two pages by URLs with fragments."""
+
+    name = "anchored"
+    start_urls = [f"{ROOT}/guide#install"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert response.request is not None
+        yield {"url": response.request.url}
+        if response.url.endswith("/guide"):
+            yield response.follow("/api?x=1#top")
+
+
+def test_the_url_of_a_page_has_no_fragment_but_its_request_has(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.sqlite"
+    with Any200() as site:
+        run = run_spider(Anchored, {**ADDON, "CRAWLPRIO_STORE": str(path)}, site=site)
+    assert [item["url"] for item in run.items] == [f"{ROOT}/guide#install", f"{ROOT}/api?x=1#top"]
+    with Store.open(path, readonly=True) as store:
+        urls = [url for url, _ in store.read_urls(range(store.n_pages))]
+    assert urls == [f"{ROOT}/guide", f"{ROOT}/api?x=1"]
 
 
 class Poller(Spider):

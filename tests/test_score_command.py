@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.earlier_scores import read_scores
 from crawlprio.orderings.historical import HistoricalPageRank
+from crawlprio.pages import NO_PAGES, PageTable, Visit
 from crawlprio.simulator import crawl_order
 from crawlprio.store import Store
 
@@ -88,6 +90,26 @@ def figures_in(path: str) -> dict[str, Any]:
 def rows_in(path: str) -> list[list[str]]:
     with Path(path).open(newline="") as file:
         return list(csv.reader(file))
+
+
+def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = "http://a.example/"
+    bodies = [(root, 7), (f"{root}index.html", 7), (f"{root}x/", 7), (f"{root}x/index.php", 8)]
+    bodies += [(f"{root}index.htm", 0), (f"{root}myindex.html", 7)]
+    pages = PageTable()
+    for url, _ in bodies:
+        pages.add(url, url, pages.site("a.example"))
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        for page, (_, body) in enumerate(bodies):
+            store.record(Visit(page, NO_PAGES, content_hash=body), pages)
+    with sqlite3.connect("crawl.sqlite") as db:
+        assert db.execute("SELECT * FROM index_aliases").fetchall() == [(1, 0)]
+    assert score("crawl.sqlite", "--importance", "forward-links", "--json", "out.json") == 0
+    assert "0 failed, 1 the index file of another with the same body" in capsys.readouterr().out
+    assert figures_in("out.json")["index_files"] == 1
 
 
 def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(

@@ -295,6 +295,7 @@ def _figures(
         "fetched": None if crawl is None or crawl.order is None else len(crawl.order),
         "failed": None if crawl is None else crawl.n_failed,
         "not_fetched": None if crawl is None else crawl.n_unanswered,
+        "index_files": None if crawl is None else crawl.n_index_files,
         "ordering": None if crawl is None else crawl.ordering,
         "orderings": None if crawl is None else crawl.orderings,
         "order_file": order,

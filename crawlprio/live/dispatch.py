@@ -161,7 +161,7 @@ class Dispatcher(FetchObserver):
         is_kept = self._frontier.add(
             Entry(
                 identity=identity,
-                url=without_credentials(request.url),
+                url=without_credentials(request.url).partition("#")[0],
                 site=site_of(request),
                 depth=depth if isinstance(depth, int) else 0,
                 priority=request.priority,

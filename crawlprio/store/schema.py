@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from crawlprio.errors import StoreError
 from crawlprio.store.failures import printable
 from crawlprio.store.late_links import CREATE, VIEW
+from crawlprio.web.urls import INDEX_FILES
 
 SCHEMA_VERSION = 3
 """The value of `schema_version` in `meta`."""
@@ -51,6 +53,16 @@ CREATE VIEW outside_links(source, url, anchor) AS
     FROM visits v, json_each(v.outside) o WHERE +v.page >= 0;
 """
 
+INDEX_ALIASES = f"""
+CREATE VIEW IF NOT EXISTS index_aliases(alias, page) AS
+    SELECT DISTINCT i.id, f.id FROM pages i
+    JOIN json_each('{json.dumps(INDEX_FILES)}') n
+        ON substr(i.url, -1 - length(n.value)) = '/' || n.value
+    CROSS JOIN pages f ON f.url = substr(i.url, 1, length(i.url) - length(n.value))
+    CROSS JOIN visits vi ON vi.page = i.id AND vi.content_hash <> 0
+    CROSS JOIN visits vf ON vf.page = f.id AND vf.content_hash = vi.content_hash;
+"""
+
 ADD_INDEX = "CREATE INDEX IF NOT EXISTS visits_page ON visits(page)"
 DROP_INDEX = "DROP INDEX IF EXISTS visits_page"
 """An index on the visits of a page, for queries once the crawl has ended. During the crawl nothing
@@ -60,15 +72,16 @@ needs it, and each visit would rewrite one more random page of the file."""
 def create_schema(db: sqlite3.Connection) -> None:
     """Create the schema in an empty database, in one transaction, and switch it to WAL mode."""
     db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {CREATE} {VIEW}")
+    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {CREATE} {VIEW} {INDEX_ALIASES}")
     own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
     db.executemany("INSERT INTO meta VALUES(?, ?)", own.items())
     db.execute("INSERT INTO meta VALUES('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))")
     db.execute("COMMIT")
 
 
-def add_late_links(cursor: sqlite3.Cursor) -> None:
-    """Add the table `late_links` to an older store that lacks it, inside a transaction."""
+def add_newer_parts(cursor: sqlite3.Cursor) -> None:
+    """Add the table `late_links` and newer views to an older store, inside a transaction."""
+    cursor.execute(INDEX_ALIASES)
     found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = 'links'").fetchone()
     if found is None or found[0] != VIEW.strip().rstrip(";"):
         cursor.execute(CREATE)

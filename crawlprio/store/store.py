@@ -27,7 +27,7 @@ from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
     OWN_FACTS,
-    add_late_links,
+    add_newer_parts,
     check_schema,
     create_schema,
 )
@@ -375,7 +375,7 @@ class Store(StoreReader):
             self.ended_at = _seconds(self.get_meta("ended_at"))
             self._cursor.execute("DELETE FROM meta WHERE key = 'ended_at'")
             self._cursor.execute(DROP_INDEX)
-            add_late_links(self._cursor)
+            add_newer_parts(self._cursor)
         return self
 
     def _add_pages(self, pages: PageTable) -> None:

@@ -20,6 +20,19 @@ _WEB = ("https://", "http://")
 _SAFE = "!\"#$%&'()*+,/:;<=>?@~"
 
 
+INDEX_FILES = (
+    *("index.html", "index.htm", "index.shtml", "index.php", "index.asp", "index.aspx"),
+    *("index.jsp", "default.html", "default.htm", "default.asp", "default.aspx"),
+)
+"""Names of the file that servers send for a folder."""
+
+
+def folder_of_index(url: str) -> str:
+    """Return the URL of the folder whose index file this is by its name, or an empty string."""
+    folder, slash, name = url.rpartition("/")
+    return folder + slash if name in INDEX_FILES else ""
+
+
 def normalise_url(url: str) -> str | None:
     """Return the normal form of an absolute http(s) URL, or None if it is not one.
 
