@@ -16,6 +16,7 @@ from crawlprio.frontier import PageQueue
 from crawlprio.orderings import ORDERINGS, Changed, Ordering, make_ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
+from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
@@ -212,6 +213,30 @@ def test_an_ordering_declares_whether_it_reads_anchor_texts() -> None:
     ).needs_anchors
     assert not make_ordering("combined", {"weights": {"opic": 1.0}}).needs_anchors
     assert not make_ordering("opic").needs_anchors
+
+
+class OwnSampling(SiblingSampling):
+    """A user's refinement."""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "needed"),
+    [
+        ("scout", {}, True),
+        ("crawlprio.orderings.siblings.SiblingSampling", {}, True),
+        (OwnSampling, {}, True),
+        ("pagerank", {}, True),
+        ("combined", {"weights": {"opic": 1.0, "scout": 1.0}}, True),
+        ("combined", {"weights": {"opic": 1.0, "location": 1.0}}, False),
+        ("rankmass", {}, False),
+        ("opic", {}, False),
+        ("location", {}, False),
+    ],
+)
+def test_an_ordering_says_whether_it_needs_compiled_code_however_it_is_named(
+    name: str | type[Ordering], options: dict[str, Any], needed: bool
+) -> None:
+    assert make_ordering(name, options).needs_compiled == needed
 
 
 def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:

@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import oracles
@@ -16,8 +16,11 @@ from driver import WebPages, fetch_order, hot_queue_of
 from graphs import EARLIER_SCORES, TOPIC_PHRASES, power_law_web, seeds_of, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from oracles import Topic, Web
 
+from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.evaluation import average_cumulative_pagerank, kendall_tau
 from crawlprio.frontier import PageQueue
@@ -28,8 +31,17 @@ from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.baseline import BreadthFirst
 from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
-from crawlprio.pages import NO_PAGE, Visit
-from crawlprio.simulator import GraphPages, Simulation, Source, crawl_order, simulate
+from crawlprio.pages import NO_PAGE, PageIds, Visit
+from crawlprio.ranking.room import with_room
+from crawlprio.simulator import (
+    GraphPages,
+    Network,
+    Simulation,
+    Source,
+    crawl_order,
+    simulate,
+    timed_crawl,
+)
 from crawlprio.simulator.order_only import runs_compiled
 from crawlprio.store import Store
 
@@ -435,3 +447,63 @@ def test_simulate_measures_each_ordering_in_the_given_order() -> None:
     assert [run.ordering for run in runs] == names
     assert [run.fetched for run in runs] == [100, 100, 100]
     assert runs[1].average_cumulative_pagerank > runs[0].average_cumulative_pagerank
+
+
+class Tally(NamedTuple):
+    counts: NDArray[np.void]
+    changed: PageIds
+    before: NDArray[np.float64]
+
+
+TALLY = Layout(Tally, np.dtype([("links", np.int64), ("weight", np.float64)]), np.int32, np.float64)
+
+
+@njit(cache=True)
+def tally(
+    keys: NDArray[np.float64],
+    page: int,
+    targets: PageIds,
+    first: int,
+    last: int,
+    again: bool,
+    numbers: NDArray[np.float64],
+    sites: PageIds,
+    addresses: Addresses,
+) -> int:
+    """Backlink count, counted in records of its own."""
+    counts = TALLY(addresses).counts
+    for new in range(first, last):
+        keys[new] = 0.0
+    if not again:
+        for target in targets:
+            counts[target].links += 1
+            keys[target] = counts[target].links
+    return 0
+
+
+class Tallied(CompiledOrdering):
+    """A user's compiled ordering whose records are like those of no other."""
+
+    rule = tally
+    layout = TALLY
+    changes_known: ClassVar[bool] = True
+
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> Tally:
+        state: Tally = self.state
+        return state._replace(counts=with_room(state.counts, n_pages))
+
+
+def test_an_ordering_with_records_of_its_own_runs_after_any_other() -> None:
+    """The loop is compiled once; a second layout used to end in a KeyError."""
+    graph = graph_of(power_law_web(300, seed=8))
+    network = Network(robots=3, latency=0.5)
+    for name in ("sibling-sampling", "scout", "opic"):
+        crawl_order(graph, [0], make_ordering(name))
+        expected = crawl_order(graph, [0], BacklinkCount()).tolist()
+        assert crawl_order(graph, [0], Tallied()).tolist() == expected
+        assert crawl_order(graph, [0], Tallied(), compiled=False).tolist() == expected
+        timed = [
+            timed_crawl(graph, [0], ordering, network).visits.tolist()
+            for ordering in (Tallied(), BacklinkCount())
+        ]
+        assert timed[0] == timed[1]

@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from crawlprio.compiled import cache, notices
+from crawlprio.compiled.layout import Layout
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +65,8 @@ class Compiled(Generic[P, R]):
     ----------
     py_func
         The same function in Python.
+    is_plain
+        Whether it runs as Python until numba is loaded.
     targetoptions
         Options of `numba.njit`; numba reads them under this name, to inline calls.
     """
@@ -72,12 +75,12 @@ class Compiled(Generic[P, R]):
         functools.update_wrapper(self, function)
         self.py_func = function
         self.targetoptions = options
-        self._is_plain = plain
+        self.is_plain = plain
         self._dispatcher: Any = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._dispatcher is None:
-            if self._is_plain and _numba is None:
+            if self.is_plain and _numba is None:
                 with np.errstate(over="ignore"):
                     return self.py_func(*args, **kwargs)
             return self.dispatcher(*args, **kwargs)  # type: ignore[no-any-return]
@@ -102,7 +105,7 @@ def plain_until() -> int:
 
 
 def load() -> None:
-    """Import numba and let it take a `Compiled` in compiled code for its dispatcher."""
+    """Import numba; let it see dispatchers in place of `Compiled`, and intrinsics of `Layout`."""
     global _numba
     with _lock:
         if _numba is not None:
@@ -114,6 +117,7 @@ def load() -> None:
         typeof_impl.register(Compiled)(
             lambda function, context: numba.types.Dispatcher(function.dispatcher)
         )
+        typeof_impl.register(Layout)(lambda layout, context: layout.numba_type)
         notices.announce_compiling()
         _numba = numba
 

@@ -1,21 +1,31 @@
-"""The compiled two-level queue, under the names by which the frontier calls it."""
+"""The compiled two-level queue, under the names by which `PageQueue` calls it."""
 
-from crawlprio.frontier.buffer import take_out
-from crawlprio.frontier.bulk import rekey_all, rekey_pages, update
-from crawlprio.frontier.heaps import end_fetch, place_site, pop, push, rekey, release, remove
-from crawlprio.frontier.site_heaps import soonest
+from __future__ import annotations
 
-__all__ = [
-    "end_fetch",
-    "place_site",
-    "pop",
-    "push",
-    "rekey",
-    "rekey_all",
-    "rekey_pages",
-    "release",
-    "remove",
-    "soonest",
-    "take_out",
-    "update",
-]
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from crawlprio import compiled
+from crawlprio.frontier import buffer, bulk, heaps, site_heaps
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "end_fetch": heaps.end_fetch,
+    "place_site": heaps.place_site,
+    "pop": heaps.pop,
+    "push": heaps.push,
+    "rekey": heaps.rekey,
+    "rekey_all": bulk.rekey_all,
+    "rekey_pages": bulk.rekey_pages,
+    "release": heaps.release,
+    "remove": heaps.remove,
+    "soonest": site_heaps.soonest,
+    "take_out": buffer.take_out,
+    "update": bulk.update,
+}
+
+
+def load() -> SimpleNamespace:
+    """Return the functions by name, as numba's own dispatchers; loads numba."""
+    compiled.load()
+    return SimpleNamespace(**{name: compiled.direct(one) for name, one in FUNCTIONS.items()})

@@ -107,9 +107,7 @@ class PageQueue:
         self.n_taken_out = 0
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
         self._plain_until = plain_until
-        self._queue: Any = compiled_queue
-        if plain_until:
-            self._queue = PlainQueue()
+        self._queue: Any = PlainQueue() if plain_until else compiled_queue.load()
         if self._buffer is not None:
             self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
@@ -121,7 +119,7 @@ class PageQueue:
     @property
     def is_plain(self) -> bool:
         """Whether the queue still runs in plain Python."""
-        return self._queue is not compiled_queue
+        return isinstance(self._queue, PlainQueue)
 
     @property
     def n_dropped(self) -> int:
@@ -433,7 +431,8 @@ class PageQueue:
 
     def _compile(self) -> None:
         """Switch from the plain queue to compiled heaps, built from the records. O(n)."""
-        self._queue = compiled_queue
+        self._queue = compiled_queue.load()
+        self.ordering.compile()
         self._totals["n_ready"] = self._totals["n_delayed"] = 0
         keys = self._pages["key"].copy()
         self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)

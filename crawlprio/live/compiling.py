@@ -10,54 +10,50 @@ import numpy as np
 from crawlprio import compiled
 from crawlprio.frontier import PageQueue
 from crawlprio.graph import Urls
-from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.orderings import ALL_PAGES, ORDERINGS, Changed, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
 
 
-def compile_frontier(*, with_ranks: bool, ordering: str = "opic") -> None:
+class _Restless(Ordering):
+    """Changes all keys in some visits, so that a crawl calls each function of the queue."""
+
+    def observe(self, visit: Visit) -> Changed:
+        return ALL_PAGES if visit.page % 2 else visit.targets
+
+
+def compile_crawl(ordering: Ordering) -> None:
     """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
 
     Otherwise the first pages would block the event loop for that time: half a second with a warm
     cache, some ten seconds on the very first crawl.
-
-    Parameters
-    ----------
-    with_ranks
-        compile PageRank too, for orderings that compute it.
-    ordering
-        the crawl's ordering; rules that are slow to compile are compiled only if it uses them.
     """
     compiled.load()
+    ordering.compile()
     pieces(b"<p>" * SMALL)
     table = HashTable()
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))
     table.find_all([0])
-    first = "sibling-sampling" if ordering == "sibling-sampling" else "opic"
-    made = [make_ordering(first)]
-    if with_ranks:
-        made.append(make_ordering("partial-pagerank", {"every": 2}))
-    for each in made:
-        pages = PageTable()
-        site = pages.site("")
-        pages.add("seed", "seed", site)
-        frontier = PageQueue(each, pages)
-        frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
-        for now in (0.0, 1.0, 2.0):
-            page = frontier.next_page(now)
-            pages.add(f"page {now}", f"page {now}", site)
-            frontier.end_fetch(site, now + 0.5)
-            frontier.observe(Visit(page, np.array([len(pages) - 1], dtype=np.int32)))
-            frontier.release(page)
-        frontier.next_page(2.0)
-        frontier.add(frontier.next_page(3.0), 1)
+    pages = PageTable()
+    site = pages.site("")
+    pages.add("seed", "seed", site)
+    queue = PageQueue(_Restless(), pages)
+    queue.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
+    for now in (0.0, 1.0, 2.0):
+        page = queue.next_page(now)
+        pages.add(f"page {now}", f"page {now}", site)
+        queue.end_fetch(site, now + 0.5)
+        queue.observe(Visit(page, np.array([len(pages) - 1], dtype=np.int32)))
+        queue.release(page)
+    queue.next_page(2.0)
+    queue.add(queue.next_page(3.0), 1)
 
 
 def compile_all() -> None:
-    """Compile, or load from numba's cache, all that crawls and commands run. About 40 s."""
-    compile_frontier(with_ranks=True)
+    """Compile, or load from numba's cache, all that crawls and commands run."""
+    compile_crawl(make_ordering("pagerank"))
     pages = PageTable()
     for page in "ab":
         pages.add(page, page, pages.site(""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
 from crawlprio.pages import PageIds
 
@@ -18,6 +19,8 @@ def count_links(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A page's key is the number of fetched pages that link to it."""
     for new in range(first, last):

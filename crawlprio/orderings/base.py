@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio import compiled
+from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.rules import State, VisitRule, compile_rule
-from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
+from crawlprio.orderings.rules import NO_STATE, VisitRule, compile_rule
+from crawlprio.pages import NO_PAGES, PageIds, Visit
 
 Keys = NDArray[np.float64]
 
@@ -112,6 +113,14 @@ class Ordering:
         self.keys = np.full(1024, self.initial_key)
         self.n_pages = 0
 
+    @property
+    def needs_compiled(self) -> bool:
+        """Whether it runs compiled code, so that a crawl has to compile before its first page."""
+        return False
+
+    def compile(self) -> None:
+        """Compile what the ordering runs, or load it from numba's cache; by default nothing."""
+
     def observe(self, visit: Visit) -> Changed:
         """Learn from a visit; return the pages whose keys changed, or `ALL_PAGES`.
 
@@ -183,6 +192,12 @@ class CompiledOrdering(Ordering):
         The visit rule; its arguments are listed at `crawlprio.orderings.rules.VisitRule`.
     changes_known
         Whether a visit may change the keys of pages that were already known.
+    layout
+        The types of the arrays of the rule's state; default: no state.
+    state
+        These arrays, by name.
+    reads_sites
+        Whether the rule reads the sites of pages.
     numbers
         float64: the rule's own numbers, set by `open`; default none.
     by_waiting_pages
@@ -192,10 +207,13 @@ class CompiledOrdering(Ordering):
     """
 
     rule: ClassVar[VisitRule]
+    layout: ClassVar[Layout[Any]] = NO_STATE
+    reads_sites: ClassVar[bool] = False
     changes_known: ClassVar[bool] = False
     by_waiting_pages: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = False
 
+    state: Any
     numbers: NDArray[np.float64]
 
     @property
@@ -203,15 +221,13 @@ class CompiledOrdering(Ordering):
         """Number of pages known when keys were last recomputed; by default 0."""
         return 0
 
-    @classmethod
-    def compile(cls) -> None:
-        """Compile the rule, or load it from numba's cache, for every driver."""
-        compile_rule(cls.rule, cls.empty_state())
+    @property
+    def needs_compiled(self) -> bool:
+        return not getattr(type(self).rule, "is_plain", False)
 
-    @classmethod
-    def empty_state(cls) -> State:
-        """Return empty arrays of the types that the rule gets as `state`; by default none."""
-        return ()
+    def compile(self) -> None:
+        """Compile the rule, or load it from numba's cache, for every driver."""
+        self._rule = compile_rule(type(self).rule)
 
     @property
     def runs_compiled(self) -> bool:
@@ -263,25 +279,37 @@ class CompiledOrdering(Ordering):
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self.numbers = self.first_numbers()
-        own = type(self)
+        self._set_state(self.first_state())
+        self._has_state = self.layout is not NO_STATE
         self._learns_by_rule = self.learns_by_rule
-        self._has_state = own.reserve is not CompiledOrdering.reserve
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
-        self._rule: VisitRule = own.rule
-        # Compile now rather than at the first visit.
-        self._apply(NO_PAGE, NO_PAGES, 0, 0, True)
-        self._rule = compiled.direct(own.rule)
+        self._rule = type(self).rule
+        if self.needs_compiled or compiled.plain_until() == 0:
+            self.compile()  # now rather than at the first visit
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return the initial value of `numbers`; by default empty."""
         return np.empty(0)
 
-    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
-        """Make room in the state for a crawl of at most so many pages, sites and links.
+    def first_state(self) -> Any:
+        """Return the initial value of `state`; by default empty arrays."""
+        return self.layout.empty()
+
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> Any:
+        """Return the state, with room for a crawl of at most so many pages, sites and links.
 
         `most_links` bounds the links of a single page. By default there is no state.
         """
+        return self.state
+
+    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> Addresses:
+        """Make room as `with_room` does; return the addresses, valid until the next call."""
+        self._set_state(self.with_room(n_pages, n_sites, n_links, most_links))
+        return self._addresses
+
+    def _set_state(self, state: Any) -> None:
+        self.state, self._addresses = state, self.layout.addresses(state)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         self._apply(visit.page, visit.targets, first, last, True)
@@ -305,9 +333,10 @@ class CompiledOrdering(Ordering):
         """Call the rule; return the pages besides the targets whose keys it changed."""
         if self._has_state:
             self._make_room(max(self.n_pages, last), len(targets))
-        state = self.state(self.pages.sites)
-        n = self._rule(self.keys, page, targets, first, last, again, self.numbers, *state)
-        return state[-2][:n] if n else NO_PAGES
+        sites = self.pages.sites if self.reads_sites else NO_PAGES
+        numbers, addresses = self.numbers, self._addresses
+        n = self._rule(self.keys, page, targets, first, last, again, numbers, sites, addresses)
+        return self.state.changed[:n] if n else NO_PAGES
 
     def _make_room(self, n_pages: int, n_targets: int) -> None:
         """Make room in the state for one more visit: seldom, as for twice what is needed."""
@@ -321,10 +350,6 @@ class CompiledOrdering(Ordering):
                 for need, have in zip(needed, self._room, strict=True)
             )
             self.reserve(*self._room)
-
-    def state(self, sites: PageIds) -> State:
-        """Return the extra arrays for the rule, given the site of each page; by default none."""
-        return ()
 
 
 def _with(targets: PageIds, others: PageIds) -> PageIds:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_seed
 from crawlprio.orderings.rules import uniform
@@ -24,6 +25,8 @@ def keep_zero(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """All keys are 0: pages leave in order of discovery."""
     for new in range(first, last):
@@ -40,6 +43,8 @@ def run_clocks(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A new page's key is that of the page that links to it, plus ln u with u from (0, 1].
 
@@ -63,6 +68,8 @@ def number_visits(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A new page's key is the number of the visit that found it, 0 for a seed.
 

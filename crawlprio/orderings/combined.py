@@ -77,6 +77,15 @@ class Combined(Ordering):
         self.needs_truth = any(member.needs_truth for _, member in self._members)
         self.initial_key = sum(weight * member.initial_key for weight, member in self._members)
 
+    @property
+    def needs_compiled(self) -> bool:
+        return any(member.needs_compiled for _, member in self._members)
+
+    def compile(self) -> None:
+        """Compile what the members run."""
+        for _, member in self._members:
+            member.compile()
+
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self._n_summed = 0

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds
@@ -22,6 +23,8 @@ def shorten(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A page's key is minus its smallest distance along the links of fetched pages.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
 from crawlprio.orderings.baseline import keep_zero
@@ -30,6 +31,8 @@ def score_new(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A page without a score gets 0, a score drawn at random, or a share of its parent's key.
 

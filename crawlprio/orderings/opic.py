@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
 from crawlprio.orderings.options import checked_number
@@ -24,6 +25,8 @@ def spread_cash(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A new page has cash 1; a fetched page splits its cash evenly over its links.
 

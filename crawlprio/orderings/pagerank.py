@@ -13,9 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
 from crawlprio.orderings.options import checked_number
-from crawlprio.pages import PageIds, Visit
+from crawlprio.pages import NO_PAGES, PageIds, Visit
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
 UPDATES_PER_VISIT = 25_000
@@ -106,6 +107,8 @@ def share_values(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """The key of an unranked page is the sum of key / links over fetched pages that link to it.
 
@@ -132,6 +135,8 @@ def wait_for_ranks(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """All new pages have the same key until ranks are computed; `numbers` as above."""
     keys[first:last] = numbers[1] if page < 0 else numbers[2]
@@ -177,6 +182,16 @@ class PartialPageRank(CompiledOrdering):
     @property
     def n_ranked(self) -> int:
         return int(self.numbers[0])
+
+    @property
+    def needs_compiled(self) -> bool:
+        return True
+
+    def compile(self) -> None:
+        """Compile the rule and the solver of PageRank."""
+        super().compile()
+        none = np.zeros(1, dtype=np.int64)
+        crawl_ranks((none, none.astype(np.int32), NO_PAGES), self.damping)
 
     def first_numbers(self) -> Keys:
         return np.array([0.0, 0.0, self.initial_key])

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds
@@ -21,6 +22,8 @@ def pass_mass(
     last: int,
     again: bool,
     numbers: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """A seed has mass 1; a fetched page passes its mass on, damped, in equal shares.
 

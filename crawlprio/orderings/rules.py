@@ -8,36 +8,43 @@ they share.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio import compiled
-from crawlprio.compiled import njit
+from crawlprio.compiled import direct, load, njit
+from crawlprio.compiled.layout import Layout
+from crawlprio.pages import PageIds
 
-Floats = NDArray[np.float64]
 
-State = tuple[Any, ...]
-"""A rule's state besides keys and numbers: nothing, or arrays, of which the last three are
+class NoState(NamedTuple):
+    """What the state of any rule has: the other pages whose keys a visit changed.
 
-sites
-    int32 by page id: its site.
-changed
-    int32: output; pages other than the targets whose keys the rule changed.
-before
-    float64: output; the keys that those pages had before.
-"""
+    changed
+        int32: output; pages other than the targets whose keys the rule changed.
+    before
+        float64: output; the keys that those pages had before.
+    """
+
+    changed: PageIds
+    before: NDArray[np.float64]
+
+
+NO_STATE = Layout(NoState, np.int32, np.float64)
 
 VisitRule = Callable[..., int]
-"""An `@njit(cache=True)` function of (keys, page, targets, first, last, again, numbers, *state).
+"""An `@njit(cache=True)` function of the visit and of what the ordering knows.
+
+Its parameters are (keys, page, targets, first, last, again, numbers, sites, addresses):
 
 keys
     float64 by page id, written by the rule. Finite; larger is sooner.
 page
     The fetched page; -1 for the visit that introduces seeds.
 targets
-    int32: the distinct pages it links to, without itself, in page order.
+    int32, read only: the distinct pages it links to, without itself, in page order.
 first, last
     Pages first, ..., last - 1 are new in this visit; the rule gives them their first keys. In a
     compiled loop all of them are targets; in a live crawl some may be pages that a spider asked
@@ -47,8 +54,10 @@ again
     The links are no new evidence because the page was fetched before: write first keys only.
 numbers
     float64, owned by the ordering: the values of its options, and counts over the whole crawl.
-state
-    The arrays of `State`, or nothing.
+sites
+    int32 by page id, read only: its site. Empty unless the class `reads_sites`.
+addresses
+    The ordering's state, as the addresses that its `layout` reads.
 
 The rule returns how many distinct pages it wrote into `changed`. Keys of pages below `first` may
 change only in a class that sets `changes_known`.
@@ -56,78 +65,53 @@ change only in a class that sets `changes_known`.
 
 
 class RuleLoop:
-    """A compiled loop whose first arguments are a visit rule and its state.
+    """A compiled loop whose first argument is a visit rule.
 
     The rule is called through its address, so the loop is compiled once for all rules, and a new
-    ordering only compiles its rule. That requires explicit argument types: the loop is compiled for
-    the types of its first call, and again when a call has other types.
+    ordering only compiles its rule. That requires explicit types of the arguments. References to
+    arrays are not counted, which would take three quarters of the time; the loop retains none.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._versions: dict[tuple[Any, ...], Any] = {}
 
-    def __call__(self, rule: VisitRule, state: State, *arguments: Any) -> Any:
-        called = compiled.direct(rule)
-        kinds: tuple[Any, ...] | None = None
-        for known, version in self._versions.items():
-            try:
-                return version(called, state, *arguments)
-            except TypeError:
-                kinds = kinds or self._kinds(state, arguments)
-                if kinds == known:
-                    raise
-        kinds = kinds or self._kinds(state, arguments)
-        self._versions[kinds] = version = _without_counting(self._function, kinds)
-        return version(called, state, *arguments)
+    def of(self, rule: VisitRule, *arguments: Any) -> Callable[..., Any]:
+        """Return the loop with this rule, compiled for further arguments of these types."""
+        called = compile_rule(rule)
+        from numba import typeof, types
 
-    @staticmethod
-    def _kinds(state: State, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The numba types of all arguments."""
-        import numba
-
-        numbers = numba.types.Array(numba.types.float64, 1, "A")
-        called = numba.types.FunctionType(_signature(state, numbers))
-        return (called, *map(numba.typeof, (state, *arguments)))
+        kinds = (types.FunctionType(_signature()), *map(typeof, arguments))
+        if kinds not in self._versions:
+            version = njit(cache=True, keeps_arrays=False)(self._function).dispatcher
+            version.compile(kinds)
+            version.disable_compile()
+            self._versions[kinds] = version
+        return partial(self._versions[kinds], called)
 
 
-def compile_rule(rule: VisitRule, state: State) -> None:
-    """Compile a rule, or load it from numba's cache, for a live crawl and for compiled loops.
+def compile_rule(rule: VisitRule) -> Callable[..., int]:
+    """Return a rule compiled, or loaded from numba's cache, for live crawls and compiled loops."""
+    load()
+    dispatcher: Any = direct(rule)
+    if dispatcher._can_compile:
+        dispatcher.compile(_signature())
+        dispatcher.disable_compile()
+    return dispatcher  # type: ignore[no-any-return]
 
-    Parameters
-    ----------
-    state
-        Arrays of the types that the rule gets; they may be empty.
+
+def _signature() -> Any:
+    """Return the numba signature of all rules.
+
+    Keys are contiguous in a live crawl, and a column of the page records in a compiled loop.
     """
     from numba import types
 
-    compiled.load()
-    dispatcher: Any = compiled.direct(rule)
-    dispatcher.compile(_signature(state, types.Array(types.float64, 1, "C")).args)
-    # Taking the address uses a signature with a return type, which numba caches separately.
-    dispatcher.compile(_signature(state, types.Array(types.float64, 1, "A")))
-
-
-def _signature(state: State, keys: Any) -> Any:
-    """Return the numba signature of a rule whose keys have this type."""
-    from numba import typeof, types
-
-    page_ids = types.Array(types.int32, 1, "C")
-    numbers = types.Array(types.float64, 1, "C")
-    bounds = (types.int64, types.int64)
-    rest = map(typeof, state)
-    return types.int64(keys, types.int64, page_ids, *bounds, types.boolean, numbers, *rest)
-
-
-def _without_counting(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
-    """Compile a loop without reference counting, which would take three quarters of its time.
-
-    Safe because the loop retains no array.
-    """
-    dispatcher = njit(cache=True, keeps_arrays=False)(function).dispatcher
-    dispatcher.compile(kinds)
-    dispatcher.disable_compile()
-    return dispatcher
+    page_ids = types.Array(types.int32, 1, "C", readonly=True)
+    keys, numbers = (types.Array(types.float64, 1, layout) for layout in ("A", "C"))
+    bounds = (types.int64, types.int64, types.boolean)
+    addresses = types.Array(types.int64, 1, "C")
+    return types.int64(keys, types.int64, page_ids, *bounds, numbers, page_ids, addresses)
 
 
 @njit(cache=True, plain=True)

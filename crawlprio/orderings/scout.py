@@ -6,16 +6,15 @@ The compiled rules work on arrays, which the class owns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
-from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
+from crawlprio.compiled.layout import Addresses, Layout
+from crawlprio.orderings.base import CompiledOrdering, Keys
 from crawlprio.orderings.options import checked_number
-from crawlprio.orderings.rules import State
 from crawlprio.pages import PageIds
 from crawlprio.ranking.room import with_room
 
@@ -74,9 +73,28 @@ RULES = np.dtype(
 """Options, and the progress of the crawl."""
 
 
+class State(NamedTuple):
+    """What the crawl knows: `pages` and `sites` by id, one row of `rules`, all `links` of visits.
+
+    `queue` holds pages that pass on mass; `changed` and `before` are as in `rules.NoState`.
+    """
+
+    pages: Records
+    sites: Records
+    rules: Records
+    links: PageIds
+    queue: PageIds
+    changed: PageIds
+    before: Keys
+
+
+LAYOUT = Layout(State, PAGE, SITE, RULES, *(np.int32, np.int32, np.int32, np.float64))
+
+
 @njit(cache=True, keeps_arrays=False)
-def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
+def key_of(state: State, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, times the bonus of its site."""
+    pages, sites, rules = state.pages, state.sites, state.rules
     site = pages[page].site
     n_visits, n_known = rules[0].n_visits, rules[0].n_known
     on_site, known_on_site = sites[site].n_visits, sites[site].n_known
@@ -93,19 +111,13 @@ def key_of(pages: Records, sites: Records, rules: Records, page: int) -> float:
 
 @njit(cache=True, keeps_arrays=False)
 def discover_pages(
-    pages: Records,
-    sites: Records,
-    rules: Records,
-    page_sites: PageIds,
-    keys: Keys,
-    first: int,
-    last: int,
-    source: int,
+    state: State, site_of: PageIds, keys: Keys, first: int, last: int, source: int
 ) -> None:
     """Set mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1."""
-    mass = 1.0 if source >= 0 else rules[0].seed_mass
+    pages, sites = state.pages, state.sites
+    mass = 1.0 if source >= 0 else state.rules[0].seed_mass
     for page in range(first, last):
-        site = page_sites[page]
+        site = site_of[page]
         pages[page].own = mass
         pages[page].sent = NOT_VISITED
         pages[page].site = site
@@ -116,25 +128,25 @@ def discover_pages(
         sites[site].last = page
         sites[site].n_in_ring += 1
         keys[page] = mass
-    rules[0].n_known += last - first
+    state.rules[0].n_known += last - first
 
 
 @njit(cache=True, keeps_arrays=False)
-def mass_of(pages: Records, page: int) -> float:
+def mass_of(state: State, page: int) -> float:
     """Return the total mass of a page."""
+    pages = state.pages
     return float(pages[page].own + pages[page].from_site + pages[page].from_others)
 
 
 @njit(cache=True, keeps_arrays=False)
-def pass_mass_on(
-    pages: Records, rules: Records, links: PageIds, page: int, queue: PageIds, changed: PageIds
-) -> int:
+def pass_mass_on(state: State, page: int, changed: PageIds) -> int:
     """Pass on the mass of the page just fetched, then that of fetched pages that gained enough.
 
     The latter are served in queue order until the budget is spent. Writes the waiting pages that
     they link to into `changed` and returns their number. `queue` and `changed` must have room for
     the links of the page and for the budget.
     """
+    pages, rules, links, queue = state.pages, state.rules, state.links, state.queue
     threshold, budget = rules[0].threshold, rules[0].push_budget
     queue[0] = page
     pages[page].queued = 1
@@ -149,7 +161,7 @@ def pass_mass_on(
             if n_spent + length > budget:
                 continue
             n_spent += length
-        mass = mass_of(pages, giver)
+        mass = mass_of(state, giver)
         share = rules[0].damping * (mass - pages[giver].sent) / max(length, 1)
         pages[giver].sent = mass
         for at in range(start, start + length):
@@ -163,7 +175,7 @@ def pass_mass_on(
                     changed[n_changed] = target
                     n_changed += 1
             elif pages[target].queued == 0 and pages[target].row_length > 0:
-                gained = mass_of(pages, target) - pages[target].sent
+                gained = mass_of(state, target) - pages[target].sent
                 if gained > threshold * pages[target].row_length:
                     pages[target].queued = 1
                     queue[tail] = target
@@ -172,13 +184,12 @@ def pass_mass_on(
 
 
 @njit(cache=True, keeps_arrays=False)
-def stale_on_site(
-    pages: Records, sites: Records, site: int, changed: PageIds, n_changed: int
-) -> int:
+def stale_on_site(state: State, site: int, n_changed: int) -> int:
     """Append the next waiting pages in the ring of a site to `changed`; return its new length.
 
     Removes the fetched pages that it reaches from the ring.
     """
+    pages, sites, changed = state.pages, state.sites, state.changed
     for _ in range(min(REFRESHED, sites[site].n_in_ring)):
         last = sites[site].last
         page = pages[last].next
@@ -201,18 +212,14 @@ def scout(
     last: int,
     again: bool,
     numbers: Keys,
-    pages: Records,
-    sites: Records,
-    rules: Records,
-    links: PageIds,
-    queue: PageIds,
-    page_sites: PageIds,
-    changed: PageIds,
-    before: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """Apply the visit rule: discover new pages, then learn from the visit."""
+    state = LAYOUT(addresses)
+    pages, rules, links, changed = state.pages, state.rules, state.links, state.changed
     if last > first:
-        discover_pages(pages, sites, rules, page_sites, keys, first, last, page)
+        discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
         return 0
     end = rules[0].n_links
@@ -226,21 +233,21 @@ def scout(
     pages[page].row_length = n_targets
     pages[page].sent = 0.0
     site = pages[page].site
-    sites[site].n_visits += 1
+    state.sites[site].n_visits += 1
 
     others = changed[n_targets:]
-    n_changed = n_targets + pass_mass_on(pages, rules, links, page, queue, others)
-    n_changed = stale_on_site(pages, sites, site, changed, n_changed)
+    n_changed = n_targets + pass_mass_on(state, page, others)
+    n_changed = stale_on_site(state, site, n_changed)
 
     n_others = 0
     for at in range(n_changed):
         target = changed[at]
         if pages[target].sent == NOT_VISITED:
-            key = key_of(pages, sites, rules, target)
+            key = key_of(state, target)
             if abs(key - keys[target]) > LEAST_CHANGE * keys[target]:
                 if at >= n_targets:
                     changed[n_others] = target
-                    before[n_others] = keys[target]
+                    state.before[n_others] = keys[target]
                     n_others += 1
                 keys[target] = key
     return n_others
@@ -289,6 +296,8 @@ class Scout(CompiledOrdering):
     """
 
     rule = scout
+    layout = LAYOUT
+    reads_sites: ClassVar[bool] = True
     changes_known: ClassVar[bool] = True
 
     def __init__(
@@ -314,29 +323,20 @@ class Scout(CompiledOrdering):
             ),
         )
 
-    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        self._records, self._sites, _, self._links, self._queue, _, self._changed, self._before = (
-            self.empty_state()
-        )
-        self._rules = np.zeros(1, dtype=RULES)
+    def first_state(self) -> State:
+        rules = np.zeros(1, dtype=RULES)
         for name, value in zip(RULES.names or (), self._options, strict=False):
-            self._rules[name] = value
-        super().open(pages, truth)
+            rules[name] = value
+        return LAYOUT.empty()._replace(rules=rules)
 
-    @classmethod
-    def empty_state(cls) -> State:
-        dtypes = (PAGE, SITE, RULES, np.int32, np.int32, np.int32, np.int32, np.float64)
-        return tuple(np.zeros(0, dtype=dtype) for dtype in dtypes)
-
-    def state(self, sites: PageIds) -> State:
-        arrays = (self._records, self._sites, self._rules, self._links, self._queue)
-        return (*arrays, sites, self._changed, self._before)
-
-    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
-        self._records = with_room(self._records, n_pages)
-        self._sites = with_room(self._sites, n_sites)
-        self._links = with_room(self._links, n_links)
-        room = most_links + int(self._rules["push_budget"][0]) + REFRESHED + 1
-        self._queue = with_room(self._queue, room)
-        self._changed = with_room(self._changed, room)
-        self._before = with_room(self._before, room)
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
+        state: State = self.state
+        room = most_links + int(state.rules["push_budget"][0]) + REFRESHED + 1
+        return state._replace(
+            pages=with_room(state.pages, n_pages),
+            sites=with_room(state.sites, n_sites),
+            links=with_room(state.links, n_links),
+            queue=with_room(state.queue, room),
+            changed=with_room(state.changed, room),
+            before=with_room(state.before, room),
+        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.orderings.base import Keys
 from crawlprio.pages import PageIds
 
@@ -86,9 +88,44 @@ links stored so far, including those overwritten since; `cursor`: the visit chec
 the oldest visit whose links are stored."""
 
 
+class State(NamedTuple):
+    """What the crawl knows: `pages`, `groups` and `sites` by id, and one row of `rules`.
+
+    own_mass
+        Own mass of a page by depth.
+    visited, has_gained, ends
+        By number of visit: its page; whether that has gained enough to pass mass on; the end of its
+        links, which begin where those of the visit before end.
+    links
+        Targets; link number i of the crawl is at i modulo their number, a power of two.
+    changed, before
+        As in `rules.NoState`.
+    """
+
+    pages: Records
+    groups: Records
+    sites: Records
+    rules: Records
+    own_mass: Keys
+    visited: PageIds
+    has_gained: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    links: PageIds
+    changed: PageIds
+    before: Keys
+
+
+LAYOUT = Layout(
+    State,
+    *(PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32),
+    *(np.int32, np.float64),
+)
+
+
 @njit(cache=True, keeps_arrays=False)
-def give_attention(sites: Records, rules: Records, site: int, mass: float) -> None:
+def give_attention(state: State, site: int, mass: float) -> None:
     """Add to the attention of a site."""
+    sites, rules = state.sites, state.rules
     before = sites[site].attention
     sites[site].attention = before + mass
     rules[0].attention += mass
@@ -96,68 +133,57 @@ def give_attention(sites: Records, rules: Records, site: int, mass: float) -> No
 
 
 @njit(cache=True, keeps_arrays=False)
-def visits_per_site(rules: Records) -> float:
+def visits_per_site(state: State) -> float:
     """Return the number of visits divided by the effective number of sites: 1 without attention."""
+    rules = state.rules
     square = rules[0].attention ** 2
     n_visits = rules[0].n_visits
     return float(n_visits * rules[0].squares / square if square > 0.0 else n_visits)
 
 
 @njit(cache=True, keeps_arrays=False)
-def is_vouched_for(sites: Records, site: int) -> bool:
+def is_vouched_for(state: State, site: int) -> bool:
     """Whether a site has a seed, or was first linked from an established site."""
-    source = sites[site].shown - BY_SITE
-    return bool(source < 0 or sites[source].n_visits >= ESTABLISHED)
+    source = state.sites[site].shown - BY_SITE
+    return bool(source < 0 or state.sites[source].n_visits >= ESTABLISHED)
 
 
 @njit(cache=True, keeps_arrays=False)
-def correction(
-    pages: Records,
-    groups: Records,
-    sites: Records,
-    rules: Records,
-    parent: int,
-    n_per_site: float,
-) -> float:
+def correction(state: State, parent: int, n_per_site: float) -> float:
     """Return the multiple of a child's mass from kin that is added to its key.
 
     `n_per_site` is the result of `visits_per_site`.
     """
-    if parent < 0 or not rules[0].by_siblings:
+    groups = state.groups
+    if parent < 0 or not state.rules[0].by_siblings:
         return 0.0
     n_visited = groups[parent].n_visited
     n_counted = float(groups[parent].n_children - n_visited)
     if n_counted > FREE:
-        room = n_per_site if is_vouched_for(sites, pages[parent].site) else 0.0
+        room = n_per_site if is_vouched_for(state, state.pages[parent].site) else 0.0
         n_counted = min(n_counted, FREE + room)
     return float(n_counted / (n_visited + PRIOR))
 
 
 @njit(cache=True, keeps_arrays=False)
-def novelty(sites: Records, rules: Records, site: int, log_visits: float) -> float:
+def novelty(state: State, site: int, log_visits: float) -> float:
     """Return the factor for the keys of a site, which is larger on new sites."""
-    if rules[0].novelty > 0.0 and is_vouched_for(sites, site):
+    sites, rules = state.sites, state.rules
+    if rules[0].novelty > 0.0 and is_vouched_for(state, site):
         return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
     return 1.0
 
 
 @njit(cache=True, keeps_arrays=False)
 def discover_pages(
-    pages: Records,
-    groups: Records,
-    sites: Records,
-    rules: Records,
-    own_mass: NDArray[np.float64],
-    page_sites: NDArray[np.int32],
-    keys: Keys,
-    first: int,
-    last: int,
-    source: int,
+    state: State, site_of: PageIds, keys: Keys, first: int, last: int, source: int
 ) -> None:
     """Set parent, mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1.
 
     Pages found when a page is fetched again have no parent.
     """
+    pages, groups, sites = state.pages, state.groups, state.sites
+    rules, own_mass = state.rules, state.own_mass
     log_visits = math.log(rules[0].n_visits + 2.0)
     is_parent = source >= 0 and pages[source].passed == NOT_VISITED
     depth = groups[source].depth + 1 if source >= 0 else 0
@@ -171,36 +197,31 @@ def discover_pages(
         pages[page].passed = NOT_VISITED
         pages[page].parent = source if is_parent else -1
         groups[page].depth = depth
-        site = page_sites[page]
+        site = site_of[page]
         pages[page].site = site
         if source < 0:
-            give_attention(sites, rules, site, SEED_ATTENTION)
+            give_attention(state, site, SEED_ATTENTION)
         if sites[site].shown == NOT_SHOWN:
             sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
-        keys[page] = mass * novelty(sites, rules, site, log_visits)
+        keys[page] = mass * novelty(state, site, log_visits)
 
 
 @njit(cache=True, keeps_arrays=False)
-def pass_on(
-    pages: Records,
-    groups: Records,
-    sites: Records,
-    rules: Records,
-    has_gained: NDArray[np.uint8],
-    page: int,
-    targets: PageIds,
-) -> None:
+def pass_on(state: State, page: int, targets: PageIds) -> None:
     """Pass on the mass that a page has gained since it last did, damped, in equal shares."""
+    pages, groups, has_gained = state.pages, state.groups, state.has_gained
     if len(targets) == 0:
         return
-    share = rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
+    share = (
+        state.rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
+    )
     pages[page].passed = pages[page].mass
     has_gained[groups[page].visit] = 0
     parent, site = pages[page].parent, pages[page].site
     for target in targets:
         of_site = pages[target].site
         if of_site != site:
-            give_attention(sites, rules, of_site, share)
+            give_attention(state, of_site, share)
         mass = pages[target].mass + share
         pages[target].mass = mass
         passed = pages[target].passed
@@ -214,21 +235,7 @@ def pass_on(
 
 
 @njit(cache=True, keeps_arrays=False)
-def observe_visit(
-    pages: Records,
-    groups: Records,
-    sites: Records,
-    rules: Records,
-    visited: PageIds,
-    has_gained: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    links: PageIds,
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    changed: PageIds,
-    before: Keys,
-) -> int:
+def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
     """Learn from a visit; update the keys of waiting pages.
 
     Pages other than targets whose keys changed are written to `changed`, with their former keys in
@@ -236,10 +243,12 @@ def observe_visit(
     for the targets, `NEAREST` siblings, and `n_passes` times the longest row up to `LONGEST`. The
     length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
     """
+    pages, groups, rules = state.pages, state.groups, state.rules
+    links, ends, changed = state.links, state.ends, state.changed
     n = rules[0].n_visits
     end = rules[0].n_links
     n_targets = len(targets)
-    visited[n] = page
+    state.visited[n] = page
     groups[page].visit = n
     last_link = len(links) - 1
     n_recorded = n_targets if n_targets <= min(LONGEST, rules[0].kept_links) else 0
@@ -255,14 +264,14 @@ def observe_visit(
     while end - ends[oldest] > rules[0].kept_links:
         oldest += 1
     rules[0].oldest = oldest
-    sites[pages[page].site].n_visits += 1
+    state.sites[pages[page].site].n_visits += 1
     parent = pages[page].parent
     if parent >= 0:
         groups[parent].n_visited += 1
 
     if pages[page].passed == NOT_VISITED:
         pages[page].passed = 0.0
-    pass_on(pages, groups, sites, rules, has_gained, page, targets)
+    pass_on(state, page, targets)
     n_changed = n_targets
 
     if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
@@ -286,17 +295,17 @@ def observe_visit(
         if cursor > n or cursor < oldest:
             cursor = oldest
         start, stop = ends[cursor], ends[cursor + 1]
-        if has_gained[cursor] and stop > start:
+        if state.has_gained[cursor] and stop > start:
             row = changed[n_changed : n_changed + stop - start]
             for at in range(start, stop):
                 row[at - start] = links[at & last_link]
-            pass_on(pages, groups, sites, rules, has_gained, visited[cursor], row)
+            pass_on(state, state.visited[cursor], row)
             n_changed += stop - start
             n_passed += 1
     rules[0].cursor = cursor
 
     log_visits = math.log(n + 3.0)
-    n_per_site = visits_per_site(rules)
+    n_per_site = visits_per_site(state)
     last_parent, last_site = -1, -1
     factor, of_site = 0.0, 1.0
     n_others = 0
@@ -306,15 +315,15 @@ def observe_visit(
             continue
         if pages[target].parent != last_parent:
             last_parent = pages[target].parent
-            factor = correction(pages, groups, sites, rules, last_parent, n_per_site)
+            factor = correction(state, last_parent, n_per_site)
         if pages[target].site != last_site:
             last_site = pages[target].site
-            of_site = novelty(sites, rules, last_site, log_visits)
+            of_site = novelty(state, last_site, log_visits)
         key = (pages[target].mass + factor * pages[target].kin) * of_site
         if key != keys[target]:
             if at >= n_targets:
                 changed[n_others] = target
-                before[n_others] = keys[target]
+                state.before[n_others] = keys[target]
                 n_others += 1
             keys[target] = key
     return n_others
@@ -329,38 +338,13 @@ def sample_siblings(
     last: int,
     again: bool,
     numbers: Keys,
-    pages: Records,
-    groups: Records,
-    sites: Records,
-    rules: Records,
-    own_mass: Keys,
-    visited: PageIds,
-    has_gained: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    links: PageIds,
-    page_sites: PageIds,
-    changed: PageIds,
-    before: Keys,
+    sites: PageIds,
+    addresses: Addresses,
 ) -> int:
     """Apply the visit rule: discover new pages, then learn from the visit."""
+    state = LAYOUT(addresses)
     if last > first:
-        discover_pages(pages, groups, sites, rules, own_mass, page_sites, keys, first, last, page)
+        discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
         return 0
-    return int(
-        observe_visit(
-            pages,
-            groups,
-            sites,
-            rules,
-            visited,
-            has_gained,
-            ends,
-            links,
-            keys,
-            page,
-            targets,
-            changed,
-            before,
-        )
-    )
+    return int(observe_visit(state, keys, page, targets))

@@ -5,24 +5,20 @@ The compiled rules are in `sibling_rules`; the class owns their arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.orderings.base import CompiledOrdering, Pages
+from crawlprio.orderings.base import CompiledOrdering
 from crawlprio.orderings.options import checked_number
-from crawlprio.orderings.rules import State
 from crawlprio.orderings.sibling_rules import (
-    GROUP,
+    LAYOUT,
     LONGEST,
     NEAREST,
-    PAGE,
     RULES,
-    SITE,
+    State,
     sample_siblings,
 )
-from crawlprio.pages import PageIds
 from crawlprio.ranking.room import with_room
 
 KEPT_LINKS = 2**22
@@ -96,6 +92,8 @@ class SiblingSampling(CompiledOrdering):
     """
 
     rule = sample_siblings
+    layout = LAYOUT
+    reads_sites: ClassVar[bool] = True
     changes_known: ClassVar[bool] = True
 
     def __init__(
@@ -115,63 +113,37 @@ class SiblingSampling(CompiledOrdering):
                 "sibling-sampling", option, value, least=0, below=below, whole=whole
             )
 
-        self._options = (
-            number("seed_mass", seed_mass),
-            number("damping", damping, below=1),
-            number("novelty", novelty),
-            int(number("n_passes", n_passes, whole=True)),
-            bool(siblings),
-            int(number("kept_links", kept_links, below=2**30 + 1, whole=True)),
-        )
+        self._options = {
+            "seed_mass": number("seed_mass", seed_mass),
+            "damping": number("damping", damping, below=1),
+            "novelty": number("novelty", novelty),
+            "n_passes": int(number("n_passes", n_passes, whole=True)),
+            "by_siblings": bool(siblings),
+            "kept_links": int(number("kept_links", kept_links, below=2**30 + 1, whole=True)),
+        }
         ratio = number("decay", decay, below=1)
         self._own_mass = np.array([ratio**k for k in range(N_DEPTHS)])
 
-    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
-        self._rules = np.zeros(1, dtype=RULES)
-        for name, value in zip(
-            ("seed_mass", "damping", "novelty", "n_passes", "by_siblings", "kept_links"),
-            self._options,
-            strict=True,
-        ):
-            self._rules[name] = value
-        self._rules["cursor"] = -1
-        state = self.empty_state()
-        self._records, self._groups, self._sites, _, _, self._visited, self._has_gained = state[:7]
-        self._ends, self._links, _, self._changed, self._before = state[7:]
-        super().open(pages, truth)
+    def first_state(self) -> State:
+        rules = np.zeros(1, dtype=RULES)
+        for name, value in self._options.items():
+            rules[name] = value
+        rules["cursor"] = -1
+        return LAYOUT.empty()._replace(rules=rules, own_mass=self._own_mass)
 
-    @classmethod
-    def empty_state(cls) -> State:
-        of_pages = (PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32)
-        written = (np.int32, np.int32, np.float64)
-        return tuple(np.zeros(0, dtype=dtype) for dtype in (*of_pages, *written))
-
-    def state(self, sites: PageIds) -> State:
-        return (
-            self._records,
-            self._groups,
-            self._sites,
-            self._rules,
-            self._own_mass,
-            self._visited,
-            self._has_gained,
-            self._ends,
-            self._links,
-            sites,
-            self._changed,
-            self._before,
-        )
-
-    def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> None:
-        self._records = with_room(self._records, n_pages)
-        self._groups = with_room(self._groups, n_pages)
-        self._sites = with_room(self._sites, n_sites)
-        self._visited = with_room(self._visited, n_pages)
-        self._has_gained = with_room(self._has_gained, n_pages)
-        self._ends = with_room(self._ends, n_pages + 1)
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
+        state: State = self.state
         # A power of two, as link numbers wrap around; the links before that are all kept.
-        n_kept = min(n_links, int(self._rules["kept_links"][0]))
-        self._links = with_room(self._links, 1 << max(n_kept - 1, 0).bit_length())
-        room = most_links + NEAREST + int(self._rules["n_passes"][0]) * LONGEST
-        self._changed = with_room(self._changed, room)
-        self._before = with_room(self._before, room)
+        n_kept = min(n_links, int(state.rules["kept_links"][0]))
+        room = most_links + NEAREST + int(state.rules["n_passes"][0]) * LONGEST
+        return state._replace(
+            pages=with_room(state.pages, n_pages),
+            groups=with_room(state.groups, n_pages),
+            sites=with_room(state.sites, n_sites),
+            visited=with_room(state.visited, n_pages),
+            has_gained=with_room(state.has_gained, n_pages),
+            ends=with_room(state.ends, n_pages + 1),
+            links=with_room(state.links, 1 << max(n_kept - 1, 0).bit_length()),
+            changed=with_room(state.changed, room),
+            before=with_room(state.before, room),
+        )

@@ -17,12 +17,9 @@ from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import garbage
-from crawlprio.live.compiling import compile_frontier
+from crawlprio.live.compiling import compile_crawl
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.orderings.combined import Combined
-from crawlprio.orderings.pagerank import PartialPageRank
-from crawlprio.orderings.siblings import SiblingSampling
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -81,10 +78,8 @@ class Scheduler(BaseScheduler):
         if crawl.failure is not None:
             return
         settings = self._crawler.settings
-        ranks = isinstance(ordering, (PartialPageRank, Combined))
-        compiles = ranks or isinstance(ordering, SiblingSampling)
-        if compiles or read_setting(settings, "CRAWLPRIO_COMPILE"):
-            compile_frontier(with_ranks=ranks, ordering=crawl.config.ordering_name)
+        if ordering.needs_compiled or read_setting(settings, "CRAWLPRIO_COMPILE"):
+            compile_crawl(ordering)
         if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
             garbage.crawl_begins()
             self._tunes_gc = True

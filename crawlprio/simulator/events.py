@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,9 @@ from crawlprio.simulator.order_only import STRIDE, CompiledCrawl, OnProgress
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.simulator.timed_loop import (
     CLOCK,
+    Costs,
+    Polite,
+    Written,
     count_new_pages,
     rekey_leased,
     run_events,
@@ -87,15 +91,15 @@ class EventByEvent:
         flight = transfers.empty_flight(self._robots, self._bandwidth, ended)
         now, n_started = 0.0, 0
         while True:
-            while (fetch := transfers.end_due(*flight, now)) >= 0:
+            while (fetch := transfers.end_due(flight, now)) >= 0:
                 self._end(int(leased[fetch]), now, now - float(started[fetch]))
                 visits.append(int(order[fetch]))
                 if len(visits) % 500 == 0:
                     report(len(visits))
-            while (fetch := transfers.latent_due(*flight, now)) >= 0:
-                transfers.begin(*flight, fetch, now, *self._transfer_of(int(order[fetch])))
+            while (fetch := transfers.latent_due(flight, now)) >= 0:
+                transfers.begin(flight, fetch, now, *self._transfer_of(int(order[fetch])))
             starting = True
-            while starting and n_started < until and flight[0]["n_active"][0] < self._robots:
+            while starting and n_started < until and flight.counts["n_active"][0] < self._robots:
                 page = frontier.next_page(now)
                 starting = page != NO_PAGE
                 if starting:
@@ -104,12 +108,10 @@ class EventByEvent:
                     leased[n_started], order[n_started] = page, graph_page
                     started[n_started] = now
                     latency = 0.0 if frontier.is_on_visit(site) else float(self._latencies[site])
-                    transfers.start(
-                        *flight, n_started, now, latency, *self._transfer_of(graph_page)
-                    )
+                    transfers.start(flight, n_started, now, latency, *self._transfer_of(graph_page))
                     n_started += 1
-            transfers.share_out(*flight, now)
-            soonest = transfers.next_time(*flight)
+            transfers.share_out(flight, now)
+            soonest = transfers.next_time(flight)
             if not starting:
                 soonest = min(soonest, frontier.ready_at())
             if soonest == math.inf:
@@ -169,8 +171,8 @@ class EventLoop(CompiledCrawl):
         n_sites = graph.n_sites
         self._network = network
         self._robots = min(network.robots, max(n_sites, 1))
-        self._polite = (network.politeness.rules, *network.delays_of_sites(n_sites))
-        self._costs = (network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
+        self._polite = Polite(network.politeness.rules, *network.delays_of_sites(n_sites))
+        self._costs = Costs(network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
         self._n_pages_of = np.zeros(n_sites, dtype=np.int32)
         count_new_pages(graph.site, pages.graph_of, self._n_pages_of, 0, len(pages))
         self._clock = np.zeros(1, dtype=CLOCK)
@@ -183,25 +185,26 @@ class EventLoop(CompiledCrawl):
         flight = transfers.empty_flight(self._robots, self._network.bandwidth, ended)
         pages = self._pages
         n_visits, is_over = 0, False
+        run: Callable[..., bool] | None = None
         while not is_over:
             due = ordering.due_at(int(progress["n_links"][0]))
-            is_over = run_events(
-                self._rule,
-                self._state,
-                self._graph_arrays,
-                self._ordering_arrays,
+            arguments = (
+                self._web,
+                self._known,
                 self._queue,
                 progress,
                 flight,
                 self._polite,
                 self._costs,
-                (order, started, visits),
+                Written(order, started, visits),
                 self._clock,
                 self._n_pages_of,
                 until,
                 min(due, n_visits + STRIDE),
                 ordering.due_when_ranked_are_fetched,
             )
+            run = run or run_events.of(type(ordering).rule, *arguments)
+            is_over = run(*arguments)
             pages.n_known = int(progress["n_known"][0])
             n_visits = int(progress["n_fetched"][0])
             report(n_visits)

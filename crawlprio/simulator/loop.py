@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
+from crawlprio.compiled.layout import Addresses
 from crawlprio.frontier import bulk, heaps, pairing
-from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Records
-from crawlprio.orderings.rules import RuleLoop, State, VisitRule
+from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Queue, Records, wide
+from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.pages import PageIds
 
-Arrays = tuple[Any, ...]
+Floats = NDArray[np.float64]
 
 PROGRESS = np.dtype(
     [
@@ -29,50 +30,91 @@ PROGRESS = np.dtype(
 `n_ranked` were known when keys were last recomputed; `n_ranked_waiting` of them are waiting."""
 
 
+class Web(NamedTuple):
+    """A link graph, and which of its pages the crawl knows.
+
+    indptr, indices
+        The links.
+    page_sites, graph_sites
+        int32: the site of each page in the queue, and in the graph.
+    local_of, graph_of
+        The id maps of `GraphPages`, in which the seeds already have ids and are waiting.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: PageIds
+    page_sites: PageIds
+    graph_sites: PageIds
+    local_of: PageIds
+    graph_of: PageIds
+
+
+class Evidence(NamedTuple):
+    """What a rule reads and writes.
+
+    keys
+        By local id, a view of those in the queue.
+    scores
+        The first key of each page of the graph, NaN where the rule decides; or empty.
+    numbers, sites, addresses
+        As for a rule; `sites` is empty if it does not read them.
+    changed, before
+        As in the state of the rule.
+    changes_known
+        Whether keys of known pages may change.
+    targets, old_keys
+        Scratch space for the links of any page.
+    """
+
+    keys: Floats
+    scores: Floats
+    numbers: Floats
+    sites: PageIds
+    addresses: Addresses
+    changed: PageIds
+    before: Floats
+    changes_known: bool
+    targets: PageIds
+    old_keys: Floats
+
+
 @njit(inline="always")
 def apply_visit(
-    rule: VisitRule,
-    state: State,
-    graph: Arrays,
-    ordering: Arrays,
-    graph_page: int,
-    page: int,
-    n_known: int,
+    rule: VisitRule, web: Web, known: Evidence, graph_page: int, page: int, n_known: int
 ) -> tuple[int, int, int]:
     """Apply a rule to the visit of a page, writing its links as local ids into `targets`.
 
-    Parameters as for `fetch_pages`. Returns the number of known pages after the visit, the number
-    of links, and the number of pages that the rule wrote into `changed`. The caller updates the
-    queue.
+    Returns the number of known pages after the visit, the number of links, and the number of pages
+    that the rule wrote into `changed`. The caller updates the queue.
     """
-    indptr, indices, _, graph_sites, local_of, graph_of = graph
-    keys, scores, numbers, targets, old_keys, changes_known, known_sites, _, _ = ordering
+    keys, targets = known.keys, known.targets
+    numbers, sites, addresses = known.numbers, known.sites, known.addresses
     first = n_known
-    begin = indptr[graph_page]
-    n_links = indptr[graph_page + 1] - begin
+    begin = web.indptr[graph_page]
+    n_links = web.indptr[graph_page + 1] - begin
     for k in range(n_links):
-        graph_target = indices[begin + k]
-        target = local_of[graph_target]
+        graph_target = web.indices[begin + k]
+        target = web.local_of[graph_target]
         if target < 0:
             target = n_known
             n_known += 1
-            local_of[graph_target] = target
-            graph_of[target] = graph_target
-            if len(known_sites) > 0:
-                known_sites[target] = graph_sites[graph_target]
-        elif changes_known:
-            old_keys[k] = keys[target]
+            web.local_of[graph_target] = target
+            web.graph_of[target] = graph_target
+            if len(sites) > 0:
+                sites[target] = web.graph_sites[graph_target]
+        elif known.changes_known:
+            known.old_keys[k] = keys[target]
         targets[k] = target
     links = targets[:n_links]
-    if len(scores) == 0:
-        n_changed = rule(keys, page, links, first, n_known, False, numbers, *state)
+    if len(known.scores) == 0:
+        n_changed = rule(keys, page, links, first, n_known, False, numbers, sites, addresses)
     else:
-        rule(keys, page, links, first, n_known, True, numbers, *state)
+        rule(keys, page, links, first, n_known, True, numbers, sites, addresses)
         for new in range(first, n_known):
-            score = scores[graph_of[new]]
+            score = known.scores[web.graph_of[new]]
             if not np.isnan(score):
                 keys[new] = score
-        n_changed = rule(keys, page, links, n_known, n_known, False, numbers, *state)
+        n_changed = rule(keys, page, links, n_known, n_known, False, numbers, sites, addresses)
     return n_known, n_links, n_changed
 
 
@@ -89,47 +131,42 @@ def push_found(
 ) -> None:
     """Push the pages first, ..., last - 1 with the keys in their records."""
     for new in range(first, last):
-        site = page_sites[graph_of[new]]
-        heaps.push(pages, sites, heap, totals, new, site, 0, pages[new].key)
+        site = wide(page_sites[graph_of[new]])
+        heaps.push(pages, sites, heap, totals, new, site, wide(0), pages[new].key)
 
 
 @njit(inline="always")
 def visit_page(
     rule: VisitRule,
-    state: State,
-    graph: Arrays,
-    ordering: Arrays,
-    queue: Arrays,
+    web: Web,
+    known: Evidence,
+    queue: Queue,
     graph_page: int,
     page: int,
     n_known: int,
 ) -> int:
     """Observe the visit of a leased page; return the number of known pages after it.
 
-    Queues the new targets and moves waiting pages whose keys changed. Parameters as for
-    `fetch_pages`.
+    Queues the new targets and moves waiting pages whose keys changed.
     """
     first = n_known
-    n_known, n_links, n_changed = apply_visit(
-        rule, state, graph, ordering, graph_page, page, n_known
-    )
-    page_sites, graph_of = graph[2], graph[5]
-    _, _, _, targets, old_keys, changes_known, _, changed, before = ordering
+    n_known, n_links, n_changed = apply_visit(rule, web, known, graph_page, page, n_known)
     pages, sites, heap, totals = queue
-    push_found(pages, sites, heap, totals, first, n_known, page_sites, graph_of)
-    if changes_known:
-        bulk.resettle_changed(pages, sites, heap, totals, first, targets[:n_links], old_keys)
+    push_found(pages, sites, heap, totals, first, n_known, web.page_sites, web.graph_of)
+    if known.changes_known:
+        links = known.targets[:n_links]
+        bulk.resettle_changed(pages, sites, heap, totals, first, links, known.old_keys)
         if n_changed > 0:
-            bulk.resettle_changed(pages, sites, heap, totals, first, changed[:n_changed], before)
+            others = known.changed[:n_changed]
+            bulk.resettle_changed(pages, sites, heap, totals, first, others, known.before)
     return n_known
 
 
 def _fetch_pages(
     rule: VisitRule,
-    state: State,
-    graph: Arrays,
-    ordering: Arrays,
-    queue: Arrays,
+    web: Web,
+    known: Evidence,
+    queue: Queue,
     progress: Records,
     order: PageIds,
     until: int,
@@ -142,20 +179,8 @@ def _fetch_pages(
 
     Parameters
     ----------
-    rule, state
-        The visit rule of the ordering, and its state.
-    graph
-        (indptr, indices, page_sites, graph_sites, local_of, graph_of): the link graph; the site of
-        each page in the queue and in the graph, int32, shape (n_pages,); the id maps of
-        `GraphPages`, in which the seeds already have ids and are waiting.
-    ordering
-        (keys, scores, numbers, targets, old_keys, changes_known, known_sites, changed, before): the
-        keys by local id, a view of those in the queue; the first key of each page of the graph,
-        float64, shape (n_pages,), NaN where the rule decides, or empty; `numbers` of the rule;
-        int32 and float64 scratch space for the links of any page; whether keys of known pages may
-        change; the last three arrays of the state, or empty.
-    queue
-        (pages, sites, heap, totals) of `heaps`, pages by local id.
+    rule
+        The visit rule of the ordering.
     progress
         One `PROGRESS` row, updated in place.
     order
@@ -165,7 +190,7 @@ def _fetch_pages(
     while_ranked_wait
         Also stop as soon as no page below `n_ranked` is waiting.
     """
-    indptr, graph_of = graph[0], graph[5]
+    indptr, graph_of = web.indptr, web.graph_of
     pages, sites, heap, totals = queue
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
@@ -182,7 +207,7 @@ def _fetch_pages(
         if page < n_ranked:
             n_ranked_waiting -= 1
         n_links_seen += indptr[graph_page + 1] - indptr[graph_page]
-        n_known = visit_page(rule, state, graph, ordering, queue, graph_page, page, n_known)
+        n_known = visit_page(rule, web, known, queue, graph_page, page, n_known)
         heaps.release(pages, sites, heap, totals, page)
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
@@ -192,10 +217,9 @@ def _fetch_pages(
 
 def _fetch_best_pages(
     rule: VisitRule,
-    state: State,
-    graph: Arrays,
-    ordering: Arrays,
-    queue: Arrays,
+    web: Web,
+    known: Evidence,
+    queue: Queue,
     progress: Records,
     order: PageIds,
     until: int,
@@ -205,10 +229,10 @@ def _fetch_best_pages(
 
     Leases, counts of waiting pages and the site heaps are not updated.
     """
-    indptr, graph_of = graph[0], graph[5]
-    keys, _, _, targets, old_keys, changes_known, _, changed, before = ordering
-    pages, sites, _, _ = queue
-    root = sites[0].head
+    indptr, graph_of = web.indptr, web.graph_of
+    keys, targets, changed = known.keys, known.targets, known.changed
+    pages, sites = queue.pages, queue.sites
+    root = wide(sites[0].head)
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
     n_fetched = progress[0].n_fetched
@@ -225,24 +249,24 @@ def _fetch_best_pages(
             n_ranked_waiting -= 1
         n_links_seen += indptr[graph_page + 1] - indptr[graph_page]
         first = n_known
-        n_known, n_links, n_changed = apply_visit(
-            rule, state, graph, ordering, graph_page, page, n_known
-        )
+        n_known, n_links, n_changed = apply_visit(rule, web, known, graph_page, page, n_known)
         for new in range(first, n_known):
             pages[new].state = WAITING
             pairing.isolate(pages, new)
             root = pairing.add(pages, root, new)
-        if changes_known:
+        if known.changes_known:
             for k in range(n_links):
-                target = targets[k]
+                target = wide(targets[k])
                 if target < first and pages[target].state == WAITING:
                     key = keys[target]
-                    if key != old_keys[k]:
-                        root = pairing.resettle(pages, root, target, key > old_keys[k])
+                    if key != known.old_keys[k]:
+                        rises = key > known.old_keys[k]
+                        root = pairing.resettle(pages, root, target, rises)
             for k in range(n_changed):
-                page = changed[k]
+                page = wide(changed[k])
                 if page < first and pages[page].state == WAITING:
-                    root = pairing.resettle(pages, root, page, keys[page] > before[k])
+                    rises = keys[page] > known.before[k]
+                    root = pairing.resettle(pages, root, page, rises)
     sites[0].head = root
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known

@@ -15,7 +15,14 @@ from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
-from crawlprio.simulator.loop import PROGRESS, fetch_best_pages, fetch_pages, rows_of_fetched
+from crawlprio.simulator.loop import (
+    PROGRESS,
+    Evidence,
+    Web,
+    fetch_best_pages,
+    fetch_pages,
+    rows_of_fetched,
+)
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.topic import HotQueue
 
@@ -208,7 +215,6 @@ class CompiledCrawl:
     ) -> None:
         graph = pages.graph
         self._graph, self._ordering = graph, ordering
-        self._rule = type(ordering).rule
         by_waiting = ordering.by_waiting_pages
         self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_site else 1
@@ -223,7 +229,7 @@ class CompiledCrawl:
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         heap = site_heaps.no_entries(n_sites)
-        self._queue = (page_rows, site_rows, heap, totals)
+        self._queue = records.Queue(page_rows, site_rows, heap, totals)
         self._pages = pages
 
         ordering.open(pages, truth_of(pages, truth))
@@ -238,8 +244,8 @@ class CompiledCrawl:
             ordering.keys,
         )
         most_links = int(np.diff(graph.indptr).max(initial=0))
-        ordering.reserve(graph.n_pages, graph.n_sites, graph.n_links, most_links)
-        self._graph_arrays = (
+        addresses = ordering.reserve(graph.n_pages, graph.n_sites, graph.n_links, most_links)
+        self._web = Web(
             graph.indptr,
             graph.indices,
             self._sites_of,
@@ -247,18 +253,17 @@ class CompiledCrawl:
             pages.local_of,
             pages.graph_of,
         )
-        self._state = ordering.state(pages.all_sites)
-        *_, known_sites, changed, before = self._state or (NO_PAGES, NO_PAGES, np.empty(0))
-        self._ordering_arrays = (
+        self._known = Evidence(
             page_rows["key"],
             np.empty(0) if scores is None else scores,
             ordering.numbers,
-            np.empty(most_links, dtype=np.int32),
-            np.empty(most_links),
+            pages.all_sites if ordering.reads_sites else NO_PAGES,
+            addresses,
+            ordering.state.changed,
+            ordering.state.before,
             ordering.changes_known,
-            known_sites,
-            changed,
-            before,
+            targets=np.empty(most_links, dtype=np.int32),
+            old_keys=np.empty(most_links),
         )
         self._progress = np.zeros(1, dtype=PROGRESS)
         self._progress["n_known"] = len(pages)
@@ -304,6 +309,7 @@ class _OrderLoop(CompiledCrawl):
         # With no delay, the best page of the best site is the best page: one site is enough.
         self._by_site = depends_on_sites(ordering)
         super().__init__(pages, seeds, ordering, truth, by_site=self._by_site)
+        self._loop: Callable[..., None] | None = None
 
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until `until` pages are fetched or none is waiting."""
@@ -323,16 +329,17 @@ class _OrderLoop(CompiledCrawl):
 
     def _fetch(self, order: PageIds, until: int) -> None:
         """Run the loop until `until` pages are fetched, none is waiting, or keys are due."""
-        fetch = fetch_pages if self._by_site else fetch_best_pages
-        fetch(
-            self._rule,
-            self._state,
-            self._graph_arrays,
-            self._ordering_arrays,
+        arguments = (
+            self._web,
+            self._known,
             self._queue,
             self._progress,
             order,
             until,
             self._ordering.due_when_ranked_are_fetched,
         )
+        if self._loop is None:
+            fetch = fetch_pages if self._by_site else fetch_best_pages
+            self._loop = fetch.of(type(self._ordering).rule, *arguments)
+        self._loop(*arguments)
         self._pages.n_known = int(self._progress["n_known"][0])

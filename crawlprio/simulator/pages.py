@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
+from crawlprio.compiled import direct, load, njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.pages import PageIds, Visit
@@ -38,6 +38,8 @@ class GraphPages:
         self.local_of = np.full(graph.n_pages, -1, dtype=np.int32)
         self.graph_of = np.zeros(graph.n_pages, dtype=np.int32)
         self.n_known = 0
+        load()
+        self._discover = direct(_discover)
         self._sites = np.zeros(graph.n_pages, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -78,7 +80,7 @@ class GraphPages:
 
     def discover(self, pages: PageIds) -> PageIds:
         """Return the local ids of pages of the graph; new ones get the next ids. O(pages)."""
-        found, self.n_known = _discover(
+        found, self.n_known = self._discover(
             self.local_of, self.graph_of, self._sites, self.graph.site, pages, self.n_known
         )
         return np.asarray(found, dtype=np.int32)

@@ -19,7 +19,7 @@ from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
-from crawlprio.orderings.siblings import SiblingSampling
+from crawlprio.orderings.rules import compile_rule
 from crawlprio.pages import PageIds
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
@@ -245,15 +245,13 @@ def compile_kernels(
     """
     chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
     for cls in chosen:
-        cls.compile()
+        compile_rule(cls.rule)
     graph = LinkGraph.cleaned(np.array([0, 1, 1]), np.array([1]))
     slow = Network(robots=2, bandwidth=1.0, latency=1.0, page_bytes=1.0)
     simulation = Simulation(graph, [0], network=slow if in_time else None)
     runs: list[Ordering] = [Opic(), Opic(history=True), BatchPageRank(every=1)]
     if by_site or any(cls.by_waiting_pages for cls in chosen):
         runs.append(LargerSitesFirst())
-    if SiblingSampling in chosen:
-        runs.append(SiblingSampling())
     for ordering in runs:
         simulation.run("", ordering)
 

@@ -19,6 +19,7 @@ The arithmetic is specified in float64, so that every implementation gets the sa
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,10 @@ from crawlprio.frontier.records import NONE, Records
 
 Floats = NDArray[np.float64]
 Fetches = NDArray[np.int32]
-Flight = tuple[Records, Fetches, Fetches, Floats, Fetches, Floats, Floats]
-
 LEFT, SINCE, RATE, END, SPEED = 0, 1, 2, 3, 4
 """Rows of `moving`: bytes left at time `SINCE`, rate since then, end, and site speed."""
 
-FLIGHT = np.dtype(
+COUNTS = np.dtype(
     [
         ("bandwidth", np.float64),
         ("n_ends", np.int64),
@@ -51,23 +50,39 @@ the number that end at that time; `bandwidth`: bytes/s, inf for no limit; `chang
 transfers began or ended since the shares were set."""
 
 
-def empty_flight(robots: int, bandwidth: float | None, times: Floats) -> Flight:
-    """Return empty arrays: flight, ends, latent, moving, moving_fetch, speeds, times.
+class Flight(NamedTuple):
+    """The fetches in flight: 48 bytes per robot, and the caller's `times`.
 
-    They take 48 bytes per robot; `times` is the caller's array.
+    counts
+        One row of `COUNTS`.
+    ends, latent
+        Heaps of fetches.
+    moving, moving_fetch
+        The transfers in progress: one column, and the fetch, of each.
+    speeds
+        The site speeds of the transfers in progress, ascending.
+    times
+        By fetch: when it ends, or its transfer begins.
     """
-    flight = np.zeros(1, dtype=FLIGHT)
-    flight["bandwidth"] = math.inf if bandwidth is None else bandwidth
-    flight["first"] = NONE
-    return (
-        flight,
-        np.zeros(robots, dtype=np.int32),
-        np.zeros(robots, dtype=np.int32),
-        np.zeros((5, robots)),
-        np.zeros(robots, dtype=np.int32),
-        np.zeros(robots),
-        times,
-    )
+
+    counts: Records
+    ends: Fetches
+    latent: Fetches
+    moving: Floats
+    moving_fetch: Fetches
+    speeds: Floats
+    times: Floats
+
+
+def empty_flight(robots: int, bandwidth: float | None, times: Floats) -> Flight:
+    """Return a flight without fetches, with room for this many robots."""
+    counts = np.zeros(1, dtype=COUNTS)
+    counts["bandwidth"] = math.inf if bandwidth is None else bandwidth
+    counts["first"] = NONE
+    fetches = (np.zeros(robots, dtype=np.int32) for _ in range(3))
+    ends, latent, moving_fetch = fetches
+    moving, speeds = np.zeros((5, robots)), np.zeros(robots)
+    return Flight(counts, ends, latent, moving, moving_fetch, speeds, times)
 
 
 @njit(cache=True, inline="always")
@@ -113,13 +128,7 @@ def _pop(heap: Fetches, n: int, times: Floats) -> int:
 
 @njit(cache=True)
 def start(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
     fetch: int,
     now: float,
     latency: float,
@@ -127,106 +136,95 @@ def start(
     speed: float,
 ) -> None:
     """Start a fetch. O(log robots), plus O(robots) memory moves if its transfer begins at once."""
-    flight[0].n_active += 1
-    if n_bytes == 0.0 or flight[0].bandwidth == np.inf:
+    counts, times = flight.counts, flight.times
+    counts[0].n_active += 1
+    if n_bytes == 0.0 or counts[0].bandwidth == np.inf:
         times[fetch] = (now + latency) + n_bytes / speed
-        _push(ends, flight[0].n_ends, times, fetch)
-        flight[0].n_ends += 1
+        _push(flight.ends, counts[0].n_ends, times, fetch)
+        counts[0].n_ends += 1
     elif latency > 0.0:
         times[fetch] = now + latency
-        _push(latent, flight[0].n_latent, times, fetch)
-        flight[0].n_latent += 1
+        _push(flight.latent, counts[0].n_latent, times, fetch)
+        counts[0].n_latent += 1
     else:
-        begin(flight, ends, latent, moving, moving_fetch, speeds, times, fetch, now, n_bytes, speed)
+        begin(flight, fetch, now, n_bytes, speed)
 
 
 @njit(cache=True)
 def begin(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
     fetch: int,
     now: float,
     n_bytes: float,
     speed: float,
 ) -> None:
     """Begin the transfer of a fetch; it has no rate and no end until shares are set."""
-    n = flight[0].n_moving
+    counts, moving, speeds = flight.counts, flight.moving, flight.speeds
+    n = counts[0].n_moving
     moving[LEFT, n] = n_bytes
     moving[SINCE, n] = now
     moving[RATE, n] = 0.0
     moving[END, n] = np.inf
     moving[SPEED, n] = speed
-    moving_fetch[n] = fetch
+    flight.moving_fetch[n] = fetch
     at = n
     while at > 0 and speeds[at - 1] > speed:
         speeds[at] = speeds[at - 1]
         at -= 1
     speeds[at] = speed
-    flight[0].n_moving = n + 1
-    flight[0].changed = 1
+    counts[0].n_moving = n + 1
+    counts[0].changed = 1
 
 
 @njit(cache=True)
 def latent_due(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
     now: float,
 ) -> int:
     """Pop the next fetch whose latency is over by now, or return -1; call `begin` for it."""
-    if flight[0].n_latent == 0 or times[latent[0]] > now:
+    counts, latent, times = flight.counts, flight.latent, flight.times
+    if counts[0].n_latent == 0 or times[latent[0]] > now:
         return NONE
-    fetch = _pop(latent, flight[0].n_latent, times)
-    flight[0].n_latent -= 1
+    fetch = _pop(latent, counts[0].n_latent, times)
+    counts[0].n_latent -= 1
     return fetch
 
 
 @njit(cache=True)
 def end_due(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
     now: float,
 ) -> int:
     """Pop the fetch that has ended by now and was started first, or return -1.
 
     O(log robots), or O(robots) for a fetch that shared the bandwidth.
     """
+    counts, ends, moving, times = flight.counts, flight.ends, flight.moving, flight.times
     fetch = NONE
-    if flight[0].n_ends > 0 and times[ends[0]] <= now:
+    if counts[0].n_ends > 0 and times[ends[0]] <= now:
         fetch = ends[0]
-    first = flight[0].first
-    if first >= 0 and moving[END, first] <= now and (fetch < 0 or moving_fetch[first] < fetch):
-        fetch = moving_fetch[first]
-        _take_out(flight, moving, moving_fetch, speeds, first)
+    first = counts[0].first
+    if (
+        first >= 0
+        and moving[END, first] <= now
+        and (fetch < 0 or flight.moving_fetch[first] < fetch)
+    ):
+        fetch = flight.moving_fetch[first]
+        _take_out(flight, first)
         times[fetch] = now
     elif fetch >= 0:
-        _pop(ends, flight[0].n_ends, times)
-        flight[0].n_ends -= 1
+        _pop(ends, counts[0].n_ends, times)
+        counts[0].n_ends -= 1
     if fetch >= 0:
-        flight[0].n_active -= 1
+        counts[0].n_active -= 1
     return int(fetch)
 
 
 @njit(cache=True)
-def _take_out(
-    flight: Records, moving: Floats, moving_fetch: Fetches, speeds: Floats, column: int
-) -> None:
+def _take_out(flight: Flight, column: int) -> None:
     """Remove a transfer from `moving` and find the first of the others to end."""
-    n = flight[0].n_moving - 1
+    counts, moving, speeds = flight.counts, flight.moving, flight.speeds
+    n = counts[0].n_moving - 1
     speed = moving[SPEED, column]
     at = n
     held = speeds[n]
@@ -235,12 +233,12 @@ def _take_out(
         held, speeds[at] = speeds[at], held
     for row in range(5):
         moving[row, column] = moving[row, n]
-    moving_fetch[column] = moving_fetch[n]
-    flight[0].n_moving = n
-    flight[0].changed = 1
+    flight.moving_fetch[column] = flight.moving_fetch[n]
+    counts[0].n_moving = n
+    counts[0].changed = 1
     # Shares are set before time advances, so until then only transfers that end now matter.
-    flight[0].n_tied -= 1
-    flight[0].first = NONE if flight[0].n_tied == 0 else _first(moving, moving_fetch, n)
+    counts[0].n_tied -= 1
+    counts[0].first = NONE if counts[0].n_tied == 0 else _first(moving, flight.moving_fetch, n)
 
 
 @njit(cache=True)
@@ -273,31 +271,26 @@ def fair_share(speeds: Floats, n: int, bandwidth: float) -> float:
 
 @njit(cache=True)
 def share_out(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
     now: float,
 ) -> None:
     """Recompute shares and end times if transfers began or ended. O(robots)."""
-    if not flight[0].changed:
+    counts, moving = flight.counts, flight.moving
+    if not counts[0].changed:
         return
-    flight[0].changed = 0
-    n = flight[0].n_moving
+    counts[0].changed = 0
+    n = counts[0].n_moving
     if n == 0:
-        flight[0].first = NONE
-        flight[0].n_tied = 0
+        counts[0].first = NONE
+        counts[0].n_tied = 0
         return
-    _set_rates(moving, n, fair_share(speeds, n, flight[0].bandwidth), now)
-    first = _first(moving, moving_fetch, n)
+    _set_rates(moving, n, fair_share(flight.speeds, n, counts[0].bandwidth), now)
+    first = _first(moving, flight.moving_fetch, n)
     n_tied = 0
     for k in range(n):
         n_tied += moving[END, k] == moving[END, first]
-    flight[0].first = first
-    flight[0].n_tied = n_tied
+    counts[0].first = first
+    counts[0].n_tied = n_tied
 
 
 @njit(cache=True, error_model="numpy")
@@ -317,23 +310,18 @@ def _set_rates(moving: Floats, n: int, share: float, now: float) -> None:
 
 @njit(cache=True)
 def next_time(
-    flight: Records,
-    ends: Fetches,
-    latent: Fetches,
-    moving: Floats,
-    moving_fetch: Fetches,
-    speeds: Floats,
-    times: Floats,
+    flight: Flight,
 ) -> float:
     """Return when the next fetch ends or begins its transfer; inf if none is in flight.
 
     Call `share_out` first.
     """
+    counts, times = flight.counts, flight.times
     soonest = np.inf
-    if flight[0].n_ends > 0:
-        soonest = times[ends[0]]
-    if flight[0].n_latent > 0:
-        soonest = min(soonest, times[latent[0]])
-    if flight[0].first >= 0:
-        soonest = min(soonest, moving[END, flight[0].first])
+    if counts[0].n_ends > 0:
+        soonest = times[flight.ends[0]]
+    if counts[0].n_latent > 0:
+        soonest = min(soonest, times[flight.latent[0]])
+    if counts[0].first >= 0:
+        soonest = min(soonest, flight.moving[END, counts[0].first])
     return float(soonest)

@@ -94,7 +94,7 @@ def without(tests: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 def compile_all(found: Suite) -> None:
     """Compile what a crawl runs, so that no test waits for that."""
-    script = "from crawlprio.live.compiling import compile_frontier as c; c(with_ranks=True)"
+    script = "from crawlprio.live.compiling import compile_all; compile_all()"
     subprocess.run([found.python, "-c", script], env=environment(""), check=True)
 
 
