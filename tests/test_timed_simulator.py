@@ -39,7 +39,7 @@ from crawlprio.simulator import (
     simulate,
     timed_crawl,
 )
-from crawlprio.simulator.timed_loop import pause
+from crawlprio.simulator.timed_loop import Polite, pause
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
 
@@ -455,7 +455,7 @@ def test_the_compiled_pause_matches_the_live_crawl(
         n_bytes=n_bytes,
         n_pages=n_pages,
     )
-    polite = (network.politeness.rules, own_delays, crawl_delays)
+    polite = Polite(network.politeness.rules, own_delays, crawl_delays)
     assert pause(polite, site, elapsed, float(n_bytes), n_pages) == live
     assert oracle_pause(roads, site, elapsed, n_bytes, n_pages) == live
 
