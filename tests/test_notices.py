@@ -12,6 +12,7 @@ from scrapy.http import Response
 
 from crawlprio.store import Store
 
+
 def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(
     tmp_path: Path,
 ) -> None:
