@@ -153,6 +153,9 @@ class RemoteFrontier:
             self._has_news = False
         return None
 
+    def holds(self, lease: int) -> bool:
+        return True
+
     def release_site(self, lease: int) -> None:
         self._tell("release_site", lease)
 

@@ -17,6 +17,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Handout
 from crawlprio.live.identity import Identities
 from crawlprio.redis.connection import open_crawl
+from crawlprio.redis.counts import pack_counts, read_counts
 from crawlprio.redis.elected import Elected
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.rules import rules_of
@@ -79,6 +80,8 @@ class SettledRedis(RedisFrontier):
             ahead=1,
             awaits_keys=rules.is_elected,
         )
+        while not (self.failures or all(shard.session.is_alive for shard in self._all)):
+            self._answers.get(timeout=30.0)()
 
     def settle(self) -> None:
         """Wait until all calls have been answered."""
@@ -114,7 +117,18 @@ class SettledRedis(RedisFrontier):
         if not self._is_together:
             self.settle()
 
+    def advance(self, seconds: float) -> None:
+        """Let time pass on the server."""
+        for prefix in self._shards.prefixes:
+            counts = read_counts(self._client, prefix)
+            counts["offset"] += seconds
+            self._client.set(f"{prefix}:counts", pack_counts(counts))
+        for shard in self._all:
+            shard.session._seen = None  # otherwise the scripts see through it
+
     def next_page(self, now: float) -> Handout | None:
+        if now > monotonic():
+            self.advance(now - monotonic())
         # The first question may only return the state of the shards, the second one pages.
         for _ in range(2 if len(self._all) == 1 else 4):
             found = super().next_page(now)

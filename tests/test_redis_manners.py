@@ -166,17 +166,19 @@ def test_a_retried_call_is_done_once(
     frontier.add_seeds(["http://a.test/1", "http://b.test/1"])
     client, prefix = redis_server.client(), "crawlprio:{again:0}"
     calls = script("calls").text
+    run_id = client.info("server")["run_id"]
+    client.eval(script("heartbeat").text, 1, prefix, "w", 0, "", "renew", "", run_id)
     add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
     for _ in range(2):
-        client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add)
-    leases = [client.eval(calls, 1, prefix, "w", 2, "lease", 3, 2, 0, 0)[10] for _ in range(2)]
+        client.eval(calls, 1, prefix, "w", 1, "", "add", 12, b"x" * 10, *add)
+    leases = [client.eval(calls, 1, prefix, "w", 2, "", "lease", 2, 2, 0)[11] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
     # If only part of a batch was done, the rest is done.
-    again = client.eval(calls, 1, prefix, "w", 1, "add", 12, b"x" * 10, *add, "lease", 3, 2, 0, 0)
-    assert again[10:] == [[1], leases[0]]
-    batch = ("lease", 3, 2, 0, 0, "lease", 3, 2, 0, 0)
-    leases = [client.eval(calls, 1, prefix, "w", 2, *batch)[10:] for _ in range(2)]
+    again = client.eval(calls, 1, prefix, "w", 1, "", "add", 12, b"x" * 10, *add, "lease", 2, 2, 0)
+    assert again[11:] == [[1], leases[0]]
+    batch = ("lease", 2, 2, 0, "lease", 2, 2, 0)
+    leases = [client.eval(calls, 1, prefix, "w", 2, "", *batch)[11:] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1][1::5] == [b"http://c.test/1"]
     counts = read_counts(client, prefix)

@@ -8,7 +8,6 @@ Pages go in by URL and come out by lease; the ids of pages and sites stay behind
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -56,16 +55,12 @@ class Handout(NamedTuple):
         As in `Entry`.
     request
         As in `Entry`; None: a plain GET of the URL.
-    until
-        Monotonic time at which the lease expires and the page waits again; inf for a frontier that
-        lives and dies with the process.
     """
 
     lease: int
     url: str
     depth: int
     request: object | None
-    until: float = math.inf
 
 
 class PageVisit(NamedTuple):
@@ -170,6 +165,9 @@ class Frontier(Protocol):
 
     def next_page(self, now: float) -> Handout | None:
         """Lease the next page to fetch; None if no site is ready or the answer is still pending."""
+
+    def holds(self, lease: int) -> bool:
+        """Return whether a lease may still be fetched under; False once it has expired."""
 
     def release_site(self, lease: int) -> None:
         """Release the site of a lease to its next page before this one is observed."""

@@ -221,10 +221,13 @@ class Dispatcher(FetchObserver):
     def lease_of(self, request: Request) -> Lease | None:
         return self._leases.of(request)
 
-    def fetch_may_start(self, lease: Lease) -> None:
-        """Mark the fetch of a leased page as started."""
+    def fetch_may_start(self, lease: Lease) -> bool:
+        """Mark the fetch of a leased page as started; return False if its lease has expired."""
+        if not self._frontier.holds(lease.handout.lease):
+            return False
         lease.started_at = monotonic()
         lease.state = State.FETCHING
+        return True
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to reschedule, as its site is busy."""

@@ -232,6 +232,9 @@ class LocalFrontier:
         self._leases[self._n_leases] = _Lease(page, site, request, number)
         return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
 
+    def holds(self, lease: int) -> bool:
+        return True
+
     def release_site(self, lease: int) -> None:
         self._release(self._leases[lease])
 

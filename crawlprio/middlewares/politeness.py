@@ -77,9 +77,8 @@ class PolitenessMiddleware(FetchGate):
         site, dispatcher = site_of(request), crawl.dispatcher
         lease = None if dispatcher is None else dispatcher.lease_of(request)
         if dispatcher is not None and lease is not None:
-            if not self._may_start(site):
+            if not self._may_start(site) or not dispatcher.fetch_may_start(lease):
                 return dispatcher.give_back(lease)
-            dispatcher.fetch_may_start(lease)
         else:
             crawl.clock.hold(site)
             try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 
-from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politeness
+from crawlprio.frontier.politeness import BACK_OFF_STATUSES, Politeness
 from crawlprio.redis.session import N_LEASES_OF_CALL, Answer
 
 _POLL = 0.05
@@ -26,8 +26,8 @@ class RedisClock:
     ----------
     call
         Sends a call to the shard of a site: script, action, site, further arguments.
-    alive_until
-        Returns the monotonic time at which a site's shard will consider this worker dead.
+    is_alive
+        Whether the shard of a site is sure to keep this worker's leases.
     politeness, limit, slots
         The delay rules; fetches at once on a site; both for individual sites.
     """
@@ -35,7 +35,7 @@ class RedisClock:
     def __init__(
         self,
         call: Callable[..., None],
-        alive_until: Callable[[str], float],
+        is_alive: Callable[[str], bool],
         politeness: Politeness,
         limit: int,
         slots: Mapping[str, tuple[float | None, int | None]],
@@ -52,8 +52,7 @@ class RedisClock:
         self._ask_at: dict[str, float] = {}
         self._ready_at: dict[str, float] = {}
         self._ended_at: dict[str, float] = {}
-        self._crawl_delays: dict[str, float] = {}
-        self._alive_until = alive_until
+        self._is_alive = is_alive
 
     # Called by the frontier
 
@@ -63,18 +62,24 @@ class RedisClock:
         self._ready_at.pop(site, None)
 
     def released(self, site: str) -> None:
-        """Note that a page no longer holds its site."""
+        """Note that a page no longer holds its site, or has lost it."""
         self._n_leased[site] -= 1
         if not self._n_leased[site] and not self._n_fetching[site]:
             del self._n_leased[site]
             self._ready_at.pop(site, None)
 
+    def lost(self, lease: int, has_site: Callable[[str], bool]) -> None:
+        """Note that a permission was lost; `has_site`: whether a site is in the lease's shard."""
+        for site, granted in self._granted.items():
+            if lease in granted and has_site(site):
+                granted.remove(lease)
+
     # FetchClock
 
     def next_start(self, site: str) -> float:
         now = monotonic()
-        if now >= self._alive_until(site):
-            return now + 1.0  # the lease may have expired, and another worker have the site
+        if not self._is_alive(site):
+            return now + 1.0  # another worker may have the site
         if self._n_fetching[site] >= self._n_leased[site] + len(self._granted.get(site, ())):
             self._ask(site, now)
             return max(now, self._ask_at.get(site, 0.0)) + _POLL
@@ -111,24 +116,17 @@ class RedisClock:
     ) -> None:
         self._n_fetching[site] -= 1
         self._ended_at[site] = monotonic()
-        own_delay, _ = self._slots.get(site, (None, None))
-        usual = self._politeness.usual_pause(
-            own_delay=NO_DELAY if own_delay is None else own_delay,
-            crawl_delay=self._crawl_delays.get(site, 0.0),
-        )
-        for_fetch = self._politeness.pause_for_fetch(elapsed, n_bytes)
-        pause = max(usual, for_fetch)
-        if self._limit_of(site) == 1 and (pause or status in BACK_OFF_STATUSES):
-            self._ready_at[site] = math.inf
+        if self._limit_of(site) == 1:
+            self._ready_at[site] = math.inf  # until the answer
         self._call(
             "clock",
             "ended",
             site,
             int(was_handed_out),
             repr(elapsed),
-            status,
+            int(status in BACK_OFF_STATUSES) if status else "",
             "" if retry_after is None else repr(retry_after),
-            repr(for_fetch),
+            repr(self._politeness.pause_for_fetch(elapsed, n_bytes)),
             on_answer=partial(self._on_ended, site),
         )
 
@@ -138,7 +136,6 @@ class RedisClock:
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         obeyed = self._politeness.obeyed_crawl_delay(seconds)
-        self._crawl_delays[site] = obeyed
         self._call("clock", "crawl_delay", site, 0, repr(obeyed))
         return obeyed
 
@@ -160,7 +157,7 @@ class RedisClock:
         self._n_asking[site] -= 1
         is_granted, ask_at = answer.result
         if int(is_granted):
-            self._granted.setdefault(site, []).append(answer.seq)
+            self._granted.setdefault(site, []).append(answer.seq * N_LEASES_OF_CALL)
             self._ready_at.pop(site, None)
             self._ask_at.pop(site, None)
             self._release_unwanted(site)
@@ -171,8 +168,8 @@ class RedisClock:
         """Return permissions that no fetch wants any more."""
         granted = self._granted.get(site, [])
         while len(granted) > self._n_wanted[site]:
-            seq = granted.pop()
-            self._call("clock", "unhold", site, 0, seq, ends=seq * N_LEASES_OF_CALL)
+            lease = granted.pop()
+            self._call("clock", "unhold", site, 0, lease, ends=lease)
         if not granted:
             self._granted.pop(site, None)
 

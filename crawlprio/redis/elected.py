@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +21,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys
 from crawlprio.pages import PageTable, Visit
+from crawlprio.redis.caller import worker_name
 from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.entries import add_pages, read_visit
 from crawlprio.redis.scripts import Client, load_scripts, script
@@ -103,7 +102,7 @@ class Elected:
         self._lease_seconds = lease_seconds
         self._truth = truth
         self._worker = uuid4().hex
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._name = worker_name()
         self._token = 0
         self._renew_at = 0.0
         self._executor: ThreadPoolExecutor | None = None

@@ -141,7 +141,7 @@ class RedisFrontier:
         self._lease_seconds = lease_seconds
         self.clock = RedisClock(
             self._call_clock,
-            lambda site: self._all[shards.of(site)].session.alive_until,
+            lambda site: self._all[shards.of(site)].session.is_alive,
             config.politeness,
             config.limit,
             config.slots,
@@ -238,11 +238,13 @@ class RedisFrontier:
         logger.warning("An invalid entry of the frontier was moved to the dead letters: %s", error)
         self._end_lease(self._end(handout.lease), "bury", str(error))
 
+    def holds(self, lease: int) -> bool:
+        return not self._leases[lease].is_lost
+
     def release_site(self, lease: int) -> None:
         held = self._leases[lease]
         if held.holds_site:
-            held.holds_site = False
-            self.clock.released(held.host)
+            self._release(held)
             self._call(held.shard.number, "end_lease", held.number, "release_site", "", "")
 
     def observe(self, lease: int, visit: PageVisit) -> None:
@@ -371,19 +373,17 @@ class RedisFrontier:
             shard.session.call(
                 "lease",
                 n_asked,
-                repr(max(now - monotonic(), 0.0)),
                 int(self._awaits_keys),
                 on_answer=partial(self._leased, shard),
             )
 
     def _leased(self, shard: Shard, answer: Answer) -> None:
-        until = answer.status.received + self._lease_seconds
         n_shards = len(self._all)
         fields = iter(answer.result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
             lease = Leased(shard, int(number), url.decode(), host.decode())
             name = lease.number * n_shards + shard.number
-            handout = Handout(name, lease.url, int(depth), request or None, until)
+            handout = Handout(name, lease.url, int(depth), request or None)
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)
         n_leased = len(answer.result) // 5
@@ -410,16 +410,25 @@ class RedisFrontier:
             self._rounds.begin()
         if status.n_orphans:
             self._messages.recover(number)
-        if lost:
-            kept: deque[tuple[Handout, Leased]] = deque()
-            for waiting in self._handouts:
-                if waiting[1].shard is shard and waiting[1].number in lost:
-                    self.clock.released(waiting[1].host)
-                else:
-                    kept.append(waiting)
-            self._handouts = kept
+        for lease in lost:
+            self._lose(shard, lease)
         if not self._n_pending:
             self.on_ready()
+
+    def _lose(self, shard: Shard, number: int) -> None:
+        """Fetch nothing more under a lease that has expired."""
+        self.clock.lost(number, lambda site: self._shards.of(site) == shard.number)
+        waiting = [lease for _, lease in self._handouts]
+        for lease in (*waiting, *self._leases.values()):
+            if lease.shard is shard and lease.number == number:
+                self._release(lease)
+                lease.is_lost = True
+        self._handouts = deque(each for each in self._handouts if not each[1].is_lost)
+
+    def _release(self, lease: Leased) -> None:
+        if lease.holds_site:
+            lease.holds_site = False
+            self.clock.released(lease.host)
 
     def _observed(self, home: int, remote: Sequence[Message], answer: Answer) -> None:
         if len(self._all) > 1:
@@ -434,6 +443,5 @@ class RedisFrontier:
 
     def _end(self, lease: int) -> Leased:
         ended = self._leases.pop(lease)
-        if ended.holds_site:
-            self.clock.released(ended.host)
+        self._release(ended)
         return ended

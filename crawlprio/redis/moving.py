@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from redis.exceptions import RedisError
 
@@ -20,10 +17,12 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.redis.cluster import node_for, script_keys
+from crawlprio.redis.caller import Caller
+from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.collect import Collected, collect
 from crawlprio.redis.collect_shards import ids_by_shard
 from crawlprio.redis.connection import delete_crawl, open_crawl
+from crawlprio.redis.operating import overview
 from crawlprio.redis.recovery import deliver_all
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.scripts import Argument, Client, load_scripts, script
@@ -118,16 +117,13 @@ class _Loader:
             records=rules.is_elected or read_setting(settings, "CRAWLPRIO_STORE") is not None,
             others=shared_options(settings),
         )
-        self._client = client
-        self._prefix = prefix
         self._store = store
         self._pages: PageTable = store.load_pages()
         new = self._pages.new_since(0, 0)
         self._identities = [new.keys.get(at, url) for at, url in enumerate(new.urls)]
         self._seeds = set(store.seeds())
         self._wire = Wire(rules, config, bounded=True)
-        self._worker = uuid4().hex
-        self._seq = 0
+        self._caller = Caller(client, prefix)
         self._calls: list[Argument] = []
         self._n_calls = 0
 
@@ -160,7 +156,7 @@ class _Loader:
         for page in store.leased():
             self._call("load_request", page, "first", _LEASE_FIRST, b"")
         self._send()
-        self._leave()
+        self._caller.leave()
         return Collected(n_visits, len(pages))
 
     def _discover(self, pages: range) -> None:
@@ -220,7 +216,6 @@ class _Loader:
         )
 
     def _call(self, name: str, *arguments: Argument) -> None:
-        self._seq += 1
         self._calls += (name, len(arguments), *arguments)
         self._n_calls += 1
         if self._n_calls >= _CALLS:
@@ -228,18 +223,8 @@ class _Loader:
 
     def _send(self) -> None:
         if self._calls:
-            self._run("calls", self._seq - self._n_calls + 1, *self._calls)
+            self._caller.run(self._calls, self._n_calls)
             self._calls, self._n_calls = [], 0
-
-    def _run(self, name: str, *arguments: Argument) -> None:
-        self._client.evalsha(script(name).sha, *script_keys(self._prefix), self._worker, *arguments)
-
-    def _leave(self) -> None:
-        """Leave, so that no worker waits for this one's lease to expire."""
-        name = f"{socket.gethostname()}:{os.getpid()}"
-        run_id = str(node_for(self._client, self._prefix).info("server")["run_id"])
-        self._send()
-        self._run("heartbeat", self._seq + 1, "leave", name, run_id)
 
 
 def save(
@@ -261,10 +246,8 @@ def save(
     """
     try:
         shards = shards_of(client, prefix)
-        n_workers = max(
-            int(client.zcount(f"{shard_prefix}:workers", time(), "+inf"))
-            for shard_prefix in shards.prefixes
-        )
+        shown = overview(client, prefix)
+        n_workers = sum(worker["dead_at"] >= shown["now"] for worker in shown["workers"])
         if n_workers:
             raise CrawlprioError(
                 f"The crawl under {prefix} is running (workers: {n_workers}), and the pages leased "

@@ -23,9 +23,6 @@ _LEARNING_CALLS = ("add", "seeds", "observe", "more", "load", "load_request", "d
 
 _LEARNING = ("budgets", "learning", "parts")
 
-_PRELUDES: dict[str, tuple[str, ...]] = {"open": (), "elect": ()}
-"""The files before a script other than `calls`, if not `_COMMON`."""
-
 SCRIPTS = ("open", "calls", "heartbeat", "elect", "rekey", "show", "waiting")
 """The scripts, by file name."""
 
@@ -50,7 +47,7 @@ def script(name: str) -> Script:
         for at, calls in ((len(_COMMON) - 1, _CALLS), (-1, _LEARNING_CALLS)):
             parts[at] += "".join(f"do\n{read(call)}end\n" for call in calls)
     else:
-        parts = [read(part) for part in _PRELUDES.get(name, _COMMON)]
+        parts = [read(part) for part in _COMMON if name != "open"]
     # Each file becomes a function nested in the previous one. In a single long function, Lua would
     # search all its locals for each upvalue, and it allows a function at most 60 upvalues.
     text = "return (function()\n".join((*parts, read(name))) + "end)()\n" * len(parts)

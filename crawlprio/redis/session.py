@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import queue
-import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic, sleep
@@ -28,6 +27,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.redis.caller import worker_name
 from crawlprio.redis.cluster import node_for, refresh_topology, script_keys
 from crawlprio.redis.scripts import Argument, Client, load_scripts, script
 from crawlprio.redis.wire import LINKS_PER_CALL
@@ -56,10 +56,24 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 _WARNING_SECONDS = 60.0
 """Seconds between two warnings: a nearly full server alternates between success and failure."""
 
+_CLOCK_STEP = 1.0
+"""Seconds by which the server's clock must be set to be worth a line in the log."""
+
+_ALIVE_SHARE = 2 / 3
+"""Share of a lease in which fetches start; the rest is for them to end."""
+
 _TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
 """Codes of transient errors that have no class in redis-py."""
 
 _T = TypeVar("_T")
+
+
+def boot_time() -> float:
+    """Return the seconds of a monotonic clock that also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else monotonic()
+
+
+_HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
 
 
 class RedisFailure(CrawlprioError):
@@ -72,7 +86,7 @@ class Status(NamedTuple):
     Parameters
     ----------
     received, server_now
-        Monotonic time at which the answer arrived; Unix time of the server when it was sent.
+        Monotonic time at which the answer arrived; time of the server when it was sent.
     n_waiting, n_leased
         Waiting requests; leases.
     n_others
@@ -88,6 +102,8 @@ class Status(NamedTuple):
     head
         Tier and rank of the page that leaves next, larger first; None if none is ready. Only with
         several shards.
+    offset
+        Seconds that the shard's scripts add to the clock of the server.
     """
 
     received: float
@@ -100,6 +116,7 @@ class Status(NamedTuple):
     n_orphans: int = 0
     n_changes: int = 0
     head: tuple[float, float] | None = None
+    offset: float = 0.0
 
 
 class Answer(NamedTuple):
@@ -188,7 +205,6 @@ class Session:
         self._client = client
         self._prefix = prefix
         self.worker = uuid4().hex
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._lease_seconds = lease_seconds
         self._call_from_thread = call_from_thread
         self._on_failure = on_failure
@@ -206,13 +222,13 @@ class Session:
         self._is_introduced = False
         self._heartbeat_at = 0.0
         self._deadline = float("inf")
+        self._seen: _Seen | None = None
         self.n_pending = 0
-        self.alive_until = 0.0
+        self._alive_until = 0.0
         self._thread = threading.Thread(target=self._run, name="crawlprio-redis", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self.alive_until = monotonic() + self._lease_seconds
         _fast_switching.open()
         self._thread.start()
 
@@ -238,6 +254,11 @@ class Session:
         self._thread.join(timeout + 5.0)
         _fast_switching.close()
         return not self._thread.is_alive() and self._calls.empty() and not self._is_down
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server is sure to keep this worker's leases, and all lost ones are known."""
+        return boot_time() < self._alive_until
 
     # Below: the session's thread
 
@@ -296,27 +317,27 @@ class Session:
         server = node_for(self._client, self._prefix)
         self._run_id = str(server.info("server")["run_id"])
         held = sorted(self._held) if action == "renew" else []
-        sent_at = monotonic()
-        reply = server.execute_command(
-            *self._command("heartbeat", self._n_done, (action, self._name, self._run_id, *held))
+        status, result, sent_at = self._execute(
+            server, "heartbeat", self._n_done, (action, worker_name(), self._run_id, *held)
         )
         self._is_introduced = True
-        self.alive_until = sent_at + self._lease_seconds
         self._heartbeat_at = monotonic() + self._lease_seconds / 3
-        status, result = _read(reply)
         gone = {int(lease) for lease in result}
         self._held -= gone
-        self._call_from_thread(lambda: self._on_status(status, gone))
+
+        def deliver_status() -> None:
+            self._on_status(status, gone)
+            self._live_on(sent_at)
+
+        self._call_from_thread(deliver_status)
 
     def _send(self, calls: list[_Call]) -> None:
         """Run calls in one round trip; the server applies all of them or none."""
-        sent_at = monotonic()
         arguments: list[Argument] = []
         for call in calls:
             arguments += (call.script, len(call.arguments), *call.arguments)
-        command = self._command("calls", self._n_done + 1, arguments)
-        status, results = _read(node_for(self._client, self._prefix).execute_command(*command))
-        self.alive_until = sent_at + self._lease_seconds
+        server = node_for(self._client, self._prefix)
+        status, results, sent_at = self._execute(server, "calls", self._n_done + 1, arguments)
         answers = []
         for call, result in zip(calls, results, strict=True):
             self._n_done += 1
@@ -325,6 +346,7 @@ class Session:
 
         def deliver_answers() -> None:
             self.n_pending -= len(answers)
+            self._live_on(sent_at)
             self._on_status(status, set())
             for on_answer, answer in answers:
                 if on_answer is not None:
@@ -332,15 +354,34 @@ class Session:
 
         self._call_from_thread(deliver_answers)
 
-    def _command(self, name: str, seq: int, arguments: Sequence[Argument]) -> Sequence[Argument]:
-        return (
-            "EVALSHA",
-            script(name).sha,
-            *script_keys(self._prefix),
-            self.worker,
-            seq,
-            *arguments,
+    def _execute(
+        self, server: Client, name: str, seq: int, arguments: Sequence[Argument]
+    ) -> tuple[Status, list[Any], float]:
+        """Run a script; return the state of the shard, the result, and when it was sent."""
+        seen, sent_at = self._seen, boot_time()
+        known = ""
+        if seen is not None:
+            known = f"{seen.now!r} {sent_at - seen.received_at!r} {sent_at - seen.sent_at!r}"
+        reply = server.execute_command(
+            *("EVALSHA", script(name).sha, *script_keys(self._prefix)),
+            *(self.worker, seq, known, *arguments),
         )
+        status, result = _read(reply)
+        self._seen = _Seen(status.server_now, status.offset, sent_at, boot_time())
+        if seen is not None:
+            step = _clock_step(seen, self._seen)
+            if abs(step) >= _CLOCK_STEP:
+                logger.warning(
+                    "The clock of the Redis server was set %s by %.1f s; delays and leases go on "
+                    "as before.",
+                    "forward" if step > 0 else "back",
+                    abs(step),
+                )
+        return status, result, sent_at
+
+    def _live_on(self, sent_at: float) -> None:
+        """Note, in the crawl's thread, that the server has renewed the lease after `sent_at`."""
+        self._alive_until = max(self._alive_until, sent_at + _ALIVE_SHARE * self._lease_seconds)
 
     def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
         """Track the leases that a call took or ended."""
@@ -389,8 +430,10 @@ class Session:
         """Prepare to retry after an error; raise RedisFailure if it is permanent."""
         text = str(error)
         self._is_introduced = False
-        if text.startswith("GAP"):
-            return  # the server restarted and lost its last second, with calls of this worker
+        if text.startswith(("GAP", "LAPSED")):
+            # The server restarted and lost its last second, with calls of this worker; or the
+            # worker was silent for too long.
+            return
         if not is_transient(error):
             raise failure(error) from None
         refresh_topology(self._client)
@@ -428,7 +471,7 @@ def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     """Split a script's answer into the state of the shard and the script's own result."""
     received = monotonic()
     now, n_waiting, n_leased, n_others, ready_at, n_links = reply[:6]
-    n_orphans, n_changes, tier, rank, *result = reply[6:]
+    n_orphans, n_changes, tier, rank, offset, *result = reply[6:]
     wait = max(float(ready_at) - float(now), 0.0)
     status = Status(
         received,
@@ -441,8 +484,26 @@ def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
         int(n_orphans),
         int(n_changes),
         (float(tier), float(rank)) if tier else None,
+        float(offset),
     )
     return status, result
+
+
+class _Seen(NamedTuple):
+    """An answer: the time in it, and the worker's clock before and after it."""
+
+    now: float
+    offset: float
+    sent_at: float
+    received_at: float
+
+
+def _clock_step(before: _Seen, after: _Seen) -> float:
+    """Return the seconds by which the server's clock was set between two answers, at least."""
+    passed = (after.now - after.offset) - (before.now - before.offset)
+    least = after.sent_at - before.received_at
+    most = after.received_at - before.sent_at
+    return passed - min(max(passed, least), most)
 
 
 class _TimedOut(Exception):

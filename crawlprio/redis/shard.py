@@ -91,6 +91,7 @@ class Leased:
     url: str
     host: str
     holds_site: bool = True
+    is_lost: bool = False
 
 
 class Rounds:

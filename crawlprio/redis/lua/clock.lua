@@ -4,12 +4,13 @@
 --   [1]     action
 --     started      a fetch has started
 --     not_fetched  a leased page is not fetched, so its site need not rest for it
---     ended        a fetch has ended; [4] its seconds, [5] status (0: no response), [6] Retry-After in
---                  seconds ('': none), [7] seconds of delay that the fetch calls for
+--     ended        a fetch has ended; [4] its seconds; [5] 1: the site refused (429, 503), 0: any other
+--                  response, '': none; [6] Retry-After in seconds, '': none; [7] seconds of delay that
+--                  the fetch calls for
 --     delay        [4] seconds of the site's own delay from now on
 --     crawl_delay  [4] seconds of Crawl-delay to obey
 --     hold         ask for permission for a fetch without a page
---     unhold       return a permission; [4] seq of its `hold`
+--     unhold       return a permission; [4] its lease
 --   [2]     host
 --   [3]     1: the fetch has a leased page
 --   result  hold: 1 if granted, as a lease of its own, or 0; the time at which to ask again.
@@ -49,22 +50,17 @@ function calls.clock(at, is_done)
       touch(site)
     end
   elseif action == 'ended' then
-    local elapsed, status = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
-    local retry_after = tonumber(ARGV[at + 6])
+    local elapsed, refuses, is_answered = tonumber(ARGV[at + 4]), ARGV[at + 5] == '1', ARGV[at + 5] ~= ''
     local pause = delay_of(site, tonumber(ARGV[at + 7]))
-    local refuses = status == 429 or status == 503
     site.ended_at = now
     if refuses then
       -- Fetches that started before the first refusal count as the same refusal.
       if now - elapsed >= site.refused_at then
         site.refusals, site.refused_at = site.refusals + 1, now
       end
-      local asked = max(pause, 1) * 2 ^ min(site.refusals, 30)
-      if retry_after then
-        asked = max(retry_after, 0)
-      end
+      local asked = tonumber(ARGV[at + 6]) or max(pause, 1) * 2 ^ min(site.refusals, 30)
       pause = max(pause, min(asked, config.max_back_off))
-    elseif status ~= 0 then
+    elseif is_answered then
       site.refusals = 0
     end
     if limit_of(site) == 1 then
@@ -105,7 +101,7 @@ function calls.clock(at, is_done)
     local retry_at = max(site.ready_at, counts.rest_until, now + 0.05)
     result = { may and 1 or 0, exact(min(retry_at, now + 1)) }
   elseif action == 'unhold' then
-    local lease = exact(tonumber(ARGV[at + 4]) * 1000)
+    local lease = ARGV[at + 4]
     if find_lease(worker, lease) then
       forget_lease(worker, lease)
       site.leased = site.leased - 1

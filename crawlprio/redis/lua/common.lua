@@ -7,17 +7,19 @@
 --   ARGV[2]  seq: number of the (first) call; a worker numbers its calls without gaps. A call whose
 --            number was done before is not done again, so a worker may retry a call whose answer was
 --            lost. A call that skips a number is refused (GAP).
---   ARGV[3]... arguments of each script; for those in `calls`, see `calls.lua`
+--   ARGV[3]  in `calls` and `heartbeat`, what the worker knows of the time; see `keep_time`
+--   ARGV[3]... arguments of other scripts
 --   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
---            result...}
---              now               server's Unix time in seconds
+--            offset, result...}
+--              now               the time: the server's Unix time in seconds, plus offset
 --              waiting, leased   counts; "leased by others" includes undelivered messages
 --              ready_at          when a page can leave; 0: now; inf: not without a further call
 --              links             see COUNTS
 --              orphans           messages of dead workers
 --              changes           grows with every change of the counts
 --              tier, rank        of the page that leaves next; '': none is ready
---            The last three are 0 and '' unless the crawl has several shards.
+--              offset            see COUNTS
+--            Changes, tier and rank are 0 and '' unless the crawl has several shards.
 --
 -- Keys under P; <page> and <site> are numbered from 0 in order of discovery
 --   :config          hash    settings that the crawl was begun with: rules of the ordering, delays,
@@ -79,9 +81,6 @@ local NOWHERE, READY, DELAYED = 0, 1, 2
 local ON_VISIT = 2 ^ 40
 local LOWEST, HIGHEST = -(2 ^ 30), 2 ^ 30 - 1
 
-local clock = call('TIME')
-local server_now = clock[1] + clock[2] / 1e6
-local now = server_now
 local ask_again_at = 0 -- earliest time for another question, set by a call that found no page
 
 -- A number as text that converts back to the same number.
@@ -154,10 +153,12 @@ end
 --   recorded   stream entries
 --   outgoing   undelivered messages
 --   changes    grows whenever another count changes
+--   offset     seconds added to the server's clock, so that time goes on evenly when it is set
 -- `counts.py` has the same list.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
   'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'changes',
+  'offset',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil
@@ -172,6 +173,13 @@ do
   end
 end
 local n_pages_before = counts.pages
+
+-- The time, read once per script.
+local now
+do
+  local time = call('TIME')
+  now = time[1] + time[2] / 1e6 + (counts.offset or 0)
+end
 
 local function packed_counts()
   local values = {}

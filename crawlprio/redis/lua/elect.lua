@@ -1,7 +1,4 @@
--- Elect the worker that computes keys, or renew or end its term. Runs without `common.lua`.
---
---   KEYS[1]  the prefix P
---   ARGV[1]  worker
+-- Elect the worker that computes keys, or renew or end its term.
 --   ARGV[2]  claim: begin a term if no other worker has one, or renew it; resign: end it
 --   ARGV[3]  length of a term, in seconds
 --   ARGV[4]  name of the worker, for people
@@ -12,18 +9,15 @@
 --   :elected  hash  worker; name; token, which grows with each term and fences off earlier workers;
 --                   until: Unix time at which the term expires; read: see above
 
-local P, worker = KEYS[1], ARGV[1]
-if redis.call('EXISTS', P .. ':config') == 0 then
+if config.limit == nil then
   return redis.error_reply('NOCRAWL no crawl under ' .. P)
 end
-local clock = redis.call('TIME')
-local now = clock[1] + clock[2] / 1e6
 local key = P .. ':elected'
-local owner, until_, read = unpack(redis.call('HMGET', key, 'worker', 'until', 'read'))
+local owner, until_, read = unpack(call('HMGET', key, 'worker', 'until', 'read'))
 local is_held = owner and owner ~= '' and tonumber(until_) >= now
 if ARGV[2] == 'resign' then
   if owner == worker then
-    redis.call('HSET', key, 'worker', '', 'until', '0')
+    call('HSET', key, 'worker', '', 'until', '0')
   end
   return { 0, tonumber(read or 0) }
 end
@@ -31,8 +25,8 @@ if is_held and owner ~= worker then
   return { 0, tonumber(read or 0) }
 end
 if owner ~= worker then
-  redis.call('HINCRBY', key, 'token', 1)
+  call('HINCRBY', key, 'token', 1)
 end
-redis.call('HSET', key, 'worker', worker, 'name', ARGV[4],
-  'until', string.format('%.17g', now + tonumber(ARGV[3])))
-return { tonumber(redis.call('HGET', key, 'token')), tonumber(read or 0) }
+call('HSET', key, 'worker', worker, 'name', ARGV[4],
+  'until', exact(now + tonumber(ARGV[3])))
+return { tonumber(call('HGET', key, 'token')), tonumber(read or 0) }

@@ -223,7 +223,7 @@ local function assign_first_keys(changed, is_seed, parent_key, discovered_key)
       local number = uniform(config.random_seed, id * config.shards + config.shard)
       new.first_key = parent_key + math.log(1 - number)
     elseif rule == AGE then
-      new.first_key = is_seed and -server_now or discovered_key
+      new.first_key = is_seed and -now or discovered_key
     elseif rule == STEP or rule == DISTANCE then
       new.first_key = is_seed and 0 or discovered_key
     else
@@ -283,11 +283,11 @@ local function learn(visited, targets, link_values, n_more)
 
   local discovered_key = 0
   if rule == STEP then
-    discovered_key = config.shards > 1 and server_now or counts.visits + 1
+    discovered_key = config.shards > 1 and now or counts.visits + 1
   elseif rule == DISTANCE then
     discovered_key = distant(before)
   elseif rule == AGE then
-    discovered_key = -server_now
+    discovered_key = -now
   end
   assign_first_keys(changed, is_seed, is_seed and counts.parent or before, discovered_key)
   if page and not again then

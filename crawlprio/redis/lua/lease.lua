@@ -1,8 +1,7 @@
 -- Take over the leases of a dead worker, then lease the next pages.
 --
 --   [1]  maximum number of pages; 0: only return the state of the shard
---   [2]  seconds to add to the server's time, for tests; 0 in a crawl
---   [3]  1: lease nothing until the elected worker has written the keys of all stream entries
+--   [2]  1: lease nothing until the elected worker has written the keys of all stream entries
 --   result  five values per page: lease, URL, depth, request ('': a plain GET), host. A retry returns
 --           the leases of the first attempt. A lease is seq x 1000 + its position.
 
@@ -96,7 +95,7 @@ local function lease_pages(n_pages, result)
 end
 
 function calls.lease(at, is_done)
-  local n_pages, ahead, awaits_keys = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
+  local n_pages, awaits_keys = tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
   local result = {}
   if is_done then
     for place_of_lease = 0, n_pages - 1 do
@@ -110,8 +109,6 @@ function calls.lease(at, is_done)
   end
   take_over_dead()
   place_touched()
-  local before = now
-  now = now + ahead
   if (call('HGET', P .. ':config', 'state') or '') ~= '' then
     -- Paused or draining; see `crawlprio frontier`.
     ask_again_at = now + 0.5
@@ -121,6 +118,5 @@ function calls.lease(at, is_done)
     lease_pages(n_pages, result)
     place_touched()
   end
-  now = before
   return result
 end

@@ -198,17 +198,42 @@ end
 
 local calls = {} -- by name; see `calls.lua`
 
+local TOLERANCE = 0.1 -- seconds by which the server's clock may differ from a worker's
+
+-- Correct the time if the server's clock was set since the worker's last answer. The worker sends the
+-- `now` of that answer, and at least and at most how many seconds ago that was; '' after its start. Time
+-- lost between sending a call and running it is not counted: delays and leases only get longer.
+local function keep_time(known)
+  local before, least, most = known:match('(%S+) (%S+) (%S+)')
+  if before then
+    local passed = now - before
+    local believed = passed
+    if passed > most + TOLERANCE then
+      believed = tonumber(most)
+    elseif passed < least - TOLERANCE then
+      believed = tonumber(least)
+    end
+    counts.offset = counts.offset + believed - passed
+    now = now + believed - passed
+  end
+end
+
 -- Renew the worker's lease. Return the number of its last call done before; or nil and an error to
--- return from the script, if the crawl is missing or a call was skipped. A heartbeat may skip calls:
--- after the server has lost its last second, the worker starts again from the heartbeat.
+-- return from the script: the crawl is missing, a call was skipped, or the lease has expired. After
+-- the last two the worker starts again from a heartbeat, which says which of its leases are lost.
 local function begin(n_calls, is_heartbeat)
   if config.limit == nil then
     return nil, redis.error_reply('NOCRAWL no crawl under ' .. P)
   end
+  keep_time(ARGV[3])
   local key = P .. ':worker:' .. worker
   local known = tonumber(call('HGET', key, 'seq') or -1)
-  if known >= 0 and seq > known + 1 and not is_heartbeat then
-    return nil, redis.error_reply('GAP the last call was ' .. exact(known))
+  if not is_heartbeat then
+    if tonumber(call('ZSCORE', P .. ':workers', worker) or -1) < now then
+      return nil, redis.error_reply('LAPSED the lease of this worker has expired')
+    elseif seq > known + 1 then
+      return nil, redis.error_reply('GAP the last call was ' .. exact(known))
+    end
   end
   call('ZADD', P .. ':workers', exact(now + config.lease_seconds), worker)
   local last = seq + n_calls - 1
@@ -239,7 +264,8 @@ local function finish(...)
     tier, rank = head_of_order()
   end
   return {
-    exact(server_now), counts.waiting, counts.leased, counts.leased - own + counts.outgoing,
-    exact(ready_at), counts.links, n_orphans, n_changes, tier, rank, ...,
+    exact(now), counts.waiting, counts.leased, counts.leased - own + counts.outgoing,
+    exact(ready_at), counts.links, n_orphans, n_changes, tier, rank,
+    exact(counts.offset), ...,
   }
 end

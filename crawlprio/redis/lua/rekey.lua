@@ -61,5 +61,5 @@ for at = 1, #ARGV[9], 4 do
   end
 end
 counts.initial = tonumber(ARGV[10])
-call('HSET', P .. ':elected', 'read', ARGV[5], 'until', exact(server_now + config.lease_seconds))
+call('HSET', P .. ':elected', 'read', ARGV[5], 'until', exact(now + config.lease_seconds))
 return finish()

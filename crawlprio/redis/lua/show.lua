@@ -67,7 +67,7 @@ end
 
 local elected = call('HMGET', P .. ':elected', 'name', 'until', 'read', 'worker')
 return cjson.encode({
-  now = server_now,
+  now = now,
   state = call('HGET', P .. ':config', 'state') or '',
   ordering = config.ordering or call('HGET', P .. ':config', 'ordering') or '',
   sites = call('HLEN', P .. ':hosts') - 1,
