@@ -138,7 +138,6 @@ class RedisFrontier:
             for number, prefix in enumerate(shards.prefixes)
         ]
         self._messages = Messages(shards, self._wire, self._call, self._count_refused)
-        self._lease_seconds = lease_seconds
         self.clock = RedisClock(
             self._call_clock,
             lambda site: self._all[shards.of(site)].session.is_alive,
@@ -160,11 +159,9 @@ class RedisFrontier:
 
     @property
     def is_busy(self) -> bool:
-        if self._n_pending or self._handouts:
+        if self._n_pending or self._handouts or not self._rounds.is_over:
             return True
-        if any(shard.status is not None and shard.status.n_others for shard in self._all):
-            return True
-        return not self._rounds.is_over
+        return any(shard.status is not None and shard.status.n_others for shard in self._all)
 
     @property
     def _n_pending(self) -> int:
@@ -322,8 +319,7 @@ class RedisFrontier:
         if not all(closed):
             logger.error(
                 "Redis did not accept all calls of this worker; its leased pages will be fetched "
-                "again after %g seconds.",
-                self._lease_seconds,
+                "again after CRAWLPRIO_LEASE_SECONDS."
             )
             return
         if self.ends_crawl and not self._persists:
@@ -395,7 +391,6 @@ class RedisFrontier:
         self.on_ready()
 
     def keys_changed(self) -> None:
-        """Ask again, because the elected worker has written keys."""
         self._has_new_keys = True
         for shard in self._all:
             shard.ask_at = -math.inf
