@@ -147,7 +147,7 @@ def check(client: Any, prefix: str) -> None:
     assert counts["ready"] == len(ready)
     n_ready = n_delayed = 0
     for site, record in sites.items():
-        leased, own_limit, waiting, known, n_claims, is_silent, _, first, place, visited, *_ = record
+        leased, own_limit, waiting, known, n_claims, is_silent, _, first, place, *rest = record
         limit = own_limit or float(config["limit"])
         assert leased == n_leased[site]
         assert leased <= limit, "a site does not exceed its limit of leases"
@@ -161,7 +161,7 @@ def check(client: Any, prefix: str) -> None:
             tier, score, page = min(queues[site])
             assert first == page, "a ready site is placed by its first page"
             by_pages = float(config["by_waiting_pages"])
-            in_front = ON_VISIT if visited else 0
+            in_front = ON_VISIT if rest[0] else 0
             assert ready[(in_front - tier, page)] == (-waiting if by_pages else score)
         elif place == DELAYED:
             n_delayed += 1

@@ -124,7 +124,7 @@ class SettledRedis(RedisFrontier):
             counts["offset"] += seconds
             self._client.set(f"{prefix}:counts", pack_counts(counts))
         for shard in self._all:
-            shard.session._seen = None  # otherwise the scripts see through it
+            shard.session.time.forget()  # otherwise the scripts see through it
 
     def next_page(self, now: float) -> Handout | None:
         if now > monotonic():

@@ -188,9 +188,9 @@ class Pair:
         }
         for host, site in hosts.items():
             record = SITE.unpack(self.client.hget(f"{self.prefix}:sites", site)[: SITE.size])
-            *_, refusals, unstarted = record[:10]
+            refusals, unstarted = record[-11:-9]
             _, own_delay, crawl_delay, ready_at, started_at, ended_at, paused, refused, _ = record[
-                10:
+                -9:
             ]
             known, local = self.sites._of(self.id_of(host)), self.id_of(host)
             found = [ready_at, started_at, ended_at, paused, refused]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis import session
+from crawlprio.redis import scripts, server_time, session
 from crawlprio.redis.caller import Caller
 from crawlprio.redis.scripts import Script, script
+from crawlprio.redis.server_time import boot_time
 
 DELAY = 50.0
 PREFIX = "crawlprio:{time:0}"
@@ -50,7 +52,8 @@ def test_setting_the_servers_clock_ends_no_delay_or_lease_early_or_late_and_is_l
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(session, "script", with_clock_that_can_be_set)
+    for module in (scripts, session):
+        monkeypatch.setattr(module, "script", with_clock_that_can_be_set)
     one, other = (begin(redis_server, DOWNLOAD_DELAY=DELAY) for _ in range(2))
     one.add_seeds([f"http://{site}.test/{n}" for site in "ab" for n in range(2)])
     handout = one.next_page(0.0)
@@ -147,3 +150,21 @@ def test_a_worker_that_was_silent_for_too_long_fetches_nothing_that_another_has(
     assert [next_url(other), next_url(late)] == [None, None]
     for frontier in (late, other):
         frontier.close()
+
+
+def test_a_worker_whose_machine_slept_for_longer_than_its_lease_starts_nothing(
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frontier = begin(redis_server, DOWNLOAD_DELAY=0)
+    frontier.add_seeds(["http://a.test/0"])
+    assert next_url(frontier) == "http://a.test/0"
+    assert frontier.clock.next_start("a.test") <= monotonic()
+    slept = 31.0
+    # Unlike `monotonic`, this clock runs while the machine sleeps.
+    for module in (session, server_time):
+        monkeypatch.setattr(module, "boot_time", lambda: boot_time() + slept)
+    assert frontier.clock.next_start("a.test") > monotonic()
+    frontier.add_seeds(["http://b.test/0"])
+    assert frontier.clock.next_start("a.test") <= monotonic(), "nobody took its lease over"
+    frontier.close()

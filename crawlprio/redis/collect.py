@@ -12,8 +12,8 @@ from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.redis.collect_shards import ShardsCollector, stored_shards
 from crawlprio.redis.entries import StreamedVisit, add_pages, read_visit
+from crawlprio.redis.failures import failure
 from crawlprio.redis.scripts import Client
-from crawlprio.redis.session import failure
 from crawlprio.redis.shards import shards_of
 from crawlprio.store import Store
 

@@ -24,8 +24,8 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.redis.caller import worker_name
 from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.entries import add_pages, read_visit
+from crawlprio.redis.failures import RedisFailure, failure, is_transient
 from crawlprio.redis.scripts import Client, load_scripts, script
-from crawlprio.redis.session import RedisFailure, failure, is_transient
 
 logger = logging.getLogger("crawlprio")
 

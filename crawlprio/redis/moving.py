@@ -22,11 +22,11 @@ from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.collect import Collected, collect
 from crawlprio.redis.collect_shards import ids_by_shard
 from crawlprio.redis.connection import delete_crawl, open_crawl
+from crawlprio.redis.failures import failure
 from crawlprio.redis.operating import overview
 from crawlprio.redis.recovery import deliver_all
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.scripts import Argument, Client, load_scripts, script
-from crawlprio.redis.session import failure
 from crawlprio.redis.shards import shards_of
 from crawlprio.redis.wire import LINKS_PER_CALL, Wire, record
 from crawlprio.store import Store

@@ -14,8 +14,8 @@ from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.cluster import script_keys
+from crawlprio.redis.failures import failure
 from crawlprio.redis.scripts import Client, script
-from crawlprio.redis.session import failure
 from crawlprio.redis.shards import crawl_of, shards_of
 
 RUNNING, PAUSED, DRAINING = "", "paused", "draining"

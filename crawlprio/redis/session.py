@@ -6,30 +6,20 @@ import logging
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    ClusterError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    TryAgainError,
-)
-from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import TimeoutError as TookTooLong
+from redis.exceptions import NoScriptError, RedisError
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.caller import worker_name
 from crawlprio.redis.cluster import node_for, refresh_topology, script_keys
+from crawlprio.redis.failures import RedisFailure, failure, is_transient
 from crawlprio.redis.scripts import Argument, Client, load_scripts, script
+from crawlprio.redis.server_time import ServerTime, boot_time
 from crawlprio.redis.wire import LINKS_PER_CALL
 
 logger = logging.getLogger("crawlprio")
@@ -56,28 +46,10 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 _WARNING_SECONDS = 60.0
 """Seconds between two warnings: a nearly full server alternates between success and failure."""
 
-_CLOCK_STEP = 1.0
-"""Seconds by which the server's clock must be set to be worth a line in the log."""
-
 _ALIVE_SHARE = 2 / 3
 """Share of a lease in which fetches start; the rest is for them to end."""
 
-_TRANSIENT = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED")
-"""Codes of transient errors that have no class in redis-py."""
-
 _T = TypeVar("_T")
-
-
-def boot_time() -> float:
-    """Return the seconds of a monotonic clock that also runs while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else monotonic()
-
-
-_HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
-
-
-class RedisFailure(CrawlprioError):
-    """The frontier in Redis cannot be used."""
 
 
 class Status(NamedTuple):
@@ -222,7 +194,7 @@ class Session:
         self._is_introduced = False
         self._heartbeat_at = 0.0
         self._deadline = float("inf")
-        self._seen: _Seen | None = None
+        self.time = ServerTime()
         self.n_pending = 0
         self._alive_until = 0.0
         self._thread = threading.Thread(target=self._run, name="crawlprio-redis", daemon=True)
@@ -358,25 +330,13 @@ class Session:
         self, server: Client, name: str, seq: int, arguments: Sequence[Argument]
     ) -> tuple[Status, list[Any], float]:
         """Run a script; return the state of the shard, the result, and when it was sent."""
-        seen, sent_at = self._seen, boot_time()
-        known = ""
-        if seen is not None:
-            known = f"{seen.now!r} {sent_at - seen.received_at!r} {sent_at - seen.sent_at!r}"
+        sent_at = boot_time()
         reply = server.execute_command(
             *("EVALSHA", script(name).sha, *script_keys(self._prefix)),
-            *(self.worker, seq, known, *arguments),
+            *(self.worker, seq, self.time.measured(sent_at), *arguments),
         )
         status, result = _read(reply)
-        self._seen = _Seen(status.server_now, status.offset, sent_at, boot_time())
-        if seen is not None:
-            step = _clock_step(seen, self._seen)
-            if abs(step) >= _CLOCK_STEP:
-                logger.warning(
-                    "The clock of the Redis server was set %s by %.1f s; delays and leases go on "
-                    "as before.",
-                    "forward" if step > 0 else "back",
-                    abs(step),
-                )
+        self.time.answered(status.server_now, status.offset, sent_at)
         return status, result, sent_at
 
     def _live_on(self, sent_at: float) -> None:
@@ -444,29 +404,6 @@ class Session:
         self._is_down = True
 
 
-def is_transient(error: RedisError) -> bool:
-    """Return whether an error may pass: the server is down, starting, full or a replica."""
-    if isinstance(error, AuthenticationError):
-        return False
-    passing = (
-        *(NoConnection, TookTooLong, OutOfMemoryError, ReadOnlyError),
-        # The cluster has no node for the slot, or is migrating it.
-        *(ClusterError, AskError, TryAgainError),
-    )
-    return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
-
-
-def failure(error: RedisError) -> RedisFailure:
-    """Return a Redis error as one sentence."""
-    text = str(error)
-    if text.startswith("NOCRAWL"):
-        return RedisFailure(
-            "The crawl is no longer in Redis, because it was flushed or the server lost it; enable "
-            "persistence (appendonly yes) and start the crawl again."
-        )
-    return RedisFailure(f"The frontier in Redis is unusable: {text.rstrip('.')}.")
-
-
 def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     """Split a script's answer into the state of the shard and the script's own result."""
     received = monotonic()
@@ -487,23 +424,6 @@ def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
         float(offset),
     )
     return status, result
-
-
-class _Seen(NamedTuple):
-    """An answer: the time in it, and the worker's clock before and after it."""
-
-    now: float
-    offset: float
-    sent_at: float
-    received_at: float
-
-
-def _clock_step(before: _Seen, after: _Seen) -> float:
-    """Return the seconds by which the server's clock was set between two answers, at least."""
-    passed = (after.now - after.offset) - (before.now - before.offset)
-    least = after.sent_at - before.received_at
-    most = after.received_at - before.sent_at
-    return passed - min(max(passed, least), most)
 
 
 class _TimedOut(Exception):
