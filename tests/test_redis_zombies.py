@@ -22,7 +22,7 @@ from crawlprio.store import Store
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
 N_CYCLES, N_WORKERS = 5, 3
 N_PAGES, N_SITES, DELAY = 5_000, 50, 0.5
-LEASE_SECONDS = 2
+LEASE_SECONDS = 4
 PREFIX = prefix_of("site")
 SETTINGS = {
     "DOWNLOAD_DELAY": DELAY,
@@ -103,9 +103,10 @@ def test_stopped_workers_that_go_on_fetch_nothing_of_what_they_have_lost(tmp_pat
     )
     print(f"{len(again)} pages were in flight when their worker was stopped, and fetched again")
     assert [gap for gap in gaps if gap[1] < DELAY] == [], "short gaps and overlaps"
-    # What such a page answered is unknown to all, because its worker was stopped.
+    # What such a page answered is unknown to all, because its worker was stopped. Its request may
+    # reach the web a little later; no other worker has its lease for another LEASE_SECONDS * 2 / 3.
     in_flight = {
-        pages.url(page): at
+        pages.url(page): at + LEASE_SECONDS / 2
         for at, held in zip(stopped_at, leased, strict=True)
         for page in held
         if page < len(pages)
