@@ -20,12 +20,20 @@ from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.setting_table import DELAY_RULES, SETTINGS
+from crawlprio.setting_table.crawling import POLITENESS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
+from crawlprio.setting_table.spelling import is_read, nearest
 from crawlprio.topic import HotQueue, Topic
 
 logger = logging.getLogger("crawlprio")
 
 _OWN_SETTINGS = [name for name, setting in SETTINGS.items() if setting.is_ours]
+_POLITE = [
+    *(setting.name for setting in POLITENESS.settings if not setting.is_ours),
+    *("USER_AGENT", "ROBOTSTXT_USER_AGENT", "DOWNLOAD_SLOTS", "AUTOTHROTTLE_ENABLED"),
+]
+"""Scrapy's settings that keep a crawl polite: a misspelt one is an error, not a warning."""
+
 _TOPIC_OPTIONS = ("distance", "title", "body", "stem")
 
 
@@ -69,6 +77,8 @@ class CrawlConfig:
         path of the crawl store; None: nothing is recorded.
     max_store_bytes
         size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
+    kept_stores
+        stores of earlier crawls to keep (CRAWLPRIO_KEEP_STORES); None: all.
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
@@ -99,6 +109,7 @@ class CrawlConfig:
     kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
     max_sites: int | None
+    kept_stores: int | None
 
     @classmethod
     def from_settings(
@@ -106,7 +117,7 @@ class CrawlConfig:
     ) -> CrawlConfig:
         """Read and check all settings.
 
-        A name that looks like a misspelt setting of crawlprio is logged as a warning.
+        A name that looks like a misspelt setting is logged as a warning.
 
         Parameters
         ----------
@@ -154,6 +165,7 @@ class CrawlConfig:
             keeps_items=_keeps_items(values) and records,
             kept_headers=values["CRAWLPRIO_KEPT_HEADERS"],
             max_sites=values["CRAWLPRIO_MAX_SITES"],
+            kept_stores=values["CRAWLPRIO_KEEP_STORES"],
             max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
         )
 
@@ -211,29 +223,40 @@ def stock_default(name: str) -> Any:
 
 
 def misspelt_names(settings: BaseSettings) -> list[str]:
-    """Return a warning for each name that is close to a setting of crawlprio but is not one.
+    """Return a warning for each name that resembles a known setting, and that nothing reads.
 
     Raises
     ------
     ConfigError
-        for an unknown name that begins with `CRAWLPRIO_`, which can be meant for nothing else.
+        for an unknown name that begins with `CRAWLPRIO_`, which can be meant for nothing else, and
+        for one that resembles a setting that keeps a crawl polite.
     """
     sentences = []
     for name in settings:
         if name in SETTINGS or hasattr(default_settings, name):
             continue
-        ours = name.upper()
-        if ours.startswith(OWN_PREFIX):
-            near = get_close_matches(ours, _OWN_SETTINGS, 1, 0.0)[0]
+        if name.upper().startswith(OWN_PREFIX):
+            near = get_close_matches(name.upper(), _OWN_SETTINGS, 1, 0.0)[0]
             raise ConfigError(f"{name} is not a setting of crawlprio; the nearest is {near}.")
-        near_names = get_close_matches(ours, OWN_NAMES, 1, 0.8)
-        near_names = near_names or get_close_matches(ours, _OWN_SETTINGS, 1, 0.9)
-        if near_names:
-            sentences.append(
-                f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean "
-                f"{near_names[0]}, set that."
+        near = nearest(name, OWN_NAMES, _POLITE, [*SETTINGS, *vars(default_settings)])
+        if not near or _holds_many(settings[name]) > _holds_many(stock_default(near)):
+            continue
+        if name.isupper() and is_read(name):
+            continue
+        if near in _POLITE:
+            raise ConfigError(
+                f"{name} is not a setting of Scrapy or crawlprio; the nearest is {near}."
             )
+        sentences.append(
+            f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {near}, set "
+            "that."
+        )
     return sentences
+
+
+def _holds_many(value: object) -> bool:
+    """Return whether a value is a list or the like, as USER_AGENTS is and USER_AGENT is not."""
+    return isinstance(value, list | tuple | set | dict | BaseSettings)
 
 
 def from_command_line(settings: BaseSettings, name: str) -> bool:

@@ -18,7 +18,8 @@ INTRODUCTION = """\
 Every setting that crawlprio reads. Set them like any Scrapy setting: in `settings.py`, in a
 spider's `custom_settings`, or with `-s NAME=VALUE`. All are validated when a crawl starts. An
 invalid value, or an unknown name that begins with `CRAWLPRIO_`, stops the crawl with one sentence.
-A name that resembles `ORDERING`, `TOPIC` or one of their options causes a warning.
+A name that resembles a setting, and that no loaded component reads, causes a warning; if it
+resembles one that keeps a crawl polite, such as `DOWNLOAD_DELAY`, it stops the crawl.
 
 *Bundled project* is the default of `scrapy crawl site` in this project and of `crawlprio replay`.
 *Add-on* is the default in your own project with `ADDONS = {"crawlprio.Addon": 500}`: no budgets

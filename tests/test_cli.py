@@ -192,6 +192,59 @@ def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_pat
     assert urls(tmp_path / "job" / "crawl.sqlite") == ["/"]
 
 
+def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path: Path) -> None:
+    with Site({"/": page("/1"), "/1": page()}) as site:
+        crawlprio("crawl", f"http://{site.address}/", *FAST, folder=tmp_path)
+    (tmp_path / "crawl.png").write_text("mine")
+    crawled = (tmp_path / "crawl.sqlite").read_bytes()
+    done = crawlprio("replay", "crawl.sqlite", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "crawl.sqlite").read_bytes() == crawled
+    assert (tmp_path / "crawl.png").read_text() == "mine"
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        *("crawl.png", "crawl.sqlite", "replay.png", "replay.sqlite")
+    ]
+
+
+def test_a_folder_is_not_crawled_from_other_seeds(tmp_path: Path) -> None:
+    with Site(WEB) as site:
+        start = f"http://{site.address}/"
+        crawlprio("crawl", start, *FAST, "--folder", "job", "--pages", "3", folder=tmp_path)
+        n_fetched = len(site.fetches)
+        done = crawlprio("crawl", f"{start}9", *FAST, "--folder", "job", folder=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"JOBDIR job holds a crawl that started at {start};" in done.stderr
+        assert len(site.fetches) == n_fetched
+        again = crawlprio("crawl", start, *FAST, "--folder", "job", folder=tmp_path)
+        assert again.returncode == 0
+    assert sorted(site.paths()) == sorted(WEB)
+
+
+def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "crawl.7.sqlite").write_text("not a store")
+    with Site({"/": page()}) as site:
+        for n_before in range(4):
+            line = ["crawl", f"http://{site.address}/", *FAST, "--topic", f"run {n_before}"]
+            done = crawlprio(*line, "-s", "CRAWLPRIO_KEEP_STORES=2", folder=tmp_path)
+            told = re.search(r"earlier stores kept +│ (\d)", done.stdout)
+            assert (0 if told is None else int(told[1])) == min(n_before, 2)
+    topics = {}
+    for file in sorted(tmp_path.glob("crawl*.sqlite")):
+        if file.name != "crawl.7.sqlite":
+            with closing(sqlite3.connect(file)) as db:
+                (topics[file.name],) = db.execute("SELECT value FROM meta WHERE key = 'topic'")
+    assert sorted(topics.values()) == [("run 1",), ("run 2",), ("run 3",)]
+    assert topics["crawl.sqlite"] == ("run 3",)
+
+
+def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path: Path) -> None:
+    with Site({"/": page()}) as site:
+        start = f"http://{site.address}/"
+        done = crawlprio("crawl", start, *FAST, "-s", "CRAWLPRIO_ITEMS=True", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("yields only link pairs") == 1
+
+
 def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: Path) -> None:
     """A job folder from somebody else must not run their code."""
     with Site(WEB) as site:

@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -290,13 +291,55 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -
         *(("ORDERNG", "ORDERING"), ("ODRERING", "ORDERING"), ("ordering", "ORDERING")),
         *(("ORDERING_OPTION", "ORDERING_OPTIONS"), ("TOPICS", "TOPIC"), ("TOPCI", "TOPIC")),
         *(("TOPIC_OPTONS", "TOPIC_OPTIONS"), ("CRAWLPRO_STORE", "CRAWLPRIO_STORE")),
+        *(("CLOSESPIDER_PAGECOUT", "CLOSESPIDER_PAGECOUNT"), ("JOB_DIR", "JOBDIR")),
+        *(("RETRY_TIME", "RETRY_TIMES"), ("HTTPCACHE_ENABLE", "HTTPCACHE_ENABLED")),
     ],
 )
-def test_a_name_close_to_one_of_ours_causes_a_warning(name: str, meant: str) -> None:
+def test_a_name_close_to_a_setting_causes_a_warning(name: str, meant: str) -> None:
     (sentence,) = misspelt_names(Settings({name: "x"}))
     assert sentence == (
         f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {meant}, set that."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("DOWNLOAD_DELY", "DOWNLOAD_DELAY"), ("download_delay", "DOWNLOAD_DELAY")),
+        *(("ROBOTS_OBEY", "ROBOTSTXT_OBEY"), ("USERAGENT", "USER_AGENT")),
+        ("CONCURENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_DOMAIN"),
+    ],
+)
+@pytest.mark.parametrize("priority", ["cmdline", "spider", "project"])
+def test_a_name_close_to_a_setting_that_keeps_a_crawl_polite_stops_it(
+    name: str, meant: str, priority: str
+) -> None:
+    settings = Settings()
+    settings.set(name, "5", priority)
+    with pytest.raises(ConfigError) as caught:
+        CrawlConfig.from_settings(settings)
+    assert str(caught.value) == (
+        f"{name} is not a setting of Scrapy or crawlprio; the nearest is {meant}."
+    )
+
+
+def test_a_name_that_a_component_reads_is_not_misspelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sets_only.py").write_text(
+        "USER_AGENT_1 = 'x'\nclass S:\n    custom_settings = {'USER_AGENT_1': 'x'}\n"
+    )
+    (tmp_path / "reads.py").write_text(
+        "def f(settings):\n    return settings.get('USER_AGENT_1')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "reads", raising=False)
+    importlib.import_module("sets_only")
+    with pytest.raises(ConfigError):
+        misspelt_names(Settings({"USER_AGENT_1": "x"}))
+    importlib.import_module("reads")
+    assert misspelt_names(Settings({"USER_AGENT_1": "x"})) == []
+    assert misspelt_names(Settings({"USER_AGENTS": ["a", "b"]})) == []
 
 
 def test_the_warning_comes_once_and_the_crawl_continues() -> None:

@@ -8,6 +8,10 @@ from pathlib import Path
 from crawlprio.commands import program
 from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError
+from crawlprio.setting_table import SETTINGS
+
+OWN_FILES = {"CRAWLPRIO_STORE": "replay.sqlite", "CRAWLPRIO_PLOT": "replay.png"}
+"""The files of a replay, apart from those of the crawls beside it."""
 
 
 class Command(SiteCrawlCommand):
@@ -32,10 +36,13 @@ class Command(SiteCrawlCommand):
         return (
             "Crawl a recording, a WARC file or a crawl store, with the spider 'site' as if it were "
             "the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets the order, and "
-            "-s CLOSESPIDER_PAGECOUNT=N sets when to stop."
+            "-s CLOSESPIDER_PAGECOUNT=N sets when to stop. It is recorded in replay.sqlite and "
+            "drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say otherwise."
         )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
+        from crawlprio.config import read_setting
+
         if len(args) != 1:
             raise ConfigError(
                 f"{program()} replay takes one recording, a WARC file or a crawl store."
@@ -43,3 +50,7 @@ class Command(SiteCrawlCommand):
         if not Path(args[0]).is_file():
             raise ConfigError(f"{args[0]}: no such file; give a WARC file or a crawl store.")
         self.set("CRAWLPRIO_REPLAY", args[0])
+        assert self.settings is not None
+        for name, own in OWN_FILES.items():
+            if str(read_setting(self.settings, name)) == str(SETTINGS[name].default):
+                self.set(name, own)

@@ -19,7 +19,6 @@ from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
 from crawlprio.linkgraph.tables import as_text
-from crawlprio.orderings import ORDERINGS
 from crawlprio.ranking.pagerank import round_significant
 
 if TYPE_CHECKING:
@@ -27,11 +26,8 @@ if TYPE_CHECKING:
 
 Points = list[list[float]]
 
-LEAST_WIDTH = 100
+LEAST_WIDTH = 80
 """Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
-
-NAME_WIDTH = max(map(len, ORDERINGS))
-"""Width of the column of orderings: names fit on one line, import paths may wrap."""
 
 
 def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
@@ -50,9 +46,9 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
     if order_name is None or not ordered:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("importance", overflow="fold")
-    table.add_column("order", overflow="fold", min_width=NAME_WIDTH)
+    table.add_column("order", overflow="fold")
     for heading in ("fetched", "average", *(f"{100 * mark:g} %" for mark in MARKS), "tau"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
     for scored in ordered:
@@ -228,7 +224,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
+    console.print("\n".join(map(printable, text.split("\n"))))
 
 
 def _share(value: float) -> str:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crawlprio.config import given_settings
-from crawlprio.errors import StoreError
+from crawlprio.config import given_settings, read_setting
+from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import ORDERINGS
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Anything, FileName, Folder
+from crawlprio.store import Store
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
-
-    from crawlprio.store import Store
 
 ARGUMENTS = ("seeds", "follow", "allow", "deny")
 """The spider arguments that are kept."""
@@ -78,6 +78,28 @@ def read_arguments(store: Store) -> Given:
             "restore a backup."
         ) from None
     return Given(arguments, kept)
+
+
+def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
+    """Raise `ConfigError` if the job directory holds a crawl that started elsewhere.
+
+    `seeds` are None for the demo web. A store that cannot be read is left to those who open it.
+    """
+    folder, name = read_setting(settings, "JOBDIR"), read_setting(settings, "CRAWLPRIO_STORE")
+    if folder is None or name is None or not Path(folder, name).is_file():
+        return
+    try:
+        with Store.open(Path(folder, name), readonly=True) as store:
+            before = read_arguments(store).arguments.get("seeds")
+    except StoreError:
+        return
+    if before != seeds:
+        started = "at " + ", ".join(before[:3]) if before else "in the demo web"
+        more = f" and {len(before) - 3:,} more" if before and len(before) > 3 else ""
+        raise ConfigError(
+            f"JOBDIR {folder} holds a crawl that started {started}{more}; resume that one with its "
+            "own seeds (crawlprio resume knows them), or name another folder."
+        )
 
 
 def _is_kept(name: str, value: object) -> bool:

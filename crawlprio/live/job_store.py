@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from crawlprio.errors import StoreError
 from crawlprio.store import (
     Store,
     StoreInUse,
+    discard,
     discard_unfinished,
+    earlier_stores,
     keep_existing,
     make_private_folder,
 )
@@ -23,10 +27,13 @@ class StorePlace(NamedTuple):
         path of the store; None: nothing is recorded in this process.
     is_job
         whether the store is in a job directory, and a crawl that it holds is resumed.
+    n_kept
+        number of stores of earlier crawls to keep beside a new one; None: all.
     """
 
     path: Path | None
     is_job: bool
+    n_kept: int | None = None
 
     @property
     def saves_requests(self) -> bool:
@@ -56,5 +63,11 @@ class StorePlace(NamedTuple):
         except StoreInUse:
             store = Store.create_numbered(path)
             return store, f"{path} is in use; this crawl is recorded in {store.path}."
-        remark = "" if kept is None else f"{path} already existed; it was renamed to {kept}."
-        return Store.create(path), remark
+        store = Store.create(path)
+        surplus = [] if self.n_kept is None else earlier_stores(path)[self.n_kept :]
+        for earlier in surplus:
+            with suppress(StoreError):
+                discard(earlier)
+        if kept is None or not kept.exists():
+            return store, ""
+        return store, f"{path} already existed; it was renamed to {kept}."

@@ -76,7 +76,8 @@ class Recorder:
     ) -> None:
         self._config = config
         self._covered = covered
-        self._place = StorePlace(None if is_elsewhere else config.store_path, config.resumes)
+        path = None if is_elsewhere else config.store_path
+        self._place = StorePlace(path, config.resumes, config.kept_stores)
         self.store = self._place.existing()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at

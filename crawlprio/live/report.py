@@ -17,6 +17,7 @@ from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
 from crawlprio.live.plain_log import keep_log_plain
 from crawlprio.orderings import make_ordering
+from crawlprio.store import earlier_stores
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,6 +178,9 @@ class CrawlReport:
             figures["refused"] = refused
         if store is not None:
             figures["recorded in"] = str(store.path)
+            n_earlier = 0 if crawl.config.resumes else len(earlier_stores(store.path))
+            if n_earlier:
+                figures["earlier stores kept"] = f"{n_earlier}; CRAWLPRIO_KEEP_STORES sets how many"
         return figures
 
     def _why_ended(self, reason: str) -> str:

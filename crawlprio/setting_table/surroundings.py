@@ -31,6 +31,14 @@ OUTPUT = Section(
             "The crawl store, inside JOBDIR if that is set.",
         ),
         Setting(
+            "CRAWLPRIO_KEEP_STORES",
+            Whole(none="all"),
+            None,
+            "How many stores of earlier crawls to keep under numbered names (`crawl.1.sqlite`); a "
+            "new crawl without JOBDIR deletes those that were written longest ago.",
+            "stores",
+        ),
+        Setting(
             "CRAWLPRIO_ITEMS",
             Switch(),
             False,

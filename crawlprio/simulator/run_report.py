@@ -17,7 +17,7 @@ from crawlprio.simulator.network import Network
 from crawlprio.simulator.runs import MARKS, Run, Simulation
 from crawlprio.simulator.time_figures import TIME_MARKS
 
-LEAST_WIDTH = 100
+LEAST_WIDTH = 80
 """Minimum width of the table; on a narrower terminal lines wrap, so that no figure is cut off."""
 
 
@@ -73,7 +73,6 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     console.print(
         f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
         f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}.",
-        soft_wrap=True,
         markup=False,
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
@@ -93,7 +92,6 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     console.print(
         "average, at x %: share of the PageRank of the reachable pages gathered, averaged over all "
         "fetches and after x % of these pages. tau: Kendall's tau of the order against PageRank.",
-        soft_wrap=True,
         markup=False,
     )
 
@@ -102,7 +100,7 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     """Print the table of figures over time, if the crawls took time."""
     if not any(run.timed for run in runs):
         return
-    console.print(f"{_in_words(simulation.network)}:", soft_wrap=True, markup=False)
+    console.print(f"{_in_words(simulation.network)}:", markup=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("ordering", overflow="fold")
     shares = [f"{100 * mark:g} %" for mark in TIME_MARKS]
@@ -121,7 +119,6 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     console.print(
         "robots: average number of fetches in flight. in time, x % t: share of the PageRank "
         "gathered, averaged over the hours of a crawl and after x % of them.",
-        soft_wrap=True,
         markup=False,
     )
 

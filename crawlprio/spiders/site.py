@@ -18,7 +18,7 @@ from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
-from crawlprio.live.given import ARGUMENTS, record_arguments
+from crawlprio.live.given import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
@@ -157,6 +157,7 @@ class SiteSpider(Spider):
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
             crawl.on_close(spider._check_fetched)
+            check_same_seeds(crawler.settings, None if crawl.web else spider.seeds)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             crawl.refuse(refusal)
@@ -273,6 +274,11 @@ class SiteSpider(Spider):
             )
         if crawl.is_running:
             self._ask_for_contact()
+            if crawl.config.keeps_items and type(self) is SiteSpider:
+                logger.warning(
+                    "CRAWLPRIO_ITEMS is on, but the spider 'site' yields only link pairs, which "
+                    "are no items; the store has them as links."
+                )
 
     def _ask_for_contact(self) -> None:
         """Say once that a crawl of the open web names nobody whom its sites could reach."""

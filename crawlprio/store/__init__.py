@@ -1,6 +1,12 @@
 """The crawl store: pages, visits and links in one SQLite file, each visit written atomically."""
 
-from crawlprio.store.files import discard_unfinished, keep_existing, make_private_folder
+from crawlprio.store.files import (
+    discard,
+    discard_unfinished,
+    earlier_stores,
+    keep_existing,
+    make_private_folder,
+)
 from crawlprio.store.locks import StoreInUse
 from crawlprio.store.schema import SCHEMA_VERSION
 from crawlprio.store.site_states import SiteState
@@ -15,7 +21,9 @@ __all__ = [
     "Store",
     "StoreInUse",
     "StoredPages",
+    "discard",
     "discard_unfinished",
+    "earlier_stores",
     "keep_existing",
     "make_private_folder",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,30 @@ def keep_existing(path: str | Path) -> Path | None:
         return kept
     except OSError as error:
         raise store_error(path, error) from None
+    finally:
+        lock.release()
+
+
+def earlier_stores(path: str | Path) -> list[Path]:
+    """Return the crawl stores kept under numbered names of `path`, the latest written first."""
+    path = Path(path)
+    name = re.compile(rf"{re.escape(path.stem)}\.\d+{re.escape(path.suffix)}")
+    found = [file for file in path.parent.iterdir() if name.fullmatch(file.name)]
+    return sorted(filter(_is_store, found), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+
+
+def discard(path: Path) -> None:
+    """Delete a store.
+
+    Raises
+    ------
+    StoreInUse
+        A program writes to it or has it open.
+    """
+    lock = WriterLock(path)
+    try:
+        _check_unused(path)
+        remove(path)
     finally:
         lock.release()
 
@@ -167,6 +192,15 @@ def open_database(path: Path, *, readonly: bool) -> Connection:
         return db
     except sqlite3.Error as error:
         raise store_error(path, error) from None
+
+
+def _is_store(path: Path) -> bool:
+    """Return whether a file is a crawl store."""
+    try:
+        with contextlib.closing(connect(path, "ro&immutable=1")) as db:
+            return bool(db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'visits'").fetchone())
+    except sqlite3.Error:
+        return False
 
 
 def _check_unused(path: Path) -> None:
