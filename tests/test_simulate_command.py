@@ -379,7 +379,7 @@ def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(
     assert printed.err == ""
     assert (
         "3 robots, delay 1.5 s (4 s under 100 pages), 2 pages per visit, 5,000 bytes/s, latency "
-        "0.25 s, pages of 2,000 bytes, sites of 3,000 bytes/s:" in printed.out
+        "0.25 s, pages of 2,000 bytes, sites of 3,000 bytes/s:" in " ".join(printed.out.split())
     )
     assert "pages/hour" in printed.out
 
