@@ -128,7 +128,8 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
             store.record(pages.visit(page), pages)
         assert store.orderings() == [(1, "opic"), (22, "breadth-first")]
     assert score("two.sqlite", "--json", "out.json", "--plot", "out.svg") == 0
-    assert "Fetched under opic, then breadth-first: 60," in capsys.readouterr().out
+    summary = " ".join(capsys.readouterr().out.split())
+    assert "Fetched under opic, then breadth-first: 60," in summary
     figures = figures_in("out.json")
     assert figures["ordering"] == "opic, then breadth-first"
     assert figures["orderings"] == [[0, "opic"], [20, "breadth-first"]]

@@ -46,8 +46,8 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
     if order_name is None or not ordered:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("importance", overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table.add_column("by", overflow="fold")
     table.add_column("order", overflow="fold")
     for heading in ("fetched", "average", *(f"{100 * mark:g} %" for mark in MARKS), "tau"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
