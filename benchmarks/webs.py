@@ -367,6 +367,15 @@ def read_web(library: Library, packages: Sequence[str]) -> tuple[LinkGraph, list
     return graph, [number_of[home] for home in homes]
 
 
+def write_web(path: Path, graph: LinkGraph, homes: Sequence[int]) -> None:
+    """Write a web to the files that begin with `path`."""
+    write_npz(graph, path.with_name(f"{path.name}.npz"))
+    with gzip.open(path.with_name(f"{path.name}.urls.gz"), "wt") as urls:
+        urls.writelines(f"{url}\n" for url in graph.urls or ())
+    text = "".join(f"{home}\n" for home in homes)
+    path.with_name(f"{path.name}.homes.txt").write_text(text)
+
+
 def build(folder: Path, names: Iterable[str]) -> None:
     """Write the graphs of the given webs."""
     library = Library(folder)
@@ -377,10 +386,7 @@ def build(folder: Path, names: Iterable[str]) -> None:
         for package in WEBS[name]:
             library.add(package)
         graph, homes = read_web(library, WEBS[name])
-        write_npz(graph, folder / f"{name}.npz")
-        with gzip.open(folder / f"{name}.urls.gz", "wt") as urls:
-            urls.writelines(f"{url}\n" for url in graph.urls or ())
-        (folder / f"{name}.homes.txt").write_text("".join(f"{home}\n" for home in homes))
+        write_web(folder / name, graph, homes)
         between = graph.between_sites().n_links / max(graph.n_links, 1)
         print(
             f"  {graph.n_pages:,} pages, {graph.n_links:,} links, {between:.1%} between "
