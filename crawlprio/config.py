@@ -69,8 +69,6 @@ class CrawlConfig:
     stop_at_coverage
         the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
         is not computed.
-    private_addresses
-        "seeds", "allow" or "refuse" (CRAWLPRIO_PRIVATE_ADDRESSES).
     slots
         DOWNLOAD_SLOTS: delay (seconds) and limit of individual sites, by host; None: the default.
     store_path
@@ -101,7 +99,6 @@ class CrawlConfig:
     max_pages_per_pattern: int | None
     max_waiting: int | None
     stop_at_coverage: float | None
-    private_addresses: str
     slots: dict[str, tuple[float | None, int | None]]
     store_path: Path | None
     resumes: bool
@@ -150,7 +147,6 @@ class CrawlConfig:
             max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
             max_waiting=values["CRAWLPRIO_MAX_WAITING"],
             stop_at_coverage=values["CRAWLPRIO_STOP_AT_COVERAGE"],
-            private_addresses=values["CRAWLPRIO_PRIVATE_ADDRESSES"],
             slots=values["DOWNLOAD_SLOTS"],
             store_path=(
                 _store_path(

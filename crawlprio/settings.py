@@ -42,6 +42,10 @@ DOWNLOADER_MIDDLEWARES = {
     "crawlprio.live.stats.FetchStats": 850,  # the same without downloader/request_bytes
 }
 CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its default is 100
+EXTENSIONS = {
+    # It unpickles `spider.state` from JOBDIR: resuming a folder would run code from it.
+    "scrapy.extensions.spiderstate.SpiderState": None,
+}
 LOG_FORMATTER = "crawlprio.live.logformatter.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False

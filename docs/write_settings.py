@@ -23,8 +23,8 @@ resembles one that keeps a crawl polite, such as `DOWNLOAD_DELAY`, it stops the 
 
 *Bundled project* is the default of `scrapy crawl site` in this project and of `crawlprio replay`.
 *Add-on* is the default in your own project with `ADDONS = {"crawlprio.Addon": 500}`: no budgets
-apply and nothing is printed, but links are recorded and private addresses are guarded. For Scrapy's
-own settings, this column shows Scrapy's default.
+apply, private addresses are open and nothing is printed, but links are recorded. For Scrapy's own
+settings, this column shows Scrapy's default.
 
 The add-on also sets `SCHEDULER`, `DOWNLOADER`, `REDIRECT_PRIORITY_ADJUST` (0)
 and `RETRY_PRIORITY_ADJUST` (0) unless the project does. It installs its middlewares, pipeline and

@@ -5,19 +5,31 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from crawls import ADDON, Answer, Site, _called, _in_loop, page, run_spider
-from hostile import crawl, refused
-from scrapy import Request, Spider
+from hostile import BUNDLED, crawl, refused
+from redis_servers import RedisServer
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
 
-from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.web.addresses import (
+    PrivateAddresses,
+    address_of,
+    is_private,
+    normal_host,
+    private_of,
+)
 
 LITERALS = [
     *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
@@ -68,53 +80,33 @@ def test_only_addresses_that_are_globally_reachable_are_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "opened", "closed"),
+    ("seed", "resolved", "opened", "closed"),
     [
-        ("127.0.0.1", ["127.0.0.1", "127.1.1.1", "[::1]", "localhost"], ["10.0.0.1", "x.local"]),
-        ("10.0.0.5", ["10.9.9.9", "192.168.0.1", "[fd00::1]"], ["127.0.0.1", "169.254.169.254"]),
-        ("169.254.1.1", ["169.254.1.1"], ["169.254.169.254", "10.0.0.1"]),
-        ("wiki.local", ["wiki.local", "git.local"], ["localhost", "10.0.0.1", "x.internal"]),
-        ("localhost", ["localhost", "127.0.0.1", "[::1]"], ["10.0.0.1", "x.local"]),
-        ("a.test", [], LITERALS + NAMES),
-        ("8.8.8.8", [], LITERALS + NAMES),
+        ("127.0.0.1", [], ["127.0.0.1", "0x7f.1", "localhost"], ["127.1.1.1", "[::1]", "x.local"]),
+        ("10.0.0.5", [], ["10.0.0.5"], ["10.0.0.6", "127.0.0.1", "169.254.169.254"]),
+        ("169.254.1.1", [], ["169.254.1.1"], ["169.254.169.254", "10.0.0.1"]),
+        ("wiki.local", ["10.0.0.7"], ["wiki.local", "10.0.0.7"], ["git.local", "10.0.0.8"]),
+        ("localhost", ["127.0.0.1", "::1"], ["localhost", "127.0.0.1", "[::1]"], ["127.0.0.2"]),
+        ("a.test", ["8.8.8.8"], [], LITERALS + NAMES),
+        ("8.8.8.8", [], [], LITERALS + NAMES),
     ],
 )
-def test_a_seed_opens_its_own_network_and_no_other(
-    seed: str, opened: list[str], closed: list[str]
+def test_a_seed_opens_its_own_addresses_and_no_others(
+    seed: str, resolved: list[str], opened: list[str], closed: list[str]
 ) -> None:
     private = PrivateAddresses()
-    private.add_seed(seed)
+    private.add_seed(seed, private_of(seed, resolved))
     assert [host for host in opened + closed if private.allows_host(host)] == opened
 
 
-def test_a_seed_is_private_only_if_its_first_resolution_says_so() -> None:
-    """Otherwise a public seed's owner could open the crawler's own network by changing its DNS."""
+def test_a_seeds_name_opens_no_link_local_address() -> None:
+    """Whoever owns the name could otherwise read a cloud's metadata service."""
+    answer = ["10.0.0.1", "8.8.8.8", "169.254.169.254", "fe80::1%eth0", "64:ff9b::a9fe:a9fe"]
+    answer += ["::ffff:169.254.169.254", "2002:a9fe:a9fe::1", "::1", "10.0.0.1"]
+    assert private_of("inside.test", answer) == ["10.0.0.1", "::1"]
     private = PrivateAddresses()
-    private.add_seed("inside.test")
-    private.add_seed("outside.test")
-    assert private.allowed_of("outside.test", ["8.8.8.8"]) == ["8.8.8.8"]
-    assert private.allowed_of("outside.test", ["10.0.0.1", "8.8.8.8"]) == ["8.8.8.8"]
-    assert private.allowed_of("outside.test", ["10.0.0.1"]) == []
-    assert private.allowed_of("link.test", ["10.0.0.1"]) == []
-    assert private.allowed_of("INSIDE.test", ["10.0.0.1"]) == ["10.0.0.1"]
-
-
-def test_a_seeds_name_opens_only_its_answered_addresses_and_never_a_link_local_one(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Its DNS answer once opened the whole of 10/8, all of loopback, or the metadata service."""
-    caplog.set_level(logging.INFO, "crawlprio")
-    private = PrivateAddresses()
-    private.add_seed("inside.test")
-    answer = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "fe80::1%eth0"]
-    assert private.allowed_of("inside.test", answer) == ["10.0.0.1", "127.0.0.1"]
-    others = ["10.0.0.1", "10.0.0.2", "192.168.0.1", "127.0.0.2", "169.254.169.254"]
-    assert private.allowed_of("link.test", others) == ["10.0.0.1"]
-    assert [host for host in others if private.allows_host(host)] == ["10.0.0.1"]
-    assert caplog.messages[0] == (
-        "Seed inside.test has the private address 10.0.0.1, which this crawl may fetch from; to "
-        "open its network, add the network to CRAWLPRIO_PRIVATE_NETWORKS."
-    )
+    private.add_seed("inside.test", private_of("inside.test", answer))
+    assert private.allowed_of("link.test", answer) == ["10.0.0.1", "8.8.8.8", "::1", "10.0.0.1"]
 
 
 @pytest.mark.parametrize("mode", ["seeds", "refuse"])
@@ -129,7 +121,6 @@ def test_networks_addresses_and_names_can_be_granted(mode: str) -> None:
 def test_all_or_none_can_be_requested() -> None:
     open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
     for host in LITERALS + NAMES:
-        closed.add_seed(host)
         assert open_to_all.allows_host(host)
         assert not closed.allows_host(host)
     assert open_to_all.allowed_of("a.test", ["127.0.0.1"]) == ["127.0.0.1"]
@@ -166,14 +157,12 @@ def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_it
     assert refused(run) == {"refused/private-address": 1, "refused/robots-unreachable": 1}
 
 
-def test_a_crawl_whose_seeds_are_private_stays_on_their_network() -> None:
+def test_a_crawl_whose_seed_is_private_stays_on_its_address() -> None:
     hosts = ["10.0.0.6", "192.168.7.7", "127.0.0.1", "169.254.169.254", "public.test"]
     with Site({}, lambda host, path: page(*(f"http://{host}/" for host in hosts))) as site:
         run = crawl(site, seeds="http://10.0.0.5/", follow="web")
     assert run.reason == "finished"
-    assert sorted({fetch.host for fetch in site.fetches}) == [
-        *("10.0.0.5", "10.0.0.6", "192.168.7.7", "public.test")
-    ]
+    assert sorted({fetch.host for fetch in site.fetches}) == ["10.0.0.5", "public.test"]
 
 
 @pytest.mark.parametrize(
@@ -209,71 +198,123 @@ class Follower(Spider):
                 yield response.follow(url)
 
 
-@pytest.mark.parametrize("scheduler", ["crawlprio", "scrapy"])
-def test_a_spider_of_another_project_is_kept_from_private_addresses_too(scheduler: str) -> None:
-    settings = dict(ADDON)
-    if scheduler == "scrapy":
-        settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
+GUARDED = {**ADDON, "CRAWLPRIO_PRIVATE_ADDRESSES": "seeds"}
+STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 
+
+@pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
+def test_what_a_callback_yields_counts_as_the_pages_unless_it_says_otherwise(
+    others: dict[str, object],
+) -> None:
     class Inline(Follower):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-            request = Request("http://10.0.0.9/x", callback=NO_CALLBACK)
-            try:
-                await self.crawler.engine.download_async(request)
-            except Exception as error:
-                yield {"refused": type(error).__name__}
-            yield Request("http://0x7f.1/")
+            request = Request("http://10.0.0.9/downloaded", callback=NO_CALLBACK)
+            await self.crawler.engine.download_async(request)
+            allowed = {"allow_private_address": True}
+            yield Request("http://0x7f.1/", callback=self.done)
+            yield Request("http://10.0.0.9/said", callback=self.done, meta=allowed)
+            yield Request("http://10.0.0.9/linked", callback=self.done)
+            yield Request("http://a.test/to", callback=self.done, meta=allowed)
             yield Request("http://b.test/", callback=self.done)
 
         def done(self, response: Response) -> None:
             pass
 
-    links = page("http://0x7f.1/", "http://10.0.0.9/x")
-    with Site({"/": links}, lambda host, path: None if host == "a.test" else page()) as site:
-        run = run_spider(Inline, settings, site=site)
-    if scheduler == "scrapy":  # under which it is not known who asks
-        assert [fetch.host for fetch in site.fetches] == ["a.test", "b.test"]
-        assert run.items == [{"refused": "IgnoreRequest"}]
-        assert refused(run) == {"refused/private-address": 2}
-    else:
-        assert [fetch.host for fetch in site.fetches] == ["a.test", "10.0.0.9", "b.test"]
-        assert refused(run) == {"refused/private-address": 1}
+    moved = Answer(status=302, headers={"Location": "http://10.0.0.9/redirected"})
+    with Site({"a.test/to": moved}, lambda host, path: None if path == "/to" else page()) as site:
+        run = run_spider(Inline, {**GUARDED, **others}, site=site)
+    assert sorted(fetch.host + fetch.path for fetch in site.fetches) == [
+        *("10.0.0.9/downloaded", "10.0.0.9/said", "a.test/", "a.test/to", "b.test/")
+    ]
+    assert refused(run) == {"refused/private-address": 3}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        '<a href="http://10.0.0.9/">x</a>',
-        '{"next": "http:\\/\\/10.0.0.9\\/"}',
-        '{"next": "http://1\\u0030.0.0.9/"}',
-        "<a href='http://1&#48;.0.0.9/'>x</a>",
-        "<a href='http://1%30.0.0.9/'>x</a>",
-        "<a href=http://167772169/>x</a>",
-        "nothing of the kind",
-    ],
-)
-def test_what_a_page_names_is_not_the_projects_own_request(body: str) -> None:
-    class Reader(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
-            if response.url == "http://a.test/":
-                yield Request("http://10.0.0.9/")
+class Login(Follower):
+    """Logs in before its first request, and crawls one more page once it is idle."""
 
-    with Site({"/": Answer(body)}) as site:
-        run = run_spider(Reader, ADDON, site=site)
-    is_own = body == "nothing of the kind"
-    assert [fetch.host for fetch in site.fetches] == ["a.test", "10.0.0.9"][: 1 + is_own]
-    assert refused(run) == ({} if is_own else {"refused/private-address": 1})
+    first = ("http://10.0.0.9/", {})
+
+    async def start(self) -> AsyncIterator[Any]:
+        login = Request("http://10.0.0.8/login", callback=NO_CALLBACK)
+        token = await self.crawler.engine.download_async(login)
+        assert token.status == 200
+        self.crawler.signals.connect(self.idle, signal=signals.spider_idle)
+        async for request in super().start():
+            yield request
+
+    def idle(self) -> None:
+        self.crawler.signals.disconnect(self.idle, signal=signals.spider_idle)
+        self.crawler.engine.crawl(Request("http://10.0.0.7/idle", callback=self.parse))
+        raise DontCloseSpider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from super().parse(response)
 
 
-def test_a_spider_of_another_project_may_start_on_its_own_network() -> None:
+@pytest.mark.parametrize("mode", [None, "seeds"])
+@pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
+def test_a_projects_own_requests_are_never_refused(
+    mode: str | None, others: dict[str, object]
+) -> None:
+    """Both once ended as `finished` without an item: the start request, and what came when idle."""
+    settings = {**ADDON, **others} | ({} if mode is None else {"CRAWLPRIO_PRIVATE_ADDRESSES": mode})
+    moved = Answer(status=302, headers={"Location": "/welcome"})
+    pages = {
+        "10.0.0.8/login": moved,
+        "10.0.0.8/welcome": page(),
+        "10.0.0.9/": page("/more", "http://10.0.0.1/"),
+    }
+    with Site(pages, lambda host, path: page() if host != "10.0.0.8" else None) as site:
+        pages["10.0.0.9/more"] = pages["10.0.0.1/"] = page()
+        site._answer = lambda host, path: None
+        pages["10.0.0.7/idle"] = page()
+        run = run_spider(Login, settings, site=site)
+    found = ["http://10.0.0.7/idle", "http://10.0.0.9/", "http://10.0.0.9/more"]
+    if mode is None:
+        found.insert(0, "http://10.0.0.1/")
+    assert sorted(item["url"] for item in run.items) == found
+    assert refused(run) == ({} if mode is None else {"refused/private-address": 1})
+
+
+@pytest.mark.parametrize("scheme", ["file", "data"])
+def test_a_start_page_may_be_a_file_or_data(scheme: str, tmp_path: Path) -> None:
+    body = '<a href="http://127.0.0.1/x">x</a>'
+    saved = tmp_path / "start.html"
+    saved.write_text(body)
+
+    class Local(Follower):
+        first = (saved.as_uri() if scheme == "file" else f"data:text/html,{quote(body)}", {})
+
+    with Site({"/x": page()}) as site:
+        run = run_spider(Local, ADDON, site=site)
+        assert (site.paths(), refused(run)) == (["/x"], {})
+        run = run_spider(Local, GUARDED, site=site)
+        assert (site.paths(), refused(run)) == (["/x"], {"refused/private-address": 1})
+
+
+def test_without_links_middleware_the_guard_does_not_start() -> None:
+    """It could not tell what comes from a page."""
+    none = {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": None}}
+    with Site({}) as site:
+        run = run_spider(Follower, {**GUARDED, **STOCK, **none}, site=site)
+    assert (site.paths(), run.messages(logging.ERROR)) == (
+        [],
+        [
+            "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what comes "
+            "from a page; set ADDONS = {'crawlprio.Addon': 500}, or add LinksMiddleware to "
+            "SPIDER_MIDDLEWARES."
+        ],
+    )
+
+
+def test_a_refusing_guard_also_refuses_start_requests() -> None:
     class Internal(Follower):
         first = ("http://127.0.0.1/", {})
 
-    pages = {"/": page("http://localhost/x", "http://10.0.0.1/"), "/x": page()}
-    with Site(pages) as site:
-        run = run_spider(Internal, ADDON, site=site)
-    assert [fetch.host for fetch in site.fetches] == ["127.0.0.1", "localhost"]
-    assert refused(run) == {"refused/private-address": 1}
+    with Site({"/": page()}) as site:
+        run = run_spider(Internal, {**ADDON, "CRAWLPRIO_PRIVATE_ADDRESSES": "refuse"}, site=site)
+    assert (site.paths(), refused(run)) == ([], {"refused/private-address": 1})
 
 
 @implementer(IHostnameResolver)
@@ -350,7 +391,7 @@ def crawl_by_name(
 def test_a_public_name_with_a_private_address_is_not_connected_to() -> None:
     hosts, refusals, asked = crawl_by_name("seeds", ["127.0.0.1", "::1"])
     assert (hosts, refusals) == (["a.test"], {"refused/private-address": 1})
-    assert asked == ["b.test"]
+    assert asked == ["a.test", "b.test"]
 
 
 def test_if_private_addresses_are_allowed_the_same_name_is_fetched() -> None:
@@ -363,6 +404,54 @@ def test_a_seed_may_be_a_name_with_a_private_address() -> None:
     assert (hosts, refusals) == (["b.test"], {})
     hosts, refusals, _ = crawl_by_name("refuse", ["127.0.0.1"], is_seed=True)
     assert (hosts, refusals) == ([], {"refused/private-address": 1})
+
+
+def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path: Path) -> None:
+    """Otherwise a public seed's owner could open the crawler's network before the next run."""
+
+    def connected(number: int, inside: str, outside: str) -> tuple[list[str], int]:
+        seeds = [f"http://{name}.test/{number}" for name in ("inside", "outside")]
+        names = {"inside.test": [inside, "169.254.1.1"], "outside.test": [outside]}
+        with Names(names), Sockets() as sockets:
+            run = run_spider(SiteSpider, settings, seeds=seeds)
+        return sorted(sockets.connected), refused(run).get("refused/private-address", 0)
+
+    settings = {**BUNDLED, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    assert connected(1, "10.0.0.2", "8.8.8.8") == (["10.0.0.2", "8.8.8.8"], 0)
+    assert connected(2, "10.0.0.3", "10.0.0.4") == ([], 2)
+    # The pages that the second run refused waited for the third.
+    assert connected(3, "10.0.0.2", "8.8.4.4") == (["10.0.0.2"] * 2 + ["8.8.4.4"] * 2, 0)
+
+
+def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
+    redis_server: RedisServer,
+) -> None:
+    def connected(number: int, inside: str) -> tuple[list[str], int]:
+        with Names({"inside.test": [inside]}), Sockets() as sockets:
+            run = run_spider(SiteSpider, settings, seeds=f"http://inside.test/{number}")
+        return sockets.connected, refused(run).get("refused/private-address", 0)
+
+    shared = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}
+    settings = {**BUNDLED, **shared, "SCHEDULER_PERSIST": True}
+    assert connected(1, "10.0.0.2") == (["10.0.0.2"], 0)
+    assert connected(2, "10.0.0.3") == ([], 1)
+    assert connected(3, "10.0.0.2") == (["10.0.0.2"], 0)
+    assert redis_server.client().hgetall("crawlprio:{site:0}:seeds") == {
+        b"inside.test": b"10.0.0.2"
+    }
+
+
+def test_a_record_of_seeds_that_was_tampered_with_is_damage(tmp_path: Path) -> None:
+    with Site({"/": page()}) as site:
+        settings = {"JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+        crawl(site, settings)
+        with Store.open(tmp_path / "crawl.sqlite") as store:
+            store.set_meta("seed_addresses b.test", "169.254.169.254")
+        run = crawl(site, settings)
+    assert run.messages(logging.ERROR) == [
+        f"{tmp_path / 'crawl.sqlite'}: the file is damaged (addresses of its seeds); restore a "
+        "backup."
+    ]
 
 
 TRICKS = [
@@ -451,7 +540,7 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
                     yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
 
         settings = {
-            **ADDON,
+            **GUARDED,
             "RETRY_ENABLED": False,
             "DOWNLOAD_TIMEOUT": 3,
             "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984},
@@ -483,11 +572,11 @@ def test_a_refusal_depends_on_what_its_own_fetch_resolved() -> None:
                 for n in range(20):
                     yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
 
-        settings = {**ADDON, "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984}}
+        settings = {**GUARDED, "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984}}
         with Sockets(port) as sockets:
             run = run_spider(ByProxy, settings)
     assert sockets.connected == []
-    assert sorted(names.asked) == ["inside.test"] * 10 + ["inside.test."] * 10
+    assert sorted(names.asked) == ["a.test"] + ["inside.test"] * 10 + ["inside.test."] * 10
     assert refused(run) == {"refused/private-address": 10}
     assert set(run.stats["crawlprio/failed_because"].split(", ")) == {
         "name not resolved: 10",
@@ -511,7 +600,7 @@ def test_a_page_gains_nothing_from_a_connection_that_the_project_opened() -> Non
                     assert answer.status == 200
                     yield Request(f"{url}linked")
 
-        run = run_spider(Asking, {**ADDON, "RETRY_ENABLED": False})
+        run = run_spider(Asking, {**GUARDED, "RETRY_ENABLED": False})
     assert site.paths() == ["/", "/own"]
     assert refused(run) == {"refused/private-address": 1}
 

@@ -25,6 +25,15 @@ _CAUSES = {
 
 ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
+_REFUSED = "refused"
+
+
+def is_refusal(status: int, error: str) -> bool:
+    """Return whether a visit is of a page that this run would not request.
+
+    Another run may: under other settings, say, or once robots.txt can be read.
+    """
+    return status == 0 and error.startswith((_REFUSED, ROBOTS, UNREACHABLE))
 
 
 def cause_of(error: BaseException) -> str:
@@ -41,7 +50,7 @@ def cause_of(error: BaseException) -> str:
         if cls.__name__ in _CAUSES:
             return _CAUSES[cls.__name__]
     if type(error).__name__ == "IgnoreRequest":
-        return f"refused: {error}" if str(error) else "refused"
+        return f"{_REFUSED}: {error}" if str(error) else _REFUSED
     return type(error).__name__
 
 

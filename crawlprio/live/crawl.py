@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from crawlprio.live.item_keeper import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
+from crawlprio.live.seed_hosts import SeedHosts, Share, record_in
 from crawlprio.orderings.base import Ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.web.addresses import PrivateAddresses
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crawlprio")
 
 _KEY = "_crawlprio_crawl"
-
-OWN_REQUEST = "crawlprio_own"
-"""The `meta` key of a request to a private address that did not come from a page."""
 
 
 class Crawl:
@@ -58,6 +56,10 @@ class Crawl:
         why the crawl cannot start or continue; None if it can.
     frontier, dispatcher
         the waiting pages, and what hands them out; None under a scheduler other than crawlprio's.
+    share_seeds
+        the record of the seeds' addresses that all workers share; None: it is in the store.
+    awaits_seeds
+        whether pages must wait because the addresses of the seeds are not known yet.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -76,6 +78,9 @@ class Crawl:
         self.failure: CrawlprioError | None = None
         self.frontier: Frontier | None = None
         self.dispatcher: Dispatcher | None = None
+        self.share_seeds: Share | None = None
+        self.awaits_seeds = False
+        self._seed_hosts: SeedHosts | None = None
         self._items: ItemKeeper | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
@@ -222,6 +227,7 @@ class Crawl:
             recorder = self._make_recorder()
             self.frontier = self._local_frontier() if make is None else make(self)
             recorder.open()
+            self._open_seed_hosts()
             self.dispatcher = Dispatcher(
                 self._crawler,
                 self.frontier,
@@ -274,6 +280,18 @@ class Crawl:
             except CrawlprioError as error:
                 self.fail(error)
 
+    def _open_seed_hosts(self) -> None:
+        share = self.share_seeds or record_in(self.recorder.store)
+        self._seed_hosts = SeedHosts(self._crawler.settings, self.addresses, share)
+
+    async def admit_seeds(self, hosts: Iterable[str]) -> None:
+        """Open the private addresses of seeds."""
+        if self.is_running and self._seed_hosts is not None:
+            try:
+                await self._seed_hosts.add(hosts)
+            except CrawlprioError as error:
+                self.fail(error)
+
     def _make_recorder(self) -> Recorder:
         if self.failure is not None:
             raise self.failure
@@ -300,13 +318,20 @@ class Crawl:
         if self.failure is None and self._recorder is None:
             try:
                 self._make_recorder().open()
+                self._open_seed_hosts()
             except CrawlprioError as error:
                 self.refuse(error)
-        if self.failure is None and self._needs_links and not self.reads_visits:
+        guards = self.failure is None and not self.addresses.is_open
+        if self.failure is None and (self._needs_links or guards) and not self.reads_visits:
+            need = (
+                "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
+                if self._needs_links
+                else "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
+                "comes from a page"
+            )
             self.refuse(
                 ConfigError(
-                    "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware; set "
-                    "ADDONS = {'crawlprio.Addon': 500}, or add LinksMiddleware to "
+                    f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
                     "SPIDER_MIDDLEWARES."
                 )
             )

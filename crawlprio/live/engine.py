@@ -20,7 +20,6 @@ from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
-from scrapy.pipelines.media import MediaPipeline
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
@@ -206,23 +205,6 @@ def exit_with_error(crawler: Crawler) -> None:
         crawler.signals.connect(forget_spider, signal=signal, weak=False)
     if crawler.engine._slot is not None and crawler.engine._slot.closing is not None:
         call_later(0, forget_spider)
-
-
-def watch_media(crawler: Crawler, note: Callable[[Request], None]) -> None:
-    """Call `note` for each request of a media pipeline, before it is sent.
-
-    The URLs of these requests come from items, and thus from pages. Other requests that bypass the
-    scheduler come from the project's own code.
-    """
-    for pipeline in getattr(crawler.engine.scraper.itemproc, "middlewares", ()):
-        if isinstance(pipeline, MediaPipeline):
-            modify = pipeline._modify_media_request
-
-            def modify_noted(request: Request, modify: Any = modify) -> None:
-                modify(request)
-                note(request)
-
-            setattr(pipeline, "_modify_media_request", modify_noted)  # noqa: B010
 
 
 def uses_spider_middleware(crawler: Crawler, path: str) -> bool:

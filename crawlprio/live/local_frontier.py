@@ -13,6 +13,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.live.causes import is_refusal
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
@@ -249,9 +250,9 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.discovery.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        self._recorder.record(
-            evidence, ended.number, items=visit.items, commits=self._call_soon is None
-        )
+        # The request of a refused page is kept for the next run, which may not refuse it.
+        number = None if is_refusal(evidence.status, evidence.error) else ended.number
+        self._recorder.record(evidence, number, items=visit.items, commits=self._call_soon is None)
         if self._call_soon is not None and not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)
@@ -314,7 +315,7 @@ class LocalFrontier:
         """Replay the visits of earlier runs, and queue what was waiting when they ended.
 
         Pages are discovered and observed in their original order, so the queue is as it was, or as
-        another ordering would have built it. O(visits).
+        another ordering would have built it. Pages that were refused wait again. O(visits).
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
@@ -334,6 +335,8 @@ class LocalFrontier:
                     n_known += 1
                 self._replay_entries(range(n_before, n_known))
             n_known = n_pages
+            if is_refusal(visit.status, visit.error):
+                continue
             recorder.replay(visit, n_before)
             if visit.page != NO_PAGE:
                 if queue.state(visit.page) == DONE:

@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 
 from crawlprio.frontier.protocol import Frontier, Handout
 from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
+from crawlprio.web.addresses import ALLOW_PRIVATE
 
 logger = logging.getLogger("crawlprio")
 
@@ -57,7 +58,7 @@ class Packing:
         """Return the request for a page; raises StoreError if its JSON is damaged."""
         request = handout.request
         if request is None:
-            return Request(handout.url, meta={"depth": handout.depth})
+            return Request(handout.url, meta={"depth": handout.depth, ALLOW_PRIVATE: False})
         if isinstance(request, bytes):
             return from_json(request, self._spider)
         assert isinstance(request, Request)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from scrapy import Request
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred, DeferredList, TimeoutError
 from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
@@ -18,7 +23,14 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 from crawlprio.web.addresses import PrivateAddresses, normal_host
 
+RESOLVE_SECONDS = 20.0
+"""Seconds within which the names of the seeds are resolved before a crawl begins."""
 
+_RESOLVED_AT_ONCE = 10
+"""The threads that Twisted resolves names with, unless told otherwise."""
+
+
+@dataclass(slots=True, eq=False)
 class Asker:
     """A fetch in progress, on whose behalf names are resolved.
 
@@ -29,28 +41,23 @@ class Asker:
     request
         the request; with a proxy, which a handler may set late, nothing is checked.
     host
-        the host of the request.
+        the host of the request, normalised.
     is_own
         whether the project's own code asks for it, so that no address is removed.
 
-    Attributes
-    ----------
+    is_over
+        whether the fetch has ended.
     is_refused
         whether the last name resolved on its behalf has only private addresses; None if none was
         resolved.
     """
 
-    __slots__ = ("host", "is_over", "is_own", "is_refused", "private", "request")
-
-    def __init__(
-        self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
-    ) -> None:
-        self.private = private
-        self.request = request
-        self.host = host
-        self.is_own = is_own
-        self.is_over = False
-        self.is_refused: bool | None = None
+    private: PrivateAddresses
+    request: Request
+    host: str
+    is_own: bool
+    is_over: bool = False
+    is_refused: bool | None = None
 
 
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
@@ -69,14 +76,12 @@ class CheckingResolver:
     def __init__(self, reactor: Any) -> None:
         self.n_users = 0
         self._reactor = reactor
-        self._inner = reactor.nameResolver
+        self.inner = reactor.nameResolver
         self._checks: dict[str, Counter[PrivateAddresses]] = {}
-        self._refused: dict[PrivateAddresses, set[str]] = {}
-        self._own: dict[PrivateAddresses, set[str]] = {}
 
     @classmethod
     def installed(cls, known: CheckingResolver | None = None) -> CheckingResolver:
-        """Return the one that wraps the reactor's own resolver, installing it if necessary."""
+        """Return the reactor's own resolver, installing it if necessary."""
         from twisted.internet import reactor
 
         running: Any = reactor
@@ -84,7 +89,7 @@ class CheckingResolver:
         if isinstance(current, cls):
             return current
         resolver = known or cls(running)
-        resolver._inner = current
+        resolver.inner = current
         running.installNameResolver(resolver)
         return resolver
 
@@ -96,20 +101,13 @@ class CheckingResolver:
     def uninstall_if_unused(self) -> None:
         """Restore the reactor's own resolver once no crawl needs this one."""
         if self.n_users == 0 and self.is_installed:
-            self._reactor.installNameResolver(self._inner)
+            self._reactor.installNameResolver(self.inner)
 
-    def begin(
-        self, private: PrivateAddresses, request: Request, host: str, *, is_own: bool
-    ) -> Asker:
+    def begin(self, asker: Asker) -> None:
         """Note that a fetch begins; call it in the context in which its handler is called."""
-        asker = Asker(private, request, normal_host(host), is_own=is_own)
         _asker.set(asker)
-        if not is_own:
-            checks = self._checks.get(asker.host)
-            if checks is None:
-                checks = self._checks[asker.host] = Counter()
-            checks[private] += 1
-        return asker
+        if not asker.is_own:
+            self._checks.setdefault(asker.host, Counter())[asker.private] += 1
 
     def end(self, asker: Asker) -> None:
         """Note that a fetch is over."""
@@ -121,24 +119,6 @@ class CheckingResolver:
                 del checks[asker.private]
                 if not checks:
                     del self._checks[asker.host]
-
-    def has_refused(self, private: PrivateAddresses, host: str) -> bool:
-        """Return whether a host last resolved to private addresses only."""
-        return normal_host(host) in self._refused.get(private, ())
-
-    def is_own(self, private: PrivateAddresses, host: str) -> bool:
-        """Return whether a project's own fetch has connected a host to a private address.
-
-        A connection to it may still be open, and a page's fetch would use it unchecked.
-        """
-        return private in self._own and normal_host(host) in self._own[private]
-
-    def forget(self, private: PrivateAddresses) -> None:
-        """Discard the state of a crawl that has ended."""
-        self._refused.pop(private, None)
-        self._own.pop(private, None)
-        for host in [host for host, checks in self._checks.items() if private in checks]:
-            del self._checks[host][private]
 
     def resolveHostName(  # noqa: N802
         self,
@@ -154,25 +134,13 @@ class CheckingResolver:
         asker = _asker.get()
         if asker is not None and not asker.is_over:
             if not asker.request.meta.get("proxy"):
-                receiver = _Checked(self, receiver, host, [asker.private], asker)
+                receiver = _Checked(receiver, host, [asker.private], asker)
         elif host in self._checks:
-            receiver = _Checked(self, receiver, host, list(self._checks[host]))
-        resolution: IHostResolution = self._inner.resolveHostName(
+            receiver = _Checked(receiver, host, list(self._checks[host]))
+        resolution: IHostResolution = self.inner.resolveHostName(
             receiver, hostName, portNumber, addressTypes, transportSemantics
         )
         return resolution
-
-    def note_own(self, private: PrivateAddresses, host: str) -> None:
-        """Note that a project's own fetch connects a host to a private address."""
-        self._own.setdefault(private, set()).add(host)
-
-    def note(self, private: PrivateAddresses, host: str, is_refused: bool) -> None:
-        """Note whether a resolution that found addresses left any to connect to."""
-        refused = self._refused.setdefault(private, set())
-        if is_refused:
-            refused.add(host)
-        else:
-            refused.discard(host)
 
 
 @implementer(IResolutionReceiver)
@@ -181,13 +149,11 @@ class _Checked:
 
     def __init__(
         self,
-        resolver: CheckingResolver,
         receiver: Any,
         host: str,
         crawls: list[PrivateAddresses],
         asker: Asker | None = None,
     ) -> None:
-        self._resolver = resolver
         self._receiver = receiver
         self._host = host
         self._crawls = crawls
@@ -201,20 +167,66 @@ class _Checked:
         self._addresses.append(address)
 
     def resolutionComplete(self) -> None:  # noqa: N802
-        allowed = found = [address.host for address in self._addresses]
+        found = allowed = [address.host for address in self._addresses]
         for private in self._crawls:
-            public = private.allowed_of(self._host, found)
-            if self._asker is not None and self._asker.is_own:
-                if len(public) < len(found):
-                    self._resolver.note_own(private, self._host)
-                continue
-            is_refused = bool(found) and not public
-            if self._asker is not None:
-                self._asker.is_refused = is_refused
-            elif found:
-                self._resolver.note(private, self._host, is_refused)
-            allowed = [host for host in allowed if host in public]
+            allowed = private.allowed_of(self._host, allowed)
+        asker = self._asker
+        if asker is not None and asker.is_own:
+            if len(allowed) < len(found):
+                asker.private.note_private(self._host)
+            allowed = found
+        elif asker is not None:
+            asker.is_refused = bool(found) and not allowed
         for address in self._addresses:
             if address.host in allowed:
                 self._receiver.addressResolved(address)
         self._receiver.resolutionComplete()
+
+
+async def addresses_of(hosts: Iterable[str]) -> dict[str, list[str]]:
+    """Return the addresses of the names among some hosts, without those that have none in time.
+
+    At most `RESOLVE_SECONDS` in all, because some of many seeds have servers that do not answer.
+    """
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    resolver = running.nameResolver
+    if isinstance(resolver, CheckingResolver):
+        resolver = resolver.inner
+    until = monotonic() + RESOLVE_SECONDS
+    waiting = iter(hosts)
+    found: dict[str, list[str]] = {}
+
+    async def resolve() -> None:
+        for host in waiting:
+            answer = _Answer()
+            resolver.resolveHostName(answer, host)
+            answer.complete.addTimeout(max(until - monotonic(), 0.0), running)
+            with suppress(TimeoutError):
+                await maybe_deferred_to_future(answer.complete)
+            if answer.addresses:
+                found[host] = answer.addresses
+
+    at_once = [deferred_from_coro(resolve()) for _ in range(_RESOLVED_AT_ONCE)]
+    await maybe_deferred_to_future(DeferredList(at_once, fireOnOneErrback=True))
+    return found
+
+
+@implementer(IResolutionReceiver)
+class _Answer:
+    """Collects the addresses of a name."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.complete: Deferred[None] = Deferred()
+
+    def resolutionBegan(self, resolution: IHostResolution) -> None:  # noqa: N802
+        pass
+
+    def addressResolved(self, address: Any) -> None:  # noqa: N802
+        self.addresses.append(address.host)
+
+    def resolutionComplete(self) -> None:  # noqa: N802
+        if not self.complete.called:
+            self.complete.callback(None)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from functools import partial
-from html import unescape
 from time import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
@@ -17,25 +14,16 @@ from scrapy.utils.httpobj import urlparse_cached
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
-from crawlprio.live.crawl import OWN_REQUEST, Crawl
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
-from crawlprio.middlewares.refusals import connected_host
 from crawlprio.middlewares.yielded import dropped_links
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.web.addresses import normal_host
+from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.anchors import read_anchors, read_title
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-
-_HOST_LIKE = re.compile(r"//([^\s/?#\\\"'<>]{1,100})")
-_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    return chr(int(escape[1], 16))
 
 
 class LinksMiddleware:
@@ -77,7 +65,6 @@ class LinksMiddleware:
         dispatcher = crawl.dispatcher
         lease = None if dispatcher is None else dispatcher.lease_of(request)
         requests: list[Request] = []
-        origin = _allowed_origin(response)
         pairs: LinkPairs | None = None
         error = "callback did not end"
         if lease is not None:
@@ -95,8 +82,8 @@ class LinksMiddleware:
                         continue
                 elif isinstance(output, Request):
                     requests.append(output)
-                    if not (origin and output.url.startswith(origin)):
-                        self._mark_own(output, response)
+                    if not crawl.addresses.is_open:
+                        output.meta.setdefault(ALLOW_PRIVATE, False)
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
                 yield output
@@ -129,32 +116,18 @@ class LinksMiddleware:
         async for output in start:
             if isinstance(output, Request):
                 if self._crawl.is_running:
-                    self._crawl.addresses.add_seed(urlparse_cached(output).hostname or "")
+                    await self._admit(output)
                 if self._crawl.dispatcher is not None:
                     await self._crawl.dispatcher.starts.wait(output)
             yield output
 
-    def _mark_own(self, request: Request, response: Response) -> None:
-        """Mark a request to a private address that comes from the project, not from the page.
-
-        It comes from the page if the page names the host, in whatever spelling, or if parsers
-        disagree on the host.
-        """
-        if self._crawl.addresses.is_open:
-            return
-        host = connected_host(request)
-        if not host or self._crawl.addresses.allows_host(host):
-            return
-        body = response.body.decode("latin-1")
-        written = (body, unescape(body), unquote(body), _JSON_ESCAPE.sub(_unescaped, body))
-        as_asked = urlparse_cached(request).hostname or host
-        for text in written:
-            lowered = text.lower()
-            if host in lowered or as_asked in lowered:
-                return
-            if any(normal_host(name) == host for name in set(_HOST_LIKE.findall(lowered))):
-                return
-        request.meta[OWN_REQUEST] = True
+    async def _admit(self, request: Request) -> None:
+        """Open the private addresses of a start request, or have it checked like a page's."""
+        addresses = self._crawl.addresses
+        if addresses.opens_seeds:
+            await self._crawl.admit_seeds([urlparse_cached(request).hostname or ""])
+        elif not addresses.is_open:
+            request.meta.setdefault(ALLOW_PRIVATE, False)
 
     def _passes_on(self) -> bool:
         """Return whether anything consumes the items of the spider."""
@@ -241,14 +214,3 @@ class LinksMiddleware:
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
         return read_title(root), "", texts
-
-
-def _allowed_origin(response: Response) -> str:
-    """Return the origin of a page, which is allowed because the page was fetched from it.
-
-    It is empty if the page was fetched because the project itself asked for it.
-    """
-    if response.request is None or OWN_REQUEST in response.request.meta:
-        return ""
-    origin = "/".join(response.url.split("/", 3)[:3])
-    return f"{origin}/" if origin.startswith("http") else ""

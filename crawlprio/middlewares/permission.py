@@ -22,6 +22,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.config import read_setting
 from crawlprio.live.causes import UNREACHABLE, cause_of
 from crawlprio.web import robots_txt
+from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 logger = logging.getLogger("crawlprio")
+
+MAX_REDIRECTS = 5
+"""Maximum number of redirects followed from a robots.txt: RFC 9309, section 2.3.1.2."""
 
 MAX_BYTES_KEPT = 64 * 1024 * 1024
 """Bound on the rules kept for all sites together, in bytes."""
@@ -114,9 +118,11 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         robots = Request(
             url,
             priority=self.DOWNLOAD_PRIORITY,
-            meta={"dont_obey_robotstxt": True},
+            meta={"dont_obey_robotstxt": True, "redirect_ttl": MAX_REDIRECTS},
             callback=NO_CALLBACK,
         )
+        if ALLOW_PRIVATE in request.meta:
+            robots.meta[ALLOW_PRIVATE] = request.meta[ALLOW_PRIVATE]
         self._stats.inc_value("robotstxt/request_count")
         try:
             response = await self.crawler.engine.download_async(robots)

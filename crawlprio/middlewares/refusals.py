@@ -6,34 +6,29 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response, TextResponse
-from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
 from crawlprio.config import download_handler, read_setting
-from crawlprio.live import engine
-from crawlprio.live.crawl import OWN_REQUEST, Crawl
+from crawlprio.live.crawl import Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import Asker, CheckingResolver
-from crawlprio.web.addresses import PrivateAddresses, normal_host
-from crawlprio.web.urls import parse_url
+from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
+from crawlprio.web.urls import host_if_any, parse_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
-
-MAX_ROBOTS_REDIRECTS = 5
-"""Maximum number of redirects followed from a robots.txt: RFC 9309, section 2.3.1.2."""
 
 _PRIVATE = "private-address"
 # All parsers agree on such a URL.
@@ -49,8 +44,10 @@ class RefusalMiddleware(FetchObserver):
     itself, and so does a download handler that does not use the resolver of Twisted's reactor. For
     these, only hosts that are addresses themselves, or local names, are refused.
 
-    Requests that come from the project's own code, and not from a page, are allowed: to a rendering
-    service on this machine, say, or to an API that a pipeline calls.
+    What counts as the page's are the requests that callbacks yield, plain links, all redirects to
+    another host, and the robots.txt of each of these. The project's own requests are not checked:
+    those of `start` and `engine.crawl`, and what spiders, pipelines and middlewares download
+    themselves. A request that says otherwise (`ALLOW_PRIVATE`) is taken at its word.
 
     A URL whose host Scrapy, Twisted and the URL standard parse differently is refused (`host`).
     Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Also counted
@@ -68,9 +65,7 @@ class RefusalMiddleware(FetchObserver):
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
-        self._latest = "", ""
         self._askers: dict[Request, Asker] = {}
-        self._media: WeakSet[Request] = WeakSet()
         self._resolved: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
         """By finished fetch that resolved a name, whether it found only private addresses."""
         connect = crawler.signals.connect
@@ -83,20 +78,18 @@ class RefusalMiddleware(FetchObserver):
 
     def process_request(self, request: Request) -> None:
         """Refuse a fetch whose host is a private address, or a local name."""
-        if not self._private.is_open:
-            host = connected_host(request)
-            self._latest = request.url, host
-            if not (host and self._may_fetch(host)) and not self._is_own(request):
-                self._refuse(_PRIVATE if host else "host")
-                # One text for all hosts, because causes of failure are counted by their text.
-                raise IgnoreRequest(
-                    "a page led to a private address in a network that is not in "
-                    "CRAWLPRIO_PRIVATE_NETWORKS"
-                    if host
-                    else "parsers disagree on the host"
-                )
-        if request.callback is NO_CALLBACK and request.url.endswith("/robots.txt"):
-            request.meta.setdefault("redirect_ttl", MAX_ROBOTS_REDIRECTS)
+        if self._private.is_open or _is_own(request):
+            return
+        host = connected_host(request)
+        if not (host and self._private.allows_host(host)):
+            self._refuse(_PRIVATE if host else "host")
+            # One text for all hosts, because causes of failure are counted by their text.
+            raise IgnoreRequest(
+                "a page led to a private address in a network that is not in "
+                "CRAWLPRIO_PRIVATE_NETWORKS"
+                if host
+                else "parsers disagree on the host"
+            )
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Count a redirect that will not be followed."""
@@ -113,13 +106,7 @@ class RefusalMiddleware(FetchObserver):
         """Turn the failure of a fetch whose host resolved to private addresses into a refusal."""
         if isinstance(exception, DownloadCancelledError):
             self._refuse("too-large")
-        if self._resolver is None:
-            return
-        is_refused = self._resolved.pop(request, None)
-        if is_refused is None:
-            host = connected_host(request)
-            is_refused = bool(host) and self._resolver.has_refused(self._private, host)
-        if is_refused and not self._is_own(request):
+        if self._resolved.pop(request, False):
             self._refuse(_PRIVATE)
             raise IgnoreRequest(
                 "the host has a private address in a network that is not in "
@@ -134,7 +121,6 @@ class RefusalMiddleware(FetchObserver):
         if self._crawl.failure is not None:
             return
         self._private = self._crawl.addresses
-        engine.watch_media(self._crawler, self._media.add)
         if not self._private.is_open and read_setting(settings, "TWISTED_REACTOR_ENABLED"):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
@@ -151,7 +137,6 @@ class RefusalMiddleware(FetchObserver):
     def _spider_closed(self) -> None:
         if self._resolver is not None:
             self._resolver.n_users -= 1
-            self._resolver.forget(self._private)
             self._resolver.uninstall_if_unused()
 
     def fetch_started(self, request: Request) -> None:
@@ -159,12 +144,11 @@ class RefusalMiddleware(FetchObserver):
             return
         if not self._resolver.is_installed:
             self._resolver = CheckingResolver.installed(self._resolver)
-        url, host = self._latest
-        if url != request.url:
-            host = connected_host(request)
-        self._askers[request] = self._resolver.begin(
-            self._private, request, host, is_own=self._is_own(request)
+        asker = Asker(
+            self._private, request, normal_host(connected_host(request)), _is_own(request)
         )
+        self._askers[request] = asker
+        self._resolver.begin(asker)
 
     def fetch_ended(self, request: Request) -> None:
         asker = self._askers.pop(request, None)
@@ -173,26 +157,13 @@ class RefusalMiddleware(FetchObserver):
             if asker.is_refused is not None:
                 self._resolved[request] = asker.is_refused
 
-    def _may_fetch(self, host: str) -> bool:
-        """Return whether a page may lead to a host, as far as is known before resolving it."""
-        return self._private.allows_host(host) and not (
-            self._resolver is not None and self._resolver.is_own(self._private, host)
-        )
 
-    def _is_own(self, request: Request) -> bool:
-        """Return whether a request comes from the project's own code, and not from a page.
-
-        This is true of a request that bypasses the scheduler, unless it is for robots.txt or media,
-        and of a request of a callback whose page does not name the host. It is false of redirects.
-        """
-        if "redirect_urls" in request.meta:
-            return False
-        if OWN_REQUEST in request.meta:
-            return True
-        dispatcher = self._crawl.dispatcher
-        is_robots = request.callback is NO_CALLBACK and request.url.endswith("/robots.txt")
-        is_crawled = dispatcher is None or dispatcher.lease_of(request) is not None
-        return not (is_crawled or is_robots or request in self._media)
+def _is_own(request: Request) -> bool:
+    """Return whether a request comes from the project's own code, and not from a page."""
+    asked = {normal_host(host_if_any(url)) for url in request.meta.get("redirect_urls", ())}
+    if asked and asked != {normal_host(connected_host(request))}:
+        return False
+    return bool(request.meta.get(ALLOW_PRIVATE, True))
 
 
 def connected_host(request: Request) -> str:

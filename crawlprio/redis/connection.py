@@ -14,13 +14,14 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.redis.cluster import CLUSTER, connect_cluster, script_keys, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.shards import Shards, crawl_of, prefix_of, store_shards
 from crawlprio.web import budgets
+from crawlprio.web.addresses import SeedAddresses
 from crawlprio.web.budgets import claimable, silent_sites
 
 LAYOUT = 4
@@ -194,6 +195,22 @@ def open_crawl(
     shards = Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
     store_shards(client, shards)
     return shards
+
+
+def share_seeds(client: Client, prefix: str, found: SeedAddresses) -> SeedAddresses:
+    """Record the private addresses of seeds; return what is on record, of all if none given.
+
+    What the first worker records is what all use.
+    """
+    key = f"{prefix}:seeds"
+    try:
+        for host, addresses in found.items():
+            client.hsetnx(key, host, " ".join(addresses))
+        known = client.hgetall(key)
+    except RedisError as error:
+        raise CrawlprioError(f"The seeds' addresses cannot be shared: {error}.") from None
+    shared = {host.decode(): addresses.decode().split() for host, addresses in known.items()}
+    return {host: shared[host] for host in found} if found else shared
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:

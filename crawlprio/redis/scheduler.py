@@ -19,6 +19,7 @@ from crawlprio.redis.connection import (
     connect,
     delete_crawl,
     open_crawl,
+    share_seeds,
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
@@ -106,6 +107,7 @@ class RedisScheduler(Scheduler):
             raise ConfigError(
                 f"The frontier in Redis at {_without_password(url)} cannot be opened: {error}."
             ) from None
+        crawl.share_seeds = partial(share_seeds, client, prefix)
         stats = self._crawler.stats
         assert stats is not None
         frontier = RedisFrontier(

@@ -129,14 +129,9 @@ class Scheduler(BaseScheduler):
         self._crawl.add_seeds(urls)
         self._count_enqueued(0)
 
-    def redirected_seeds(self) -> list[str]:
-        """Return the URLs that seeds of the resumed crawl redirected to."""
-        recorder = self._crawl.recorder
-        return recorder.store.redirected_seeds() if recorder.resumes and recorder.store else []
-
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
-        if self.dispatcher is None:
+        if self.dispatcher is None or self._crawl.awaits_seeds:
             return None
         request = self.dispatcher.next_request()
         self._count_enqueued(0)

@@ -236,7 +236,8 @@ BOUNDS = Section(
             Choice(words=("allow", "refuse", "seeds")),
             "seeds",
             "Which private addresses and local names a page may lead to: those of the seeds "
-            "(seeds), all of them (allow), or none (refuse).",
+            "(seeds), all of them (allow), or none (refuse); see [security](security.md).",
+            guest="allow",
         ),
         Setting(
             "CRAWLPRIO_PRIVATE_NETWORKS",

@@ -154,6 +154,7 @@ class SiteSpider(Spider):
                     _check_recorded(spider.seeds, web)
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
             else:
+                crawl.awaits_seeds = True
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
             crawl.on_close(spider._check_fetched)
@@ -176,13 +177,15 @@ class SiteSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Pass the seeds to the scheduler in one batch, in order."""
-        scheduler = self.crawler.engine.scheduler
-        redirected_seeds = getattr(scheduler, "redirected_seeds", list)
-        for url in [*self._sites_from_redirects(), *redirected_seeds()]:
-            self.scope.add_seed(url)
-        for url in self.seeds:
-            Crawl.of(self.crawler).addresses.add_seed(host_of(url))
-        add_seeds = getattr(scheduler, "add_seeds", None)
+        crawl = Crawl.of(self.crawler)
+        if crawl.is_running and crawl.recorder.store is not None and crawl.recorder.resumes:
+            for url in crawl.recorder.store.redirected_seeds():
+                self.scope.add_seed(url)
+        try:
+            await crawl.admit_seeds(map(host_of, self.seeds))
+        finally:
+            crawl.awaits_seeds = False
+        add_seeds = getattr(self.crawler.engine.scheduler, "add_seeds", None)
         if add_seeds is not None:
             add_seeds(self.seeds)
             return
@@ -324,14 +327,7 @@ class SiteSpider(Spider):
         asked = normalise_url(request.meta["redirect_urls"][0])
         arrived = normalise_url(response.url)
         if asked in self.seeds and arrived is not None and self.scope.add_seed(arrived):
-            self._sites_from_redirects().append(arrived)
             logger.info("Seed %s redirects to %s; that site is crawled too.", asked, arrived)
-
-    def _sites_from_redirects(self) -> list[str]:
-        """Return the URLs that seeds redirected to, kept across runs if there is a JOBDIR."""
-        state: dict[str, Any] = getattr(self, "state", {})
-        sites: list[str] = state.setdefault("crawlprio_redirected_seeds", [])
-        return sites
 
     def _make_scope(self, follow: str, hosts: Iterable[str] | None) -> Scope:
         """Return the scope that arguments and settings define."""

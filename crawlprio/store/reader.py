@@ -307,6 +307,14 @@ class StoreReader:
                 return [(1, only)]
             return [(int(first), str(name)) for first, name in ruled]
 
+    def facts(self, prefix: str) -> dict[str, str]:
+        """Return all facts of the crawl whose key begins with `prefix`."""
+        with store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT key, value FROM meta WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+            )
+            return {str(key): str(value) for key, value in rows}
+
     def _marked(self, table: str) -> list[int]:
         """Return the pages in a table of marks; raise ValueError for an invalid one."""
         with store_errors(self.path):

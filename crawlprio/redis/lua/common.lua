@@ -54,6 +54,8 @@
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in order; see `page_fields` in `learning.lua`
 --   :elected         hash    the elected worker; see `elect.lua`
+--   :seeds           hash    shard 0 only: host of a seed -> the private addresses that it opens,
+--                            separated by spaces; written by the first worker that resolved it
 --   :shards          hash    shard 0 of several only: how sites are mapped to shards (`shards.py`)
 --   :numbers         hash    "<shard> <run id>" -> messages sent to that shard since the server started
 --   :outbox:<worker> hash    "<shard> <run id> <number>" -> message for this worker to deliver, as

@@ -1,0 +1,152 @@
+"""However a page spells a private host, a spider with the guard on does not reach it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+from crawls import ADDON, Run, run_spider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+HTML = {"Content-Type": "text/html"}
+HOST = "127.0.0.2:{port}"
+
+
+def link(href: str) -> bytes:
+    return f'<a href="{href}/reached">x</a>'.encode()
+
+
+def coded(codec: str) -> tuple[bytes, Mapping[str, str]]:
+    """Return a page in another encoding, in which its links cannot be read byte by byte."""
+    text = f"<html><body>{link(f'http://{HOST}').decode()}</body></html>"
+    return text.encode(codec), {"Content-Type": f"text/html; charset={codec}"}
+
+
+def moved(location: str) -> tuple[bytes, Mapping[str, str]]:
+    return b"", {"Location": location}
+
+
+PAYLOADS: dict[str, bytes | tuple[bytes, Mapping[str, str]]] = {
+    "plain": link(f"http://{HOST}"),
+    "tab": link("http://127.0\t.0.2:{port}"),
+    "carriage return": link("http://127.0\r.0.2:{port}"),
+    "newline": link("http://127.0\n.0.2:{port}"),
+    "number": link("http://2130706434:{port}"),
+    "number with tab": link("http://21307\t06434:{port}"),
+    "octal": link("http://0177.0.0.2:{port}"),
+    "hexadecimal": link("http://0x7f.2:{port}"),
+    "full-width digits": link("http://\uff11\uff12\uff17.0.0.2:{port}"),
+    "ideographic stops": link("http://127\u30020\u30020\u30022:{port}"),
+    "percent": link("http://%31%32%37.0.0.2:{port}"),
+    "entities": link("http://&#49;&#x32;7&period;0.0.2:{port}"),
+    "base": f'<base href="http://{HOST}/"><a href="reached">x</a>'.encode(),
+    "no scheme": link(f"//{HOST}"),
+    "backslashes": link(f"http:\\\\{HOST}"),
+    "user": link(f"http://public.test@{HOST}"),
+    "mapped": link("http://[::ffff:7f00:2]:{port}"),
+    "UTF-16": coded("utf-16"),
+    "EBCDIC": coded("cp037"),
+    "redirect": moved(f"http://{HOST}/reached"),
+    "refresh": f'<meta http-equiv="refresh" content="0;url=http://{HOST}/reached">'.encode(),
+}
+
+
+class Web:
+    """A server on 127.0.0.1 with one page for each payload, and one on 127.0.0.2 to be reached."""
+
+    def __enter__(self) -> Web:
+        self.requested: list[str] = []
+        self._servers = [self._serve("127.0.0.1"), self._serve("127.0.0.2")]
+        public, private = (server.server_address[1] for server in self._servers)
+        self._port = str(private)
+        self.seed = f"http://127.0.0.1:{public}/"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    def answer(self, path: str) -> tuple[bytes, Mapping[str, str]]:
+        """Return body and headers of a page."""
+        if path == "/":
+            links = (f'<a href="/{number}">x</a>' for number in range(len(PAYLOADS)))
+            return "".join(links).encode(), HTML
+        if not path[1:].isdigit():
+            return b"", HTML
+        found = [*PAYLOADS.values()][int(path[1:])]
+        body, headers = (found, HTML) if isinstance(found, bytes) else found
+        port, located = self._port, dict(headers)
+        for codec in ("ascii", "utf-16-le", "cp037"):
+            body = body.replace("{port}".encode(codec), port.encode(codec))
+        if "Location" in located:
+            located["Location"] = located["Location"].format(port=port)
+        return body, located
+
+    def _serve(self, address: str) -> ThreadingHTTPServer:
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                web.requested.append(f"{address}{self.path}")
+                body, headers = web.answer(self.path) if address == "127.0.0.1" else (b"", HTML)
+                self.send_response(302 if "Location" in headers else 200)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer((address, 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+
+class Everything(CrawlSpider):
+    """Follows every link, as its link extractor reads it."""
+
+    name = "everything"
+    rules: ClassVar[Any] = (Rule(LinkExtractor(), callback="parse_page", follow=True),)
+
+    def parse_page(self, response: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def crawl(web: Web, settings: Mapping[str, object]) -> Run:
+    return run_spider(Everything, {**ADDON, **settings}, start_urls=[web.seed])
+
+
+GUARDED = {"CRAWLPRIO_PRIVATE_ADDRESSES": "seeds"}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{}, {"ROBOTSTXT_OBEY": True}, {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}],
+    ids=["crawlprio", "robots", "scrapy"],
+)
+def test_no_spelling_of_a_private_host_reaches_it(others: dict[str, object]) -> None:
+    with Web() as web:
+        run = crawl(web, {**GUARDED, **others})
+    pages = {f"127.0.0.1/{number}" for number in range(len(PAYLOADS))}
+    assert run.reason == "finished"
+    assert [path for path in web.requested if path.startswith("127.0.0.2")] == []
+    assert pages <= set(web.requested)
+    assert run.stats["crawlprio/refused/private-address"] >= 2
+
+
+def test_without_the_guard_most_of_the_same_spellings_reach_it() -> None:
+    """So the addresses were reachable, and only the guard kept the spider from them."""
+    n_reached = 0
+    for name in PAYLOADS:
+        with Web() as web:
+            number = list(PAYLOADS).index(name)
+            run_spider(Everything, ADDON, start_urls=[f"{web.seed}{number}"])
+            n_reached += "127.0.0.2/reached" in web.requested
+    assert n_reached >= 15

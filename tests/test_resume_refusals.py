@@ -1,0 +1,118 @@
+"""What a run refused by its own settings waits for the next run, and no folder runs code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from crawls import ADDON, Answer, Run, Site, page, run_spider
+from hostile import BUNDLED
+from scrapy import Request, Spider
+
+from crawlprio.spiders.site import SiteSpider
+
+LINKS = [f"http://10.0.0.{n}/x" for n in range(1, 21)]
+
+
+def crawl(folder: Path, site: Site, **settings: object) -> Run:
+    everything = {**BUNDLED, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
+    return run_spider(SiteSpider, everything, site=site, seeds="http://a.test/", follow="web")
+
+
+def redirecting() -> Site:
+    """A web whose home page has links that redirect to private addresses."""
+
+    def answer(host: str, path: str) -> Answer | None:
+        if path.startswith("/to/"):
+            return Answer(status=302, headers={"Location": LINKS[int(path[4:])]})
+        return None
+
+    home = page(*(f"/to/{n}" for n in range(len(LINKS))))
+    return Site({"a.test/": home, "/x": page()}, answer)
+
+
+def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
+    tmp_path: Path,
+) -> None:
+    with redirecting() as site:
+        first = crawl(tmp_path, site)
+        assert first.stats["crawlprio/refused/private-address"] == len(LINKS)
+        n_before = len(site.fetches)
+        again = crawl(tmp_path, site)
+        assert again.stats["crawlprio/refused/private-address"] == len(LINKS)
+        assert len(site.fetches) == n_before
+        last = crawl(tmp_path, site, CRAWLPRIO_PRIVATE_NETWORKS="10.0.0.0/8")
+        fetched = [f"http://{fetch.host}{fetch.path}" for fetch in site.fetches[n_before:]]
+        assert sorted(fetched) == sorted(LINKS)
+        assert last.stats["crawlprio/pages_fetched"] == 1 + 2 * len(LINKS)
+        n_before = len(site.fetches)
+        crawl(tmp_path, site, CRAWLPRIO_PRIVATE_NETWORKS="10.0.0.0/8")
+        assert len(site.fetches) == n_before
+
+
+def test_pages_that_robots_txt_forbade_are_fetched_under_a_name_that_it_allows(
+    tmp_path: Path,
+) -> None:
+    robots = Answer("User-agent: bad\nDisallow: /x\n\nUser-agent: good\nDisallow: /y\n")
+    pages = {"/": page("/x", "/y", "/z"), "/x": page(), "/y": page(), "/z": page()}
+    with Site({"/robots.txt": robots, **pages}) as site:
+        crawl(tmp_path, site, ROBOTSTXT_OBEY=True, USER_AGENT="bad")
+        assert site.paths() == ["/", "/y", "/z"]
+        last = crawl(tmp_path, site, ROBOTSTXT_OBEY=True, USER_AGENT="good")
+        assert site.paths() == ["/", "/y", "/z", "/x"]
+    assert last.stats.get("crawlprio/failed", 0) == 0
+
+
+class Posts(Spider):
+    """Posts to a private address, with a callback and data of its own."""
+
+    name = "posts"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://a.test/")
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        for url in LINKS[:3]:
+            yield Request(url, self.read, method="POST", body="q", cb_kwargs={"n": 7})
+
+    def read(self, response: Any, n: int) -> Iterator[Any]:
+        yield {"url": response.url, "method": response.request.method, "n": n}
+
+
+def test_a_refused_request_of_another_project_is_kept_whole(tmp_path: Path) -> None:
+    settings = {
+        **ADDON,
+        "JOBDIR": str(tmp_path),
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+        "CRAWLPRIO_PRIVATE_ADDRESSES": "seeds",
+    }
+    with Site({"/": page(), "/x": page()}) as site:
+        first = run_spider(Posts, settings, site=site)
+        assert (first.items, site.paths()) == ([], ["/"])
+        second = run_spider(Posts, {**settings, "CRAWLPRIO_PRIVATE_ADDRESSES": "allow"}, site=site)
+    found = sorted(second.items, key=lambda item: str(item["url"]))
+    assert found == [{"url": url, "method": "POST", "n": 7} for url in LINKS[:3]]
+    assert site.paths() == ["/", "/x", "/x", "/x"]
+
+
+class _Planted:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self._file),)
+
+
+def test_a_resumed_folder_runs_no_code(tmp_path: Path) -> None:
+    """Scrapy unpickles `spider.state`, so whoever had packed the folder could run anything."""
+    folder, ran = tmp_path / "job", tmp_path / "ran"
+    with Site({"/": page("/x", "/y"), "/x": page(), "/y": page()}) as site:
+        crawl(folder, site, CLOSESPIDER_PAGECOUNT=1)
+        assert not (folder / "spider.state").exists()
+        (folder / "spider.state").write_bytes(pickle.dumps(_Planted(ran)))
+        crawl(folder, site)
+        assert sorted(site.paths()) == ["/", "/x", "/y"]
+    assert not ran.exists()
