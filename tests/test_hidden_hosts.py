@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from crawls import ADDON, Run, run_spider
+from crawls import ADDON, Answer, Run, Site, page, run_spider
+from hostile import crawl as crawl_site
+from hostile import urls_in
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
@@ -50,6 +53,8 @@ PAYLOADS: dict[str, bytes | tuple[bytes, Mapping[str, str]]] = {
     "mapped": link("http://[::ffff:7f00:2]:{port}"),
     "UTF-16": coded("utf-16"),
     "EBCDIC": coded("cp037"),
+    "file": link("file://"),
+    "redirect to a file": moved("file:///reached"),
     "redirect": moved(f"http://{HOST}/reached"),
     "refresh": f'<meta http-equiv="refresh" content="0;url=http://{HOST}/reached">'.encode(),
 }
@@ -150,3 +155,42 @@ def test_without_the_guard_most_of_the_same_spellings_reach_it() -> None:
             run_spider(Everything, ADDON, start_urls=[f"{web.seed}{number}"])
             n_reached += "127.0.0.2/reached" in web.requested
     assert n_reached >= 15
+
+
+class Reader(Everything):
+    """Yields what it read."""
+
+    def parse_page(self, response: Any) -> Iterator[Any]:
+        yield {"text": response.text}
+
+
+@pytest.mark.parametrize(("settings", "n_read"), [({}, 1), (GUARDED, 0)], ids=["off", "on"])
+def test_a_projects_spider_reads_linked_files_unless_the_guard_is_on(
+    tmp_path: Path, settings: dict[str, object], n_read: int
+) -> None:
+    """As in Scrapy, which the add-on does not change; docs/security.md says so."""
+    secret = tmp_path / "secret.html"
+    secret.write_text("<p>secret</p>")
+    with Site({"/": page(secret.as_uri())}) as site:
+        run = run_spider(Reader, {**ADDON, **settings}, site=site, start_urls=["http://a.test/"])
+    assert [item["text"] for item in run.items] == ["<p>secret</p>"] * n_read
+
+
+def test_the_site_spider_follows_no_link_to_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.html"
+    secret.write_text("<p>secret</p>")
+    uri = secret.as_uri()
+    links = page(uri, uri.upper(), uri.replace("file://", "file:"), uri.replace("file:", "FILE:"))
+    based = Answer(f'<base href="{tmp_path.as_uri()}/"><a href="secret.html">x</a>')
+    moved_to = Answer(status=302, headers={"Location": uri})
+    store = tmp_path / "crawl.sqlite"
+    with Site({"/": links, "/based": based, "/moved": moved_to}) as site:
+        run = crawl_site(
+            site,
+            {"CRAWLPRIO_STORE": str(store), "CRAWLPRIO_PRIVATE_ADDRESSES": "allow"},
+            seeds="http://a.test/,http://a.test/based,http://a.test/moved",
+            follow="web",
+        )
+    assert run.reason == "finished"
+    assert sorted(site.paths()) == ["/", "/based", "/moved"]
+    assert [url for url in urls_in(store) if not url.startswith("http:")] == []

@@ -77,9 +77,12 @@ class RefusalMiddleware(FetchObserver):
         return cls(crawler)
 
     def process_request(self, request: Request) -> None:
-        """Refuse a fetch whose host is a private address, or a local name."""
+        """Refuse a page's fetch of a private address, a local name or a file."""
         if self._private.is_open or _is_own(request):
             return
+        if request.url[:5].lower() == "file:":
+            self._refuse(_PRIVATE)
+            raise IgnoreRequest("a page led to a file of this machine")
         host = connected_host(request)
         if not (host and self._private.allows_host(host)):
             self._refuse(_PRIVATE if host else "host")
