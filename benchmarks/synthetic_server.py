@@ -19,7 +19,6 @@ from synthetic_web import SEED_PAGE, page_body, page_url
 
 from crawlprio.demo import server
 from crawlprio.demo.answers import Answer, text_answer
-from crawlprio.demo.fetches import FetchLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +61,7 @@ def serving(n_sites: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=100)
-    port = server.listen(SyntheticWeb(parser.parse_args().sites), 0, FetchLog(None))
+    port = server.listen(SyntheticWeb(parser.parse_args().sites), 0)
     address = f"127.0.0.1:{port}"
     server.serve(lambda: print(address, flush=True), until_stdin_closes=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(options: argparse.Namespace, parent: int) -> None:
     from crawlprio.demo import server
-    from crawlprio.demo.fetches import FetchLog
     from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
     from crawlprio.demo.web import DemoWeb, Web
 
@@ -46,8 +46,11 @@ def _serve(options: argparse.Namespace, parent: int) -> None:
     except OSError as error:
         raise ConfigError(f"{options.log} cannot be written ({error.strerror}).") from error
     with file as log:
-        port = server.listen(web, options.port, FetchLog(log))
+        port = server.listen(web, options.port, log)
         line = f"serving {len(web)} pages of {len(web.hosts)} sites at http://127.0.0.1:{port}"
+        if options.until_stdin_closes:
+            served = {"pages": len(web), "hosts": list(web.hosts), "seeds": list(web.seeds)}
+            line = json.dumps({"port": port, **served})
         server.serve(
             lambda: print(line, flush=True),
             parent=parent,
@@ -81,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         help="log each request as a line of JSON, with its times",
     )
     parser.add_argument(
-        "--until-stdin-closes", action="store_true", help="also stop when standard input closes"
+        "--until-stdin-closes",
+        action="store_true",
+        help="also stop when standard input closes, and print what is served as JSON",
     )
     return parser
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
 import sys
@@ -10,9 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from crawlprio.demo.fetches import CONTROL_HOST
 from crawlprio.errors import CrawlprioError
 
 
@@ -109,12 +106,12 @@ class LoopbackServer:
                     raise CrawlprioError(
                         printed[-1] if printed else "The loopback server did not start."
                     )
-                self.port = int(line.rpartition(":")[2])
-                served = self._control("/web")
+                served = json.loads(line)
             except BaseException:
                 self.stop()
                 raise
-        self.seeds, self.hosts, self.n_pages = served["seeds"], served["hosts"], served["pages"]
+        self.port, self.n_pages = served["port"], served["pages"]
+        self.seeds, self.hosts = served["seeds"], served["hosts"]
         return self
 
     def stop(self) -> None:
@@ -133,10 +130,6 @@ class LoopbackServer:
             process.wait()
         process.stdout.close()
 
-    def summary(self) -> dict[str, Any]:
-        """Return the totals of the fetches so far, as `FetchLog.summary` describes them."""
-        return self._control("/summary")
-
     def __enter__(self) -> LoopbackServer:
         return self.start()
 
@@ -149,7 +142,7 @@ class LoopbackServer:
         self.stop()
 
     def _ready_line(self, process: subprocess.Popen[bytes]) -> str:
-        """Return the line with the server's address; empty if the process ended instead."""
+        """Return the line that says what is served; empty if the process ended instead."""
         assert process.stdout is not None
         overdue = threading.Timer(self._startup_seconds, process.kill)
         overdue.start()
@@ -157,13 +150,3 @@ class LoopbackServer:
             return process.stdout.readline().decode().strip()
         finally:
             overdue.cancel()
-
-    def _control(self, path: str) -> dict[str, Any]:
-        """Read one of the server's own pages."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request("GET", f"http://{CONTROL_HOST}{path}")
-            shown: dict[str, Any] = json.load(connection.getresponse())
-        finally:
-            connection.close()
-        return shown

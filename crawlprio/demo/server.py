@@ -11,14 +11,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from time import monotonic
+from typing import Any, TextIO
 
 from twisted.internet.error import CannotListenError, ReactorNotRunning
 from twisted.internet.task import LoopingCall
 from twisted.web import http
 
 from crawlprio.demo.answers import Answer, Web, text_answer
-from crawlprio.demo.fetches import CONTROL_HOST, FetchLog
 from crawlprio.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ class _ProxyRequest(http.Request):
     """A request to the proxy, answered from the web after the answer's delay."""
 
     channel_factory: LoopbackFactory
-    _fetch: tuple[str, str, float]
+    _fetch: dict[str, Any]
     _call: Any = None
 
     def process(self) -> None:
@@ -42,10 +42,7 @@ class _ProxyRequest(http.Request):
             # DNS rebinding: a page in a browser may resolve its own name to this server.
             self._reply(text_answer(421, f"This server does not serve {host}.\n"))
             return
-        if host == CONTROL_HOST:
-            self._reply(factory.control(url))
-            return
-        self._fetch = (host, url, factory.fetches.start(host))
+        self._fetch = {"host": host, "url": url, "start": monotonic()}
         answer = factory.answer(url)
         if answer.delay > 0:
             reactor: Any = factory.reactor
@@ -56,7 +53,7 @@ class _ProxyRequest(http.Request):
 
     def _is_proxied(self) -> bool:
         """Whether it is a proxy request, which no browser sends by itself."""
-        return b"://" in self.uri.partition(b"?")[0]
+        return self.uri.lower().startswith((b"http://", b"https://"))
 
     def _absolute_url(self) -> str:
         """Return the requested URL, with the scheme of `X-Forwarded-Proto` if given."""
@@ -71,12 +68,18 @@ class _ProxyRequest(http.Request):
     def _reply_to_fetch(self, answer: Answer) -> None:
         self._call = None
         self._reply(answer)
-        self.channel_factory.fetches.end(*self._fetch, answer.status, len(answer.body))
+        self._log_fetch(answer.status, len(answer.body))
 
     def _hung_up(self, _: object) -> None:
         if self._call is not None:
             self._call.cancel()
-            self.channel_factory.fetches.end(*self._fetch, 0, 0)
+            self._log_fetch(0, 0)
+
+    def _log_fetch(self, status: int, n_bytes: int) -> None:
+        log = self.channel_factory.fetch_log
+        if log is not None:
+            line = {**self._fetch, "end": monotonic(), "status": status, "bytes": n_bytes}
+            log.write(json.dumps(line) + "\n")
 
     def _reply(self, answer: Answer) -> None:
         self.setResponseCode(answer.status)
@@ -95,18 +98,20 @@ class LoopbackFactory(http.HTTPFactory):
     ----------
     web
         The web to serve.
-    fetches
-        The log that counts requests.
+    fetch_log
+        Gets `{"host", "url", "start", "end", "status", "bytes"}` for each request, as a line of
+        JSON. The times at which it arrived and was answered are by `time.monotonic`; status 0 means
+        that the client hung up first.
     """
 
     protocol: Any = http.HTTPChannel
 
-    def __init__(self, web: Web, fetches: FetchLog) -> None:
+    def __init__(self, web: Web, fetch_log: TextIO | None) -> None:
         super().__init__()
         self.timeOut = None
         self.web = web
-        self.fetches = fetches
-        self.hosts = frozenset((*web.hosts, CONTROL_HOST, "127.0.0.1", "localhost"))
+        self.fetch_log = fetch_log
+        self.hosts = frozenset((*web.hosts, "127.0.0.1", "localhost"))
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
         channel: Any = super().buildProtocol(addr)
@@ -129,29 +134,16 @@ class LoopbackFactory(http.HTTPFactory):
             sys.stderr.write(f"{url}: {type(error).__name__}: {error}\n")
             return text_answer(500, "The web could not answer.\n")
 
-    def control(self, url: str) -> Answer:
-        """Return one of the server's own pages."""
-        path = "/" + url.partition("://")[2].partition("/")[2]
-        if path == "/summary":
-            shown = self.fetches.summary()
-        elif path == "/web":
-            shown = {
-                "pages": len(self.web),
-                "hosts": list(self.web.hosts),
-                "seeds": list(self.web.seeds),
-            }
-        else:
-            return text_answer(404, "The pages here are /summary and /web.\n")
-        return Answer(200, {"Content-Type": "application/json"}, json.dumps(shown).encode())
 
-
-def listen(web: Web, port: int, fetches: FetchLog) -> int:
+def listen(web: Web, port: int, fetch_log: TextIO | None = None) -> int:
     """Listen on 127.0.0.1 and return the port; requests are answered once `serve` runs.
 
     Parameters
     ----------
     port
         Port number; 0 for any free port.
+    fetch_log
+        As for `LoopbackFactory`.
 
     Raises
     ------
@@ -161,7 +153,7 @@ def listen(web: Web, port: int, fetches: FetchLog) -> int:
     reactor = _reactor()
     try:
         listening = reactor.listenTCP(
-            port, LoopbackFactory(web, fetches), backlog=512, interface="127.0.0.1"
+            port, LoopbackFactory(web, fetch_log), backlog=512, interface="127.0.0.1"
         )
     except CannotListenError as error:
         raise ConfigError(
