@@ -188,19 +188,13 @@ def test_a_page_is_known_by_its_request_url_and_after_a_redirect_by_its_final_ur
     assert (pairs.source, pairs.targets) == ("http://a.org/answered", ["http://a.org/asked"])
 
 
-def test_a_redirected_seed_brings_the_other_site_into_scope_also_after_a_resume() -> None:
+def test_a_redirected_seed_brings_the_other_site_into_scope() -> None:
     spider = make_spider(seeds=SEED)
-    spider.state = {}  # type: ignore[attr-defined]
     body = "<a href=x>x</a>"
     no_seed = answer(body, "http://c.org/", meta={"redirect_urls": ["http://a.org/page"]})
     assert only_item(spider, no_seed).targets == []
     seed = answer(body, "http://b.org/", meta={"redirect_urls": [SEED]})
     assert only_item(spider, seed).targets == ["http://b.org/x"]
-
-    resumed = make_spider(seeds=SEED)
-    resumed.state = spider.state  # type: ignore[attr-defined]
-    start(resumed, SeedList())
-    assert only_item(resumed, answer(body, "http://b.org/y")).targets == ["http://b.org/x"]
 
 
 class SeedList:
