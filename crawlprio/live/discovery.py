@@ -59,6 +59,10 @@ class Discovery:
             page = self.add_page(identity, url, self._pages.site(host), depth)
         return page
 
+    def domain_of(self, site: int) -> int:
+        """Return a number of 32 bits for the registered domain of a site, not 0."""
+        return self._budgets.domain(site, self._pages.host(site))
+
     def has_room(self, site: int, url: str) -> bool:
         """Return whether the budgets of a site, its domain and its pattern have room for a page."""
         refusal = self._budgets.refuses(site, self._pages.host(site), url)

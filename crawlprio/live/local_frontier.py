@@ -11,6 +11,7 @@ from crawlprio.compiled import plain_until
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
+from crawlprio.frontier.domain_shares import DomainShares
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.causes import is_refusal
@@ -103,6 +104,12 @@ class LocalFrontier:
         )
         self.clock = HostClock(
             SiteClock(config.politeness, self.queue, pages.site_size), recorder, failed
+        )
+        # With one fetch at a time, or no limit, no domain can hold all of them.
+        self._shares = (
+            DomainShares(self.queue, config.concurrency // 2, recorder.discovery.domain_of)
+            if config.concurrency > 1
+            else None
         )
         for host, (delay, limit) in config.slots.items():
             self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
@@ -216,7 +223,7 @@ class LocalFrontier:
         self._recorder.commit()
         if self._is_exact and self._computations.under_way:
             return None
-        page = self.queue.next_page(now)
+        page = (self._shares or self.queue).next_page(now)
         if page == NO_PAGE:
             return None
         request, number = self._requests.pop(page)
@@ -243,6 +250,8 @@ class LocalFrontier:
         if lease.holds_site:
             lease.holds_site = False
             self.queue.release(lease.page)
+            if self._shares is not None:
+                self._shares.ended(lease.site)
             self._wait_for_rest(lease.page)
 
     def observe(self, lease: int, visit: PageVisit) -> None:
@@ -265,6 +274,8 @@ class LocalFrontier:
         ended = self._leases.pop(lease)
         page = ended.page
         self.queue.put_back(page, is_released=not ended.holds_site)
+        if self._shares is not None and ended.holds_site:
+            self._shares.ended(ended.site)
         if self.queue.state(page) != WAITING:
             return  # dropped because the frontier is full
         number, waits_with = ended.number, priority

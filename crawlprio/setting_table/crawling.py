@@ -81,8 +81,8 @@ POLITENESS = Section(
             "CONCURRENT_REQUESTS",
             Whole(),
             16,
-            "Maximum number of concurrent fetches over all sites; 0: no limit, which the spider "
-            "`site` refuses.",
+            "Maximum number of concurrent fetches over all sites, of which one registered domain "
+            "has at most half while others wait; 0: no limit, which the spider `site` refuses.",
             "fetches",
         ),
         Setting(

@@ -122,7 +122,7 @@ class Budgets:
         """
         if not self._bounds:
             return ""
-        domain = self._domain(site, host)
+        domain = self.domain(site, host)
         is_claim = source not in (site, NO_SITE) and not self._is_of(source, domain)
         return self._refusal(site, domain, self._slot(url), is_claim)
 
@@ -136,7 +136,7 @@ class Budgets:
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
         domains = self._domains
-        domain = (domains[site] if site < len(domains) else 0) or self._domain(site, host)
+        domain = (domains[site] if site < len(domains) else 0) or self.domain(site, host)
         is_claim = source != site and source >= 0 and not self._is_of(source, domain)
         refusal = self._refusal(site, domain, slot, is_claim)
         if not refusal:
@@ -164,7 +164,7 @@ class Budgets:
         """
         if self._max_sites is None:
             return True
-        place = self._domain(source, host) >> _FURTHER_BITS
+        place = self.domain(source, host) >> _FURTHER_BITS
         if (
             n_new > MAX_NEW_SITES
             or n_sites >= self._max_sites
@@ -189,7 +189,7 @@ class Budgets:
             slot = self._slot(url)
             self._count(site, host, slot)
             if page < n_judged and self._claimed[page]:
-                self._claim(site, self._domain(site, host), slot, page)
+                self._claim(site, self.domain(site, host), slot, page)
 
     def is_claim(self, page: int) -> bool:
         """Return whether a page is still a claim."""
@@ -215,7 +215,7 @@ class Budgets:
         `source` and `host` are the site of the visit. Call it for all visits, and `replay_fetched`
         for those that succeeded, before `add_all`.
         """
-        domain = self._domain(source, host)
+        domain = self.domain(source, host)
         for page, site, its_host in new:
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
@@ -223,7 +223,7 @@ class Budgets:
                     self._lead_to(site, domain >> _FURTHER_BITS)
             if not self._bounds:
                 continue
-            if site != source and self._domain(site, its_host) != domain:
+            if site != source and self.domain(site, its_host) != domain:
                 self._mark(page, NO_SLOT)
 
     def replay_fetched(self, page: int, site: int) -> None:
@@ -270,7 +270,7 @@ class Budgets:
 
     def _count(self, site: int, host: str, slot: int) -> None:
         if self._bounds:
-            domain = self._domain(site, host)
+            domain = self.domain(site, host)
             if self._per_domain is not None:
                 self._domain_pages[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
@@ -289,7 +289,7 @@ class Budgets:
             self._claimed.frombytes(bytes(4 * (page + 4_096 - len(self._claimed))))
         self._claimed[page] = slot + 2
 
-    def _domain(self, site: int, host: str) -> int:
+    def domain(self, site: int, host: str) -> int:
         """Return the hash of the domain of a site; make room for the counts of the site."""
         known = len(self._domains)
         domain = self._domains[site] if site < known else 0
