@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def integers(
@@ -50,11 +56,60 @@ def numbers(name: str, values: Any, *, length: int | None = None) -> NDArray[np.
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _one_dimensional(name: str, values: Any, length: int | None) -> NDArray[Any]:
+def mask(name: str, values: Any) -> NDArray[np.bool_]:
+    """Return a contiguous one-dimensional array of bool; raise GraphError if impossible."""
+    array = _one_dimensional(name, values, None)
+    if array.dtype.kind != "b" and array.size:
+        raise GraphError(f"{name} holds {array.dtype}; it must hold True or False.")
+    return np.ascontiguousarray(array, dtype=np.bool_)
+
+
+def takes(
+    **kinds: Callable[[str, Any], NDArray[Any]],
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Check arguments of a function by name, with `integers`, `numbers` or `mask`, at its door.
+
+    An argument that is None is left as it is. Arguments checked with `numbers` or `mask` have one
+    element per page, so they must be of one length.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            given = {name: bound.arguments.get(name) for name in kinds}
+            per_page: tuple[str, int] | None = None
+            for name, value in given.items():
+                if value is None:
+                    continue
+                bound.arguments[name] = array = kinds[name](name, value)
+                if kinds[name] is not integers:
+                    first, length = per_page = per_page or (name, len(array))
+                    if len(array) != length:
+                        raise GraphError(
+                            f"{first} has {length} elements and {name} has {len(array)}; both must "
+                            "have one per page."
+                        )
+            return function(*bound.args, **bound.kwargs)
+
+        return checked
+
+    return decorate
+
+
+def flat(name: str, values: Any) -> NDArray[Any]:
+    """Return the elements of an array of any shape; raise GraphError if it is no array."""
     try:
-        array = np.asarray(values)
+        return np.ravel(values)
     except (TypeError, ValueError) as error:
-        raise GraphError(f"{name} is no array ({error}); give one dimension of numbers.") from None
+        raise GraphError(f"{name} is no array ({error}); give one of numbers.") from None
+
+
+def _one_dimensional(name: str, values: Any, length: int | None) -> NDArray[Any]:
+    flat(name, values)
+    array = np.asarray(values)
     if array.ndim != 1:
         raise GraphError(f"{name} has {array.ndim} dimensions; it must have one.")
     if length is not None and len(array) != length:

@@ -25,7 +25,8 @@ class Command(OneLineCommand):
             "Compile everything that crawlprio would compile on first use, and cache it where "
             "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
             "package, else in the user's cache folder. Run it when building a container image "
-            "whose processes may be unable to write to any of these. Takes about 40 s."
+            "whose processes may be unable to write to any of these. Takes about a minute of "
+            "processor time."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:

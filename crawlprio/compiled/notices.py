@@ -48,7 +48,10 @@ def announce_compiling() -> None:
             self._under_way += 1
             if not self._is_told and self._seconds_so_far() > PATIENCE_SECONDS:
                 self._is_told = True
-                say("Compiling hot loops; this is done once and takes about ten seconds ...")
+                say(
+                    "Compiling hot loops that are used for the first time; this is done once, and "
+                    "ahead of time for all commands by `crawlprio compile` ..."
+                )
 
         def on_end(self, event: Any) -> None:
             if self._under_way == 1:

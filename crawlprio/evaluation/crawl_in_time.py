@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, mask, numbers, takes
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.evaluation.crawl_order import (
     Floats,
@@ -55,6 +56,7 @@ def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
     return np.arange(n_fetched, dtype=np.int64) * n_slices // max(n_fetched, 1) + 1
 
 
+@takes(importance=numbers, reachable=mask)
 def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) -> Floats:
     """Return the importance scaled to mean 1 over the pages, as in Najork & Wiener.
 
@@ -68,6 +70,7 @@ def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) ->
     return np.asarray(importance / mean, dtype=np.float64)
 
 
+@takes(order=integers, importance=numbers, slices=integers)
 def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) -> Means:
     """Return the mean importance of the pages fetched in each slice of the crawl.
 
@@ -93,6 +96,7 @@ def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) ->
     return mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
 
 
+@takes(order=integers, importance=numbers, slices=integers, tops=integers)
 def mean_slice_of_top(
     order: Order, importance: Floats, slices: Longs, tops: Sequence[int] | Longs | None = None
 ) -> Means:
@@ -126,6 +130,7 @@ def mean_slice_of_top(
     return Means(sizes, (sums[above] + (sizes - above) * tied_mean) / sizes, sizes)
 
 
+@takes(order=integers, importance=numbers, reachable=mask)
 def cumulative_by_time(
     order: Order,
     ended: Floats | Sequence[float],
@@ -184,7 +189,7 @@ def mean_by(group: Longs, values: Floats, first: int) -> Means:
 
 def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
     """Return the slices; raise GraphError unless each fetch has one, counted from 1."""
-    checked = np.asarray(slices, dtype=np.int64)
+    checked = slices
     if len(checked) != n_fetched:
         raise GraphError(
             f"slices has {len(checked)} elements for {n_fetched} fetches; give one per fetch."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, mask, numbers, takes
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.evaluation.crawl_order import Floats, Order, PageMask, checked_order
 from crawlprio.evaluation.estimates import Estimate
@@ -44,6 +45,7 @@ class ModelCurve:
         return [(float(self.x[k]), float(y[k])) for k in places] if len(y) else []
 
 
+@takes(order=integers, importance=numbers, reachable=mask)
 def crawl_and_stop(
     order: Order, importance: Floats, reachable: PageMask | None = None
 ) -> ModelCurve:
@@ -94,6 +96,7 @@ def crawl_and_stop(
     )
 
 
+@takes(order=integers, importance=numbers, reachable=mask)
 def crawl_and_stop_with_threshold(
     order: Order, importance: Floats, threshold: float, reachable: PageMask | None = None
 ) -> ModelCurve:
@@ -131,6 +134,7 @@ def crawl_and_stop_with_threshold(
     )
 
 
+@takes(order=integers, importance=numbers, reachable=mask)
 def limited_buffer(
     order: Order,
     importance: Floats,
@@ -196,6 +200,7 @@ def limited_buffer(
     )
 
 
+@takes(importance=numbers, reachable=mask)
 def top_threshold(importance: Floats, share: float, reachable: PageMask | None = None) -> float:
     """Return the threshold G at which this share of the pages, or more with ties, is hot.
 

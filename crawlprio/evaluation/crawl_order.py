@@ -5,12 +5,13 @@ Importance is usually PageRank, but can be any non-negative number per page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, mask, numbers, takes
 from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.linkgraph import LinkGraph
@@ -21,7 +22,7 @@ PageMask = NDArray[np.bool_]
 Order = Sequence[int] | NDArray[Any]
 
 
-def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
+def reachable(graph: LinkGraph, seeds: Order) -> PageMask:
     """Return a mask of the pages that a crawl from the seeds can reach, including the seeds.
 
     Parameters
@@ -47,7 +48,7 @@ def reachable(graph: LinkGraph, seeds: Iterable[int]) -> PageMask:
     return depth_from_seeds(graph, seeds) >= 0
 
 
-def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32]:
+def depth_from_seeds(graph: LinkGraph, seeds: Order) -> NDArray[np.int32]:
     """Return the distance in links of each page from the nearest seed, -1 if unreachable.
 
     Parameters
@@ -66,7 +67,7 @@ def depth_from_seeds(graph: LinkGraph, seeds: Iterable[int]) -> NDArray[np.int32
     GraphError
         If there is no seed, or one is not a page of the graph.
     """
-    starts = np.array(list(seeds), dtype=np.int64)
+    starts = integers("seeds", seeds)
     if len(starts) == 0:
         raise GraphError("there are no seeds; give at least one page.")
     strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
@@ -103,6 +104,7 @@ def _depths(
     return depth
 
 
+@takes(order=integers, ranks=numbers, reachable=mask)
 def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
     """Return the share of the reachable importance gathered after each fetch.
 
@@ -145,6 +147,7 @@ def average_cumulative_pagerank(
     return float(shares.mean()) if len(shares) else float("nan")
 
 
+@takes(ranks=numbers, reachable=mask)
 def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
     """Return the pages by descending importance, int32: no order gathers more at any time.
 
@@ -155,6 +158,7 @@ def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
     return order if reachable is None else order[reachable[order]]
 
 
+@takes(order=integers, ranks=numbers, reachable=mask)
 def kendall_tau(
     order: Order,
     ranks: Floats,
@@ -196,6 +200,7 @@ def kendall_tau(
     return float(kendalltau(earliness[candidates], ranks[candidates], variant="b").statistic)
 
 
+@takes(values=numbers)
 def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list[list[float]]:
     """Return `[fraction of pages fetched, share]` at evenly spaced fetches, from `[0, 0]` on.
 
@@ -219,11 +224,6 @@ def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> ND
     """Return the order as an array; raise GraphError unless pages are distinct and reachable."""
     pages = np.asarray(order, dtype=np.int64)
     n_pages = len(ranks)
-    if reachable is not None and len(reachable) != n_pages:
-        raise GraphError(
-            f"ranks has {n_pages} elements and reachable has {len(reachable)}; "
-            "both must have one per page."
-        )
     strangers = pages[(pages < 0) | (pages >= n_pages)]
     if len(strangers):
         raise GraphError(f"the order has page {strangers[0]}; page ids must be 0 to {n_pages - 1}.")
@@ -241,7 +241,7 @@ def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> ND
 
 def checked_times(name: str, times: Floats | Sequence[float]) -> Floats:
     """Return the times as float64; raise GraphError unless all are finite."""
-    checked = np.asarray(times, dtype=np.float64)
+    checked = numbers(name, times)
     if not np.isfinite(checked).all():
         k = int(np.argmin(np.isfinite(checked)))
         raise GraphError(f"{name}[{k}] is {checked[k]:g}; times must be finite.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, takes
 from crawlprio.compiled import njit
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph import LinkGraph
@@ -78,6 +79,7 @@ Estimate = Floats | BacklinksSeen | PageRankSeen | RenewedEstimate
 """An estimate of importance during a crawl; an array is a constant estimate."""
 
 
+@takes(fetched=integers)
 def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float = 0.85) -> Floats:
     """Return the PageRank that a crawl computes from the fetched pages; NaN for pages not seen.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crawlprio.arrays import integers
+from crawlprio.arrays import flat, integers
 from crawlprio.errors import GraphError
 from crawlprio.graph.rows import (
     BAD_SITE,
@@ -255,8 +255,8 @@ class LinkGraph:
 
     def _distinct(self, pages: ArrayLike) -> PageIds:
         """Return the distinct pages as int32, in the order given; raise GraphError if invalid."""
-        given = np.atleast_1d(np.asarray(pages))
-        ids = integers("pages", given if given.size else given.astype(np.int64), np.int64)
+        flat("pages", pages)
+        ids = integers("pages", np.atleast_1d(np.asarray(pages)))
         outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
         if len(outside):
             raise GraphError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.arrays import integers, numbers
+from crawlprio.arrays import flat, integers, numbers
 from crawlprio.compiled import njit
 from crawlprio.errors import GraphError
 from crawlprio.ranking.component import solve_component
@@ -234,8 +234,8 @@ def round_significant(values: Floats, digits: int = 8) -> Floats:
     """
     if not 1 <= digits <= 15:
         raise GraphError(f"digits is {digits}; it must be from 1 to 15.")
-    flat = np.ravel(np.asarray(values, dtype=np.float64))
-    return np.asarray(_round_significant(flat, digits), dtype=np.float64).reshape(np.shape(values))
+    rounded = _round_significant(numbers("values", flat("values", values)), digits)
+    return np.asarray(rounded, dtype=np.float64).reshape(np.shape(values))
 
 
 @njit(cache=True, nogil=True)

@@ -306,6 +306,8 @@ def _checked(name: str, given: Any, *, above_zero: bool = False) -> Floats:
     """Return a number or a one-dimensional array as float64; raise ConfigError if invalid."""
     bound = "above 0" if above_zero else "of 0 or more"
     try:
+        if np.asarray(given).dtype.kind not in "fiu":
+            raise TypeError
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ConfigError(f"{name} is {given!r}; give numbers {bound}.") from None

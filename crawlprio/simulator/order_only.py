@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.arrays import integers, numbers
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import PageQueue, bulk, records, site_heaps
 from crawlprio.importance import pagerank, round_significant
@@ -111,7 +112,7 @@ def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
     """Return the distinct seeds in order; raise GraphError if one is not a page of the graph."""
-    distinct = list(dict.fromkeys(int(seed) for seed in seeds))
+    distinct = list(dict.fromkeys(integers("seeds", seeds).tolist()))
     if not distinct:
         raise GraphError("there are no seeds; give at least one page.")
     for seed in distinct:
@@ -132,7 +133,9 @@ def truth_for(graph: LinkGraph, ordering: Ordering, truth: Floats | None) -> Flo
     """Return the PageRank of the whole graph, rounded for orderings, if it is given or needed."""
     if truth is None and ordering.needs_truth:
         truth = pagerank(graph.indptr, graph.indices)
-    return None if truth is None else round_significant(truth)
+    if truth is None:
+        return None
+    return round_significant(numbers("truth", truth, length=graph.n_pages))
 
 
 def truth_of(pages: GraphPages, truth: Floats | None) -> Callable[[int], float] | None:

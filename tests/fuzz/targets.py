@@ -10,10 +10,12 @@ import gzip
 import ipaddress
 import json
 import math
+import random
 import sqlite3
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,15 +35,20 @@ from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
 from twisted.web.client import URI
 
+import crawlprio.evaluation
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Politeness
+from crawlprio.graph import LinkGraph
 from crawlprio.linkgraph import read_graph
 from crawlprio.live.identity import Identities
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import connected_host
+from crawlprio.orderings.baseline import BreadthFirst
 from crawlprio.pages import PageTable, Visit
-from crawlprio.ranking.pagerank import pagerank, partial_pagerank
+from crawlprio.ranking.coverage import Coverage
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
+from crawlprio.simulator import Network, crawl_order, timed_crawl
 from crawlprio.spiders.site import _says_nofollow
 from crawlprio.store import SiteState, Store
 from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
@@ -224,6 +231,66 @@ def rows(data: bytes) -> None:
                     check_sentence(error)
 
 
+def arrays(data: bytes) -> None:
+    """Any arrays are taken by the public functions on graphs, or refused with one of our errors."""
+    source = random.Random(data)
+    graph = LinkGraph(np.array([0, 2, 3, 5, 5, 6]), np.array([1, 2, 0, 3, 4, 0]))
+    rank, seen = np.full(5, 0.2), np.ones(5, dtype=np.bool_)
+    network: Any = Network
+    given: Any = crawlprio.evaluation
+    calls: list[Callable[..., object]] = [
+        lambda a, b: LinkGraph(a, b),
+        lambda a, b: LinkGraph.cleaned(np.array([0, 1, 1]), a, site=b),
+        lambda a, _: graph.subgraph(a),
+        lambda a, _: graph.neighbourhood(a),
+        lambda a, b: pagerank(a, b),
+        lambda a, _: pagerank(graph.indptr, graph.indices, start=a),
+        lambda a, b: partial_pagerank(a, b, graph.indices),
+        lambda a, b: partial_pagerank(graph.indptr[:-1], a, b),
+        lambda a, _: round_significant(a),
+        lambda a, _: Coverage().add_seeds(a),
+        lambda a, b: Coverage().observe(source.choice([-1, 0, 3, 2**40]), a),
+        lambda a, b: given.cumulative_pagerank(a, b, None),
+        lambda a, b: given.average_cumulative_pagerank(a, rank, b),
+        lambda a, b: given.best_order(a, b),
+        lambda a, b: given.kendall_tau(a, b),
+        lambda a, _: given.curve(a),
+        lambda a, _: given.depth_from_seeds(graph, a),
+        lambda a, b: given.scaled_to_mean_one(a, b),
+        lambda a, b: given.mean_importance_by_slice(a, rank, b),
+        lambda a, b: given.mean_slice_of_top([0, 1], a, b),
+        lambda a, b: given.cumulative_by_time(a, b, rank, seen),
+        lambda a, b: given.crawl_and_stop(a, b),
+        lambda a, b: given.crawl_and_stop_with_threshold(a, b, 0.1),
+        lambda a, b: given.top_threshold(a, 0.5, b),
+        lambda a, _: given.pagerank_seen(graph, a),
+        lambda a, b: given.active_robots(a, b),
+        lambda a, b: crawl_order(graph, a, BreadthFirst(), truth=b),
+        lambda a, b: timed_crawl(graph, [0], BreadthFirst(), network(latency=a, page_bytes=b)),
+    ]
+    for call in calls:
+        try:
+            call(_values(source), _values(source))
+        except CrawlprioError as error:
+            check_sentence(error)
+
+
+def _values(source: random.Random) -> Any:
+    """Arrays that fit a graph of five pages, and such as do not."""
+    some = [source.randrange(-2, 7) for _ in range(source.randrange(7))]
+    return source.choice(
+        [
+            *(some, np.array(some, dtype=np.int32)),
+            *([], [0, 1, 2], [0, 2, 3, 5, 5, 6], np.zeros(5), np.ones(5, dtype=np.bool_)),
+            *(source.sample(range(5), 5), [source.random() for _ in range(5)], [True] * 4),
+            *([2**31], [-(2**31)], [2**40], [2**63], [-1], [0.5], [math.nan] * 5, [math.inf]),
+            *("abc", ["0", "1"], b"xyz", 3, np.array(1), [[0, 1], [1, 0]], [[0], [0, 1]]),
+            *([None], {"a": 1}, object(), np.zeros(5, dtype=[("x", "f8")]), np.zeros(0)),
+            *(np.arange(10)[::2], np.array([1 + 2j]), np.array(["2020-01-01"], dtype="M8[D]")),
+        ]
+    )
+
+
 def store(data: bytes) -> None:
     """A store with modified bytes is read, or refused with one of our errors."""
     whole = bytearray(_stored())
@@ -341,7 +408,7 @@ TARGETS = {
     function.__name__: function
     for function in (
         *(page, url, headers, robots, robot_rules, redirect, graph, rows),
-        *(store, schema, row, request),
+        *(arrays, store, schema, row, request),
     )
 }
 
