@@ -77,3 +77,10 @@ def store_errors(path: Path) -> Iterator[None]:
         raise StoreError(
             f"{path}: there is too little memory, or the file is damaged; restore a backup."
         ) from None
+
+
+def increasing(number: int, before: int) -> int:
+    """Return the number of a row; raise ValueError if it does not increase."""
+    if number <= before:
+        raise ValueError(f"row {number} after row {before}")
+    return number

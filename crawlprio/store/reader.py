@@ -17,18 +17,16 @@ from crawlprio.errors import StoreError
 from crawlprio.graph import LinkGraph
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.connection import Connection
-from crawlprio.store.failures import store_errors
+from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
 from crawlprio.store.page_rows import read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
+from crawlprio.store.request_rows import RequestRow, read_requests
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
-
-RequestRow = tuple[int, int, bytes]
-"""A waiting request: its number, its page, and its JSON in UTF-8."""
 
 MAX_HOPS = 20
 """Maximum number of redirects in a row that are followed from a seed."""
@@ -138,7 +136,7 @@ class StoreReader:
             for row in self._db.execute(
                 f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
-                before = _later(row[-1], before)
+                before = increasing(row[-1], before)
                 yield row_visit(row, self._n_pages)
 
     @property
@@ -151,36 +149,19 @@ class StoreReader:
     def requests(self) -> Iterator[RequestRow]:
         """Yield the requests that were recorded and have not ended, by number."""
         with store_errors(self.path):
-            before = 0
-            for row in self._db.execute("SELECT id, page, request FROM requests ORDER BY id"):
-                before = _later(row[0], before)
-                yield self._checked(*row)
+            yield from read_requests(self._db, self._n_pages)
 
     def requests_of(self, page: int) -> list[RequestRow]:
         """Return the requests of one page that have not ended, by number."""
         with store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT id, page, request FROM requests WHERE page = ? ORDER BY id", (page,)
-            ).fetchall()
-            return [self._checked(*row) for row in rows]
+            return list(read_requests(self._db, self._n_pages, "page", page))
 
     def request(self, number: int) -> bytes:
         """Return a request that has not ended, by its number."""
         with store_errors(self.path):
-            row = self._db.execute(
-                "SELECT id, page, request FROM requests WHERE id = ?", (number,)
-            ).fetchone()
-            if row is None:
-                raise ValueError(f"request {number} is missing")
-            return self._checked(*row)[2]
-
-    def _checked(self, number: int, page: object, request: object) -> RequestRow:
-        """Return a row of `requests`; raise ValueError or TypeError for a damaged one."""
-        if not (isinstance(page, int) and 0 <= page < self._n_pages):
-            raise ValueError(f"a request of page {page!r}, of {self._n_pages} pages")
-        if not isinstance(request, str):
-            raise TypeError(f"the request of page {page} is not text")
-        return number, page, request.encode()
+            for _, _, request in read_requests(self._db, self._n_pages, "id", number):
+                return request
+            raise ValueError(f"request {number} is missing")
 
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
@@ -336,13 +317,6 @@ class StoreReader:
         self._n_pages, self._n_sites, n_aliases, self._n_visits, self._last_seq = one
         _numbered(self._last_seq)
         self._n_identities = self._n_pages + n_aliases
-
-
-def _later(number: int, before: int) -> int:
-    """Return the number of a row; raise ValueError if it does not increase."""
-    if number <= before:
-        raise ValueError(f"row {number} after row {before}")
-    return number
 
 
 def _numbered(last: int) -> int:

@@ -22,7 +22,8 @@ from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.marks import Marks
 from crawlprio.store.page_rows import insert_pages, insert_sites, load_stored_pages, mark_seeds
-from crawlprio.store.reader import RequestRow, StoreReader
+from crawlprio.store.reader import StoreReader
+from crawlprio.store.request_rows import RequestRow, put_requests
 from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
@@ -237,7 +238,7 @@ class Store(StoreReader):
                 if visit.page == NO_PAGE:
                     mark_seeds(self._cursor, visit.targets.tolist())
                 if requests:
-                    self._add_requests(requests)
+                    put_requests(self._cursor, requests)
                 if ended is not None:
                     self._cursor.execute(_DELETE_REQUEST, (ended,))
                 if items:
@@ -257,7 +258,7 @@ class Store(StoreReader):
         with self._transaction():
             self._add_pages(pages)
             mark_seeds(self._cursor, [int(page) for page in seeds])
-            self._add_requests(requests)
+            put_requests(self._cursor, requests)
         self._committed(pages)
 
     def replace_requests(self, requests: Sequence[RequestRow]) -> None:
@@ -265,7 +266,7 @@ class Store(StoreReader):
         self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM requests")
-            self._add_requests(requests)
+            put_requests(self._cursor, requests)
 
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out until its visit is recorded; written with the next record."""
@@ -392,13 +393,6 @@ class Store(StoreReader):
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
         self._marks.write(cursor)
-
-    def _add_requests(self, requests: Sequence[RequestRow]) -> None:
-        """Insert requests, inside a transaction."""
-        rows = [(number, page, request.decode()) for number, page, request in requests]
-        self._cursor.executemany(
-            "INSERT OR REPLACE INTO requests(id, page, request) VALUES(?, ?, ?)", rows
-        )
 
     def _committed(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
