@@ -207,10 +207,6 @@ def test_the_links_of_a_page_are_refused_like_each_of_them_alone(
             {"deny": "*"},
             "deny is '*', which is not a regular expression: nothing to repeat at position 0.",
         ),
-        (
-            {"max_static_depth": -1},
-            "max_static_depth is -1; give a whole number of 0 or more, or None for no limit.",
-        ),
     ],
 )
 def test_a_bad_value_is_one_sentence(options: dict[str, Any], message: str) -> None:

@@ -62,7 +62,7 @@ class Scope:
     Raises
     ------
     ConfigError
-        If `follow`, a regular expression, a depth or a seed is invalid.
+        If `follow`, a regular expression or a seed is invalid.
 
     Notes
     -----
@@ -90,8 +90,6 @@ class Scope:
         self._allow = _expression("allow", allow)
         self._deny = _expression("deny", deny)
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
-        _check_depth("max_static_depth", max_static_depth)
-        _check_depth("max_dynamic_depth", max_dynamic_depth)
         self._skips_cgi_bin = heuristics and skip_cgi_bin
         self._max_static = max_static_depth if heuristics else None
         self._max_dynamic = max_dynamic_depth if heuristics else None
@@ -299,14 +297,6 @@ def _expression(name: str, source: str | None) -> re.Pattern[str] | None:
         raise ConfigError(
             f"{name} is {source!r}, which is not a regular expression: {error.msg}{place}."
         ) from None
-
-
-def _check_depth(name: str, depth: int | None) -> None:
-    """Raise ConfigError for a depth that is not a whole number of 0 or more."""
-    if depth is not None and (not isinstance(depth, int) or depth < 0):
-        raise ConfigError(
-            f"{name} is {depth!r}; give a whole number of 0 or more, or None for no limit."
-        )
 
 
 @cache
