@@ -19,8 +19,9 @@ from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
-from crawlprio.live.requests import SavedRequest, WaitingRequests
+from crawlprio.live.requests import WaitingRequests
 from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.store.request_rows import RequestRow
 
 _FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""
@@ -123,7 +124,7 @@ class LocalFrontier:
         self._commits_soon = False
         if recorder.resumes:
             self._resume()
-        self._computations = Computations(self.queue, self._wake, failed)
+        self._computations = Computations(self.queue, lambda: self.on_ready(), failed)
 
     def __len__(self) -> int:
         return len(self.queue) + self._requests.n_more
@@ -319,9 +320,6 @@ class LocalFrontier:
         except CrawlprioError as error:
             self._failed(error)
 
-    def _wake(self) -> None:
-        self.on_ready()
-
     def _resume(self) -> None:
         """Replay the visits of earlier runs, and queue what was waiting when they ended.
 
@@ -358,7 +356,7 @@ class LocalFrontier:
         self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.figures.n_before = recorder.figures.n_fetched
         asked_for = []
-        for saved in (SavedRequest(*row) for row in recorder.store.requests()):
+        for saved in recorder.store.requests():
             self._restore_request(saved)
             asked_for.append(saved.page)
         recorder.restore_counts(asked_for)
@@ -374,7 +372,7 @@ class LocalFrontier:
             seeds = [page for page in pages if page in self._recorder.seeds]
             self.queue.observe(Visit(NO_PAGE, np.array(seeds, dtype=np.int32)), pages.stop)
 
-    def _restore_request(self, saved: SavedRequest) -> None:
+    def _restore_request(self, saved: RequestRow) -> None:
         """Queue a request that an earlier run saved and did not finish."""
         priority = self._priority_of(saved.request)
         page, queue = saved.page, self.queue

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from crawlprio.store import Store
+from crawlprio.store.request_rows import RequestRow
 
 _Waiting = tuple[int, int, int | None, object]
-
-
-class SavedRequest(NamedTuple):
-    """A waiting request as stored: its number in the store, its page, and its JSON."""
-
-    number: int
-    page: int
-    request: bytes
 
 
 class SavedRequests:
@@ -36,7 +28,7 @@ class SavedRequests:
     def __init__(self, commit: Callable[[], object], store: Store | None) -> None:
         self._commit = commit
         self.store = store
-        self._unsaved: dict[int, SavedRequest] = {}
+        self._unsaved: dict[int, RequestRow] = {}
         self._next_number = 1 + (0 if store is None else store.last_request)
 
     def save(self, page: int, request: bytes, number: int | None = None) -> int:
@@ -44,10 +36,10 @@ class SavedRequests:
         if number is None:
             number = self._next_number
             self._next_number += 1
-        self._unsaved[number] = SavedRequest(number, page, request)
+        self._unsaved[number] = RequestRow(number, page, request)
         return number
 
-    def take_unsaved(self) -> list[SavedRequest]:
+    def take_unsaved(self) -> list[RequestRow]:
         """Return the requests to record now."""
         if not self._unsaved:
             return []
@@ -58,11 +50,11 @@ class SavedRequests:
         """Return whether a request is still to be recorded."""
         return number in self._unsaved
 
-    def of_page(self, page: int) -> list[SavedRequest]:
+    def of_page(self, page: int) -> list[RequestRow]:
         """Return the requests saved for a page, oldest first."""
         assert self.store is not None
         self._commit()
-        rows = [SavedRequest(*row) for row in self.store.requests_of(page)]
+        rows = self.store.requests_of(page)
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
 
     def read(self, number: int) -> bytes:

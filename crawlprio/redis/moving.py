@@ -30,6 +30,7 @@ from crawlprio.redis.scripts import Argument, Client, load_scripts, script
 from crawlprio.redis.shards import shards_of
 from crawlprio.redis.wire import LINKS_PER_CALL, Wire, record
 from crawlprio.store import Store
+from crawlprio.store.request_rows import RequestRow
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -265,7 +266,7 @@ def save(
             for number, page, request in _waiting(client, shard_prefix)
         )
         waiting = [
-            (number, ids[shard][page], request)
+            RequestRow(number, ids[shard][page], request)
             for number, (_, shard, page, request) in enumerate(found, store.last_request + 1)
         ]
         store.replace_requests(waiting)

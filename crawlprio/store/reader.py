@@ -159,8 +159,8 @@ class StoreReader:
     def request(self, number: int) -> bytes:
         """Return a request that has not ended, by its number."""
         with store_errors(self.path):
-            for _, _, request in read_requests(self._db, self._n_pages, "id", number):
-                return request
+            for row in read_requests(self._db, self._n_pages, "id", number):
+                return row.request
             raise ValueError(f"request {number} is missing")
 
     def seeds(self) -> list[int]:

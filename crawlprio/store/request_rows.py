@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from crawlprio.store.failures import increasing
 
-RequestRow = tuple[int, int, bytes]
-"""A waiting request: its number, its page, and its JSON in UTF-8."""
+
+class RequestRow(NamedTuple):
+    """A waiting request: its number, its page, and its JSON in UTF-8."""
+
+    number: int
+    page: int
+    request: bytes
 
 
 def put_requests(cursor: sqlite3.Cursor, requests: Sequence[RequestRow]) -> None:
@@ -36,4 +42,4 @@ def read_requests(
             raise ValueError(f"a request of page {page!r}, of {n_pages} pages")
         if not isinstance(request, str):
             raise TypeError(f"the request of page {page} is not text")
-        yield number, page, request.encode()
+        yield RequestRow(number, page, request.encode())
