@@ -65,6 +65,8 @@ class Command(OneLineCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
+        from crawlprio.importance import IMPORTANCES
+
         super().add_options(parser)
         group = parser.add_argument_group(title="Score")
         group.add_argument(
@@ -72,9 +74,7 @@ class Command(OneLineCommand):
             action="append",
             metavar="NAME",
             help="name of an importance, or a weighted sum; may be repeated; default: pagerank, "
-            "with --topic also similarity. Names: pagerank, cho-pagerank, remote-pagerank, "
-            "weighted-pagerank, backlinks, forward-links, location, similarity, term-count, "
-            "harmonic, authorities, hubs",
+            f"with --topic also similarity. Names: {', '.join(IMPORTANCES)}",
         )
         group.add_argument(
             "--importance-options",
