@@ -2,12 +2,11 @@
 
 from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.order_only import crawl_order
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.simulator.runs import MARKS, Run, Simulation, compile_kernels, simulate
 from crawlprio.simulator.sources import Source
 from crawlprio.simulator.time_figures import TimeFigures
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 
 __all__ = [
     "MARKS",

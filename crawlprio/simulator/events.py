@@ -1,4 +1,4 @@
-"""The two drivers of a timed simulation: event by event on a frontier, and in a compiled loop."""
+"""The drivers of a simulation: event by event on a frontier, and in a compiled loop."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ class TimedCrawl:
     ended: Floats
     visits: PageIds
 
+    @classmethod
+    def at_once(cls, order: PageIds) -> TimedCrawl:
+        """Return a crawl whose fetches took no time."""
+        return cls(order, np.zeros(len(order)), np.zeros(len(order)), order.copy())
+
     @property
     def fetched(self) -> int:
         return len(self.order)
@@ -61,7 +66,7 @@ class TimedCrawl:
 
 
 class EventByEvent:
-    """One timed crawl with the same frontier as a live crawl, event by event."""
+    """One crawl with the same frontier as a live crawl, event by event or without a clock."""
 
     def __init__(
         self,
@@ -121,6 +126,18 @@ class EventByEvent:
         observed = np.array(visits, dtype=np.int32)
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), observed)
 
+    def order(self, until: int, report: OnProgress) -> PageIds:
+        """Crawl as if fetches took no time: fetch, observe, next."""
+        order = np.empty(until, dtype=np.int32)
+        n_fetched = 0
+        while n_fetched < until and (page := self._frontier.next_page(0.0)) != NO_PAGE:
+            order[n_fetched] = graph_page = self._pages.graph_page(page)
+            self._observe(page, graph_page)
+            n_fetched += 1
+            if n_fetched % 500 == 0:
+                report(n_fetched)
+        return order[:n_fetched].copy()
+
     def _transfer_of(self, graph_page: int) -> tuple[float, float]:
         """Return the size of a page in bytes, and the speed of its site in bytes/s."""
         size = self._sizes[0 if len(self._sizes) == 1 else graph_page]
@@ -140,17 +157,20 @@ class EventByEvent:
             n_pages=int(self._n_pages_of[site]),
         )
         frontier.end_fetch(site, now + pause)
-        row = pages.graph.out_links(graph_page)
         n_known = len(pages)
-        targets = pages.discover(row)
-        sites_of_new = pages.sites[n_known:]
-        np.add.at(self._n_pages_of, sites_of_new, 1)
+        self._observe(page, graph_page)
+        np.add.at(self._n_pages_of, pages.sites[n_known:], 1)
+
+    def _observe(self, page: int, graph_page: int) -> None:
+        """Observe the visit of a leased page, and end its lease."""
+        row = self._pages.graph.out_links(graph_page)
+        targets = self._pages.discover(row)
         if self._recorded is None:
             visit = Visit(page, targets)
         else:
             visit = self._recorded.visit(graph_page, row, page, targets)
-        frontier.observe(visit)
-        frontier.release(page)
+        self._frontier.observe(visit)
+        self._frontier.release(page)
 
 
 class EventLoop(CompiledCrawl):

@@ -10,21 +10,19 @@ from numpy.typing import NDArray
 
 from crawlprio.arrays import integers, numbers
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.frontier import PageQueue, bulk, records, site_heaps
+from crawlprio.frontier import bulk, records, site_heaps
 from crawlprio.importance import pagerank, round_significant
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
-from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.simulator.loop import (
     PROGRESS,
     Evidence,
     Web,
-    fetch_best_pages,
     fetch_pages,
     rows_of_fetched,
 )
-from crawlprio.simulator.pages import GraphPages, RecordedVisits
+from crawlprio.simulator.pages import GraphPages
 from crawlprio.topic import HotQueue
 
 Floats = NDArray[np.float64]
@@ -32,77 +30,6 @@ OnProgress = Callable[[int], object]
 
 STRIDE = 20_000
 """Fetches between two progress reports, and between two chances for an interrupt."""
-
-
-def crawl_order(
-    graph: LinkGraph,
-    seeds: Sequence[int],
-    ordering: Ordering,
-    *,
-    budget: int | None = None,
-    hot_queue: HotQueue | None = None,
-    truth: Floats | None = None,
-    recorded: RecordedVisits | None = None,
-    compiled: bool = True,
-    on_progress: OnProgress | None = None,
-) -> PageIds:
-    """Return the pages of a graph in the order in which a crawl under an ordering fetches them.
-
-    The links of a page are discovered in the order of its row, seeds in the order given. The crawl
-    ends when no page is waiting. The result is the order of a live crawl with one fetch at a time
-    and no delay.
-
-    Parameters
-    ----------
-    graph
-        The graph to crawl.
-    seeds
-        Page ids; at least one. Duplicates are dropped.
-    ordering
-        The ordering, which is opened here.
-    budget
-        Number of fetches at which to stop; None (the default): no limit.
-    hot_queue
-        A new hot queue, which moves pages on a topic to the front.
-    truth
-        float64, shape (n_pages,): PageRank of the whole graph, for orderings that need it; computed
-        if omitted. Orderings see it rounded to 8 significant digits, so that equal ranks tie.
-    recorded
-        What the pages contained besides links, from a crawl store.
-    compiled
-        False runs every ordering page by page in Python, for tests.
-    on_progress
-        Called from time to time with the number of pages fetched so far.
-
-    Returns
-    -------
-    int32, shape (n_fetched,): distinct page ids of the graph.
-
-    Raises
-    ------
-    GraphError
-        If a seed is not a page of the graph, or the ordering reads URLs and the graph has none.
-    ConfigError
-        If the budget is negative, or no earlier score belongs to a page of the graph.
-
-    Notes
-    -----
-    Orderings with a compiled rule take about 0.25 microseconds for a page of ten links, and 52
-    bytes per page of the graph, or 60 with external scores. Those that compute PageRank during the
-    crawl take the time of that in addition, and 4 bytes per link while it runs. All others, and all
-    orderings with a hot queue, take 8 microseconds or more per page, and the memory of the
-    ordering's own state.
-    """
-    distinct = checked_seeds(graph, seeds)
-    until = checked_until(graph, budget)
-    truth = truth_for(graph, ordering, truth)
-    pages = GraphPages(graph)
-    report: OnProgress = on_progress or (lambda n_fetched: None)
-    if compiled and isinstance(ordering, CompiledOrdering) and runs_compiled(ordering, hot_queue):
-        return _OrderLoop(pages, distinct, ordering, truth).order(until, report)
-    if isinstance(ordering, HistoricalPageRank):
-        ordering.check_known(graph.urls)
-    return _page_by_page(pages, distinct, ordering, until, hot_queue, truth, recorded, report)
 
 
 def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
@@ -144,41 +71,6 @@ def truth_of(pages: GraphPages, truth: Floats | None) -> Callable[[int], float] 
         return None
     graph_of = pages.graph_of
     return lambda page: float(truth[graph_of[page]])
-
-
-def _page_by_page(
-    pages: GraphPages,
-    seeds: PageIds,
-    ordering: Ordering,
-    until: int,
-    hot_queue: HotQueue | None,
-    truth: Floats | None,
-    recorded: RecordedVisits | None,
-    report: OnProgress,
-) -> PageIds:
-    """Crawl with the same frontier as a live crawl, one visit at a time."""
-    frontier = PageQueue(ordering, pages, hot_queue=hot_queue, truth=truth_of(pages, truth))
-    order = np.empty(until, dtype=np.int32)
-    frontier.observe(Visit(NO_PAGE, pages.discover(seeds)))
-    n_fetched = 0
-    while n_fetched < until:
-        page = frontier.next_page(0.0)
-        if page == NO_PAGE:
-            break
-        graph_page = pages.graph_page(page)
-        order[n_fetched] = graph_page
-        n_fetched += 1
-        row = pages.graph.out_links(graph_page)
-        targets = pages.discover(row)
-        if recorded is None:
-            visit = Visit(page, targets)
-        else:
-            visit = recorded.visit(graph_page, row, page, targets)
-        frontier.observe(visit)
-        frontier.release(page)
-        if n_fetched % 500 == 0:
-            report(n_fetched)
-    return order[:n_fetched].copy()
 
 
 def depends_on_sites(ordering: Ordering) -> bool:
@@ -299,8 +191,8 @@ class CompiledCrawl:
         return keys
 
 
-class _OrderLoop(CompiledCrawl):
-    """One order-only crawl in the compiled loop."""
+class OrderLoop(CompiledCrawl):
+    """One order-only crawl in the compiled loop, of an ordering to which sites do not matter."""
 
     def __init__(
         self,
@@ -310,8 +202,7 @@ class _OrderLoop(CompiledCrawl):
         truth: Floats | None,
     ) -> None:
         # With no delay, the best page of the best site is the best page: one site is enough.
-        self._by_site = depends_on_sites(ordering)
-        super().__init__(pages, seeds, ordering, truth, by_site=self._by_site)
+        super().__init__(pages, seeds, ordering, truth, by_site=False)
         self._loop: Callable[..., None] | None = None
 
     def order(self, until: int, report: OnProgress) -> PageIds:
@@ -342,7 +233,7 @@ class _OrderLoop(CompiledCrawl):
             self._ordering.due_when_ranked_are_fetched,
         )
         if self._loop is None:
-            fetch = fetch_pages if self._by_site else fetch_best_pages
+            fetch = fetch_pages
             self._loop = fetch.of(type(self._ordering).rule, *arguments)
         self._loop(*arguments)
         self._pages.n_known = int(self._progress["n_known"][0])

@@ -1,4 +1,4 @@
-"""Timed simulation of a crawl of a link graph, with robots, delays, latency and bandwidth."""
+"""Simulation of a crawl of a link graph, without a clock or with robots, delays and bandwidth."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from crawlprio.frontier import PageQueue, Politeness
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
-from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator.events import EventByEvent, EventLoop, TimedCrawl
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import (
     OnProgress,
+    OrderLoop,
     checked_seeds,
     checked_until,
-    crawl_order,
+    depends_on_sites,
     runs_compiled,
     truth_for,
     truth_of,
@@ -27,6 +28,79 @@ from crawlprio.simulator.pages import GraphPages, RecordedVisits
 from crawlprio.topic import HotQueue
 
 Floats = NDArray[np.float64]
+
+
+def crawl_order(
+    graph: LinkGraph,
+    seeds: Sequence[int],
+    ordering: Ordering,
+    *,
+    budget: int | None = None,
+    hot_queue: HotQueue | None = None,
+    truth: Floats | None = None,
+    recorded: RecordedVisits | None = None,
+    compiled: bool = True,
+    on_progress: OnProgress | None = None,
+) -> PageIds:
+    """Return the pages of a graph in the order in which a crawl under an ordering fetches them.
+
+    The links of a page are discovered in the order of its row, seeds in the order given. The crawl
+    ends when no page is waiting. The result is the order of a live crawl with one fetch at a time
+    and no delay.
+
+    Parameters
+    ----------
+    graph
+        The graph to crawl.
+    seeds
+        Page ids; at least one. Duplicates are dropped.
+    ordering
+        The ordering, which is opened here.
+    budget
+        Number of fetches at which to stop; None (the default): no limit.
+    hot_queue
+        A new hot queue, which moves pages on a topic to the front.
+    truth
+        float64, shape (n_pages,): PageRank of the whole graph, for orderings that need it; computed
+        if omitted. Orderings see it rounded to 8 significant digits, so that equal ranks tie.
+    recorded
+        What the pages contained besides links, from a crawl store.
+    compiled
+        False runs every ordering page by page in Python, for tests.
+    on_progress
+        Called from time to time with the number of pages fetched so far.
+
+    Returns
+    -------
+    int32, shape (n_fetched,): distinct page ids of the graph.
+
+    Raises
+    ------
+    GraphError
+        If a seed is not a page of the graph, or the ordering reads URLs and the graph has none.
+    ConfigError
+        If the budget is negative, or no earlier score belongs to a page of the graph.
+
+    Notes
+    -----
+    Orderings with a compiled rule take about 0.25 microseconds for a page of ten links, and 52
+    bytes per page of the graph, or 60 with external scores. Those that compute PageRank during the
+    crawl take the time of that in addition, and 4 bytes per link while it runs. All others, and all
+    orderings with a hot queue, take 8 microseconds or more per page, and the memory of the
+    ordering's own state.
+    """
+    return timed_crawl(
+        graph,
+        seeds,
+        ordering,
+        Network(),
+        budget=budget,
+        hot_queue=hot_queue,
+        truth=truth,
+        recorded=recorded,
+        compiled=compiled,
+        on_progress=on_progress,
+    ).order
 
 
 def timed_crawl(
@@ -79,18 +153,6 @@ def timed_crawl(
     per page of the graph.
     """
     network.check(graph)
-    if compiled and not network.takes_time:
-        order = crawl_order(
-            graph,
-            seeds,
-            ordering,
-            budget=budget,
-            hot_queue=hot_queue,
-            truth=truth,
-            recorded=recorded,
-            on_progress=on_progress,
-        )
-        return TimedCrawl(order, np.zeros(len(order)), np.zeros(len(order)), order.copy())
     distinct = checked_seeds(graph, seeds)
     until = checked_until(graph, budget)
     truth = truth_for(graph, ordering, truth)
@@ -102,7 +164,9 @@ def timed_crawl(
         and runs_compiled(ordering, hot_queue)
         and type(network.politeness) is Politeness
     ):
-        return EventLoop(pages, distinct, ordering, truth, network).crawl(until, report)
+        if network.takes_time or depends_on_sites(ordering):
+            return EventLoop(pages, distinct, ordering, truth, network).crawl(until, report)
+        return TimedCrawl.at_once(OrderLoop(pages, distinct, ordering, truth).order(until, report))
     if isinstance(ordering, HistoricalPageRank):
         ordering.check_known(graph.urls)
     frontier = PageQueue(
@@ -113,4 +177,7 @@ def timed_crawl(
         truth=truth_of(pages, truth),
     )
     frontier.observe(Visit(NO_PAGE, pages.discover(distinct)))
-    return EventByEvent(pages, frontier, network, recorded).crawl(until, report)
+    driver = EventByEvent(pages, frontier, network, recorded)
+    if network.takes_time:
+        return driver.crawl(until, report)
+    return TimedCrawl.at_once(driver.order(until, report))
