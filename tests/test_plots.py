@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from crawlprio.errors import ConfigError
+from crawlprio.evaluation.figures import plot_cumulative
 from crawlprio.evaluation.plots import (
     ORDERING_STYLES,
     OTHER_STYLES,
-    plot_cumulative,
     styles_of,
 )
 
@@ -26,7 +26,8 @@ def texts_of(svg: Path) -> list[str]:
     from xml.etree import ElementTree
 
     root = ElementTree.parse(svg).getroot()
-    return [text for text in root.itertext() if text.strip() and "{" not in text]
+    texts = [text.removeprefix("\u200b") for text in root.itertext()]
+    return [text for text in texts if text.strip() and "{" not in text]
 
 
 def draw(path: Path, curves: dict[str, list[tuple[float, float]]] | None = None) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crawlprio.evaluation.plots import Style
 
-__all__ = ["Panel", "Series", "plot_panels"]
+__all__ = ["Panel", "Series", "plot_cumulative", "plot_panels"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
@@ -36,6 +36,59 @@ TITLE_LETTERS = 8.0
 """Letters per inch at the font size of the figure's title."""
 SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
 BAND_OPACITY = 0.18
+
+
+def plot_cumulative(
+    curves: Mapping[str, Sequence[Sequence[float]]],
+    path: str | Path,
+    *,
+    title: str,
+    xlabel: str = "share of pages fetched",
+    ylabel: str = "share of all PageRank",
+) -> None:
+    """Plot one curve per ordering and write it as PNG, SVG or PDF, depending on the suffix.
+
+    Both axes are in percent, from 0 to the end of the longest curve. The legend has
+    the names in the order of the curves from top to bottom. A thin diagonal shows the expectation
+    for a random choice of pages. The same curves always give the same file.
+
+    Parameters
+    ----------
+    curves
+        Points `(x, y)` by name, with ascending x, both as fractions of 1. Names in
+        `ORDERING_STYLES` have the style given there; the others take `OTHER_STYLES` in turn.
+    path
+        File to write; ends in `.png`, `.svg` or `.pdf`.
+    title
+        What was crawled and from where, in one line.
+    xlabel, ylabel
+        Labels of the axes.
+
+    Raises
+    ------
+    ConfigError
+        If the file has another suffix or cannot be written, or there is no curve.
+    """
+    check_plot_path(path)
+    drawn = {name: points for name, points in curves.items() if len(points)}
+    if not drawn:
+        raise ConfigError("there is no curve to plot; simulate or score at least one ordering.")
+    longest = max(points[-1][0] for points in drawn.values())
+    highest = max(y for points in drawn.values() for _, y in points)
+    names = sorted(drawn, key=lambda name: -_area(drawn[name], longest))
+    panel = Panel(
+        {name: drawn[name] for name in names}, title, xlabel, ylabel,
+        x_percent=True, y_percent=True, x_limits=(0.0, longest or 1.0),
+        y_limits=(0.0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0),
+        references={"diagonal": [(0.0, 0.0), (longest, longest)]},
+    )  # fmt: skip
+    plot_panels([panel], path)
+
+
+def _area(points: Sequence[Sequence[float]], longest: float) -> float:
+    """Return the area under a curve, extended to `longest` at its last height."""
+    x, y = np.array([*points, (longest, points[-1][1])]).T
+    return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2)
 
 
 def plot_panels(

@@ -67,6 +67,7 @@ def reference_style(name: str, like: str | None, styles: Mapping[str, Style]) ->
     """Return a thin style: ideal dashed, random dotted, others dash-dotted; `like` colours it."""
     kind = name.split(",")[0].split(":")[0].strip()
     known = {"ideal": ORDERING_STYLES["upper-bound"], "random": ORDERING_STYLES["diagonal"]}
+    known["diagonal"] = known["random"]
     colour, line, _ = known.get(kind, (GREY, DASHED if like else DASH_DOT, THIN))
     if like is not None and like in styles:
         colour = styles[like][0]

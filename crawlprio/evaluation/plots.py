@@ -1,13 +1,12 @@
-"""Plots of crawl orders; an ordering has the same colour and line style in every plot.
+"""Styles and files of plots; an ordering has the same colour and line style in every plot.
 
 matplotlib is imported when the first plot is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,52 +63,7 @@ OTHER_STYLES: tuple[Style, ...] = (
 """Styles for user-defined orderings, in turn."""
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-WIDTH, HEIGHT = 9.0, 5.2
 DOTS_PER_INCH = 150
-
-
-def plot_cumulative(
-    curves: Mapping[str, Sequence[Sequence[float]]],
-    path: str | Path,
-    *,
-    title: str,
-    xlabel: str = "share of pages fetched",
-    ylabel: str = "share of all PageRank",
-) -> None:
-    """Plot one curve per ordering and write it as PNG, SVG or PDF, depending on the suffix.
-
-    Both axes are in percent, from 0 to the end of the longest curve. The legend is outside the
-    axes, with names in the order of the curves from top to bottom. A thin diagonal shows the
-    expectation for a random choice of pages. The same curves always give the same file.
-
-    Parameters
-    ----------
-    curves
-        Points `(x, y)` by name, with ascending x, both as fractions of 1. Names in
-        `ORDERING_STYLES` have the style given there; the others take `OTHER_STYLES` in turn.
-    path
-        File to write; ends in `.png` (1350 x 780 pixels), `.svg` or `.pdf`.
-    title
-        What was crawled and from where, in one line.
-    xlabel, ylabel
-        Labels of the axes.
-
-    Raises
-    ------
-    ConfigError
-        If the file has another suffix or cannot be written, or there is no curve.
-    """
-    path = Path(path)
-    check_plot_path(path)
-    drawn = {name: points for name, points in curves.items() if len(points)}
-    if not drawn:
-        raise ConfigError("there is no curve to plot; simulate or score at least one ordering.")
-
-    with new_figure(WIDTH, HEIGHT) as figure:
-        axes = figure.add_subplot()
-        _draw_curves(axes, drawn)
-        _format_axes(axes, title, xlabel, ylabel)
-        save_figure(figure, path)
 
 
 @contextmanager
@@ -151,52 +105,6 @@ def styles_of(names: Sequence[str]) -> dict[str, Style]:
     others = [name for name in names if name not in ORDERING_STYLES]
     spare = {name: OTHER_STYLES[k % len(OTHER_STYLES)] for k, name in enumerate(others)}
     return {name: ORDERING_STYLES.get(name) or spare[name] for name in names}
-
-
-def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[Sequence[float]]]) -> None:
-    """Plot the curves, the highest first in the legend, and the diagonal behind them."""
-    styles = styles_of(list(curves))
-    longest = max(points[-1][0] for points in curves.values())
-    highest = max(max(y for _, y in points) for points in curves.values())
-    for name in sorted(curves, key=lambda name: -_area(curves[name], longest)):
-        colour, line_style, width = styles[name]
-        x, y = zip(*curves[name], strict=True)
-        axes.plot(
-            x, y, color=colour, linestyle=line_style, linewidth=width, gid=name,
-            solid_capstyle="round", zorder=4 if name in FOREMOST else 3, clip_on=False,
-        )  # fmt: skip
-    colour, line_style, width = ORDERING_STYLES["diagonal"]
-    axes.plot(
-        [0, longest], [0, longest], color=colour, linestyle=line_style, linewidth=width,
-        gid="diagonal", zorder=2,
-    )  # fmt: skip
-    axes.set_xlim(0, longest or 1.0)
-    axes.set_ylim(0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0)
-
-
-def _area(points: Sequence[Sequence[float]], longest: float) -> float:
-    """Return the area under a curve, extended to `longest` at its last height."""
-    area = 0.0
-    for (x0, y0), (x1, y1) in pairwise(points):
-        area += (x1 - x0) * (y0 + y1) / 2
-    return area + (longest - points[-1][0]) * points[-1][1]
-
-
-def _format_axes(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    """Format the axes in percent, and place the legend beside the plot."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
-    frame(axes, title, xlabel, ylabel)
-    # Names are stored as gids: matplotlib omits labels that begin with "_" from legends.
-    lines = axes.get_lines()
-    axes.legend(
-        lines, [str(line.get_gid()) for line in lines],
-        loc="upper left", bbox_to_anchor=(1.045, 1.0), borderaxespad=0.0, frameon=False,
-        fontsize=11, handlelength=2.8, labelspacing=0.5,
-    )  # fmt: skip
 
 
 def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) -> None:

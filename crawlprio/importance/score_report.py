@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlprio.errors import ConfigError, printable
-from crawlprio.evaluation.plots import plot_cumulative
+from crawlprio.evaluation.figures import plot_cumulative
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score

@@ -212,7 +212,7 @@ class CrawlReport:
         from rich.text import Text
 
         from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
-        from crawlprio.evaluation.plots import plot_cumulative
+        from crawlprio.evaluation.figures import plot_cumulative
         from crawlprio.simulator import crawl_order
 
         graph, ranks, recorder = virtual.graph, virtual.ranks, self._crawl.recorder

@@ -11,8 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from crawlprio.evaluation.figures import Panel, plot_panels
-from crawlprio.evaluation.plots import plot_cumulative
+from crawlprio.evaluation.figures import Panel, plot_cumulative, plot_panels
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.runs import MARKS, Run, Simulation
 from crawlprio.simulator.time_figures import TIME_MARKS
