@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from drawn_network import drawn_network
 from measures import mean_and_spread
 from numpy.typing import NDArray
 from webs import Web
@@ -152,7 +153,7 @@ def polite_network(web: Web, *, robots: int = 1, real_crawl: bool = False) -> Ne
     w is 15 s, or in a real crawl 5 s, and 15 s for sites under 100 pages.
     """
     politeness = Politeness(5.0, DELAY) if real_crawl else Politeness(DELAY)
-    return Network.drawn(web.graph, robots=robots, politeness=politeness)
+    return drawn_network(web.graph, robots=robots, politeness=politeness)
 
 
 def with_bandwidth(network: Network, bandwidth: float | None) -> Network:

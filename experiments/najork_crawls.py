@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from drawn_network import drawn_network
 from measures import mean_and_spread, overlap_of_top, slices_by_time
 from numpy.typing import NDArray
 from paper_crawls import Crawls
@@ -27,7 +28,7 @@ from crawlprio.importance import importance_of
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.pages import PageIds
-from crawlprio.simulator import Network, crawl_order, timed_crawl
+from crawlprio.simulator import crawl_order, timed_crawl
 
 Floats = NDArray[np.float64]
 
@@ -174,7 +175,7 @@ def watch_clock(web: Web, n_fetches: int) -> list[Watched]:
     polite = Politeness(adaptive=PAUSE, max_adaptive=1e9)
     watched = []
     for robots in (ROBOTS, max(round(ROBOTS * graph.n_sites / HOSTS), 1)):
-        network = Network.drawn(graph, robots=robots, politeness=polite)
+        network = drawn_network(graph, robots=robots, politeness=polite)
         crawl = timed_crawl(graph, [web.start], _breadth_first(), network, budget=n_fetches)
         by_end = np.argsort(crawl.ended, kind="stable")
         days = slices_by_time(crawl.ended[by_end], crawl.seconds / DAYS, start=0.0)
