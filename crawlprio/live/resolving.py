@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -45,8 +44,6 @@ class Asker:
     is_own
         whether the project's own code asks for it, so that no address is removed.
 
-    is_over
-        whether the fetch has ended.
     is_refused
         whether the last name resolved on its behalf has only private addresses; None if none was
         resolved.
@@ -56,7 +53,6 @@ class Asker:
     request: Request
     host: str
     is_own: bool
-    is_over: bool = False
     is_refused: bool | None = None
 
 
@@ -77,7 +73,7 @@ class CheckingResolver:
         self.n_users = 0
         self._reactor = reactor
         self.inner = reactor.nameResolver
-        self._checks: dict[str, Counter[PrivateAddresses]] = {}
+        self._askers: set[Asker] = set()
 
     @classmethod
     def installed(cls, known: CheckingResolver | None = None) -> CheckingResolver:
@@ -106,19 +102,11 @@ class CheckingResolver:
     def begin(self, asker: Asker) -> None:
         """Note that a fetch begins; call it in the context in which its handler is called."""
         _asker.set(asker)
-        if not asker.is_own:
-            self._checks.setdefault(asker.host, Counter())[asker.private] += 1
+        self._askers.add(asker)
 
     def end(self, asker: Asker) -> None:
         """Note that a fetch is over."""
-        asker.is_over = True
-        checks = self._checks.get(asker.host)
-        if not asker.is_own and checks is not None:
-            checks[asker.private] -= 1
-            if checks[asker.private] <= 0:
-                del checks[asker.private]
-                if not checks:
-                    del self._checks[asker.host]
+        self._askers.discard(asker)
 
     def resolveHostName(  # noqa: N802
         self,
@@ -132,11 +120,12 @@ class CheckingResolver:
         host = normal_host(hostName)
         receiver = resolutionReceiver
         asker = _asker.get()
-        if asker is not None and not asker.is_over:
+        if asker in self._askers:
             if not asker.request.meta.get("proxy"):
-                receiver = _Checked(receiver, host, [asker.private], asker)
-        elif host in self._checks:
-            receiver = _Checked(receiver, host, list(self._checks[host]))
+                receiver = _Checked(receiver, host, {asker.private}, asker)
+        else:
+            crawls = {a.private for a in self._askers if a.host == host and not a.is_own}
+            receiver = _Checked(receiver, host, crawls)
         resolution: IHostResolution = self.inner.resolveHostName(
             receiver, hostName, portNumber, addressTypes, transportSemantics
         )
@@ -151,7 +140,7 @@ class _Checked:
         self,
         receiver: Any,
         host: str,
-        crawls: list[PrivateAddresses],
+        crawls: Collection[PrivateAddresses],
         asker: Asker | None = None,
     ) -> None:
         self._receiver = receiver
