@@ -117,7 +117,7 @@ def test_a_server_without_crawls_is_reported_as_such(run: Run) -> None:
         (("pause", "shoop"), "There is no crawl 'shoop' in Redis; the crawls there are shop."),
         (("show",), "frontier: found show; expected: "),
         (("stop", "shop"), "frontier: found stop shop; expected: "),
-        (("show", "shop", "--most", "0"), "--most is 0; give 1 or more."),
+        (("show", "shop", "--most", "0"), "--most is '0'; give a whole number of 1 or more."),
     ],
 )
 def test_bad_input_ends_with_one_sentence(

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SYNTAX = "[options] [ACTION CRAWL]"
 
 _ACTIONS = (
-    "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL, load STORE CRAWL or save CRAWL STORE"
+    "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL, delete CRAWL, load STORE CRAWL or save "
+    "CRAWL STORE"
 )
 
 WIDTH = 80
@@ -46,7 +47,7 @@ class Command(OneLineCommand):
         return SYNTAX
 
     def short_desc(self) -> str:
-        return "Show, pause, drain, load and save crawls in Redis"
+        return "Show, pause, drain, delete, load and save crawls in Redis"
 
     def long_desc(self) -> str:
         return (
@@ -54,16 +55,17 @@ class Command(OneLineCommand):
             f"of {_ACTIONS}. show: print counts, workers, leases, the next pages, and dead "
             "letters. pause: hand out no pages; workers wait. drain: hand out no pages; workers "
             "exit, and waiting pages stay in Redis. resume: hand out pages again; after a drain, "
-            "start workers again. load: copy the crawl of a crawl store into Redis, where workers "
-            "resume it; give the settings that the workers have. save: collect a crawl that has no "
-            "workers into a crawl store, with the waiting requests; a crawl whose JOBDIR is the "
-            "folder of the store resumes it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
-            "spider."
+            "start workers again. delete: delete a crawl that has no workers, with its visits. "
+            "load: copy the crawl of a crawl store into Redis, where workers resume it; give the "
+            "settings that the workers have. save: collect a crawl that has no workers into a crawl store, "
+            "with the waiting requests; a crawl whose JOBDIR is the folder of the store resumes "
+            "it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", metavar="FILE", help="also write the output to FILE as JSON")
+        parser.add_argument("--yes", action="store_true", help="delete: do delete the crawl")
         parser.add_argument(
             "--most",
             metavar="N",
@@ -82,6 +84,8 @@ class Command(OneLineCommand):
             self._show(args[1], most, opts.json)
         elif len(args) == 2 and args[0] in _STATES:
             self._set(args[0], args[1])
+        elif len(args) == 2 and args[0] == "delete":
+            self._delete(args[1], confirmed=opts.yes)
         elif len(args) == 3 and args[0] == "load":
             self._load(Path(args[1]), args[2])
         elif len(args) == 3 and args[0] == "save":
@@ -148,6 +152,14 @@ class Command(OneLineCommand):
         before = set_state(client, prefix_of(crawl), _STATES[action])
         was = "" if before != _STATES[action] else " (as before)"
         print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
+
+    def _delete(self, crawl: str, *, confirmed: bool) -> None:
+        client = self._client()
+        from crawlprio.redis.operating import delete
+        from crawlprio.redis.shards import prefix_of
+
+        what = delete(client, prefix_of(crawl), confirmed=confirmed)
+        print(f"{printable(crawl)}: deleted with {what}.")
 
     def _load(self, store: Path, crawl: str) -> None:
         client = self._client()

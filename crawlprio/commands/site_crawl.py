@@ -21,7 +21,11 @@ from crawlprio.setting_table.kinds import Number, Whole
 OPTIONS = {
     "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
     "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
-    "pages": ("CLOSESPIDER_PAGECOUNT", "N", "stop after N responses, counting robots.txt files"),
+    "pages": (
+        "CLOSESPIDER_PAGECOUNT",
+        "N",
+        "stop after N responses, counting robots.txt files; in Redis, after N pages of all workers",
+    ),
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
     "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
     "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
@@ -36,6 +40,8 @@ ARGUMENTS = {
     "deny": ("REGEX", "follow no URL that contains a match"),
 }  # fmt: skip
 """Options that are arguments of the spider."""
+
+_FRONTIER = "CRAWLPRIO_FRONTIER"
 
 _NUMBERS = {"pages": Whole(1), "at-once": Whole(1)}
 """What options take that is not what their setting takes."""
@@ -131,6 +137,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 kind = _NUMBERS.get(option) or SETTINGS[name].kind
                 if isinstance(kind, Number | Whole):
                     checked_option(f"--{option}", kind, value)
+                if option == "pages" and read_setting(self.settings, _FRONTIER) == "redis":
+                    name = "CRAWLPRIO_REDIS_PAGES"  # Scrapy counts the pages of one worker
                 self.set(name, value)
         if opts.agent is not None or opts.contact is not None:
             agent = user_agent(

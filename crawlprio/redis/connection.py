@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from time import monotonic, sleep
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from redis import Redis
@@ -34,7 +37,33 @@ _TIMEOUT = 5.0
 """Seconds after which a silent server counts as unreachable."""
 
 
+START_SECONDS = 60.0
+"""Seconds for which a worker that starts waits for the server."""
+
 _SENTINELS = "redis+sentinel://"
+
+logger = logging.getLogger("crawlprio")
+
+_T = TypeVar("_T")
+
+
+class Unavailable(ConfigError):
+    """The server does not answer, or does not accept calls at the moment."""
+
+
+def when_available(action: Callable[[], _T]) -> _T:
+    """Retry an action while it raises `Unavailable`, for at most `START_SECONDS`, and say so."""
+    until, has_warned = monotonic() + START_SECONDS, False
+    while True:
+        try:
+            return action()
+        except Unavailable as error:
+            if monotonic() >= until:
+                raise
+            if not has_warned:
+                has_warned = True
+                logger.warning("%s Waiting for up to %g seconds.", error, START_SECONDS)
+        sleep(0.5)
 
 
 def connect(url: str, parameters: Mapping[str, Any]) -> Client:
@@ -80,8 +109,8 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
         raise _no_server(url, error) from None
 
 
-def _no_server(url: str, error: RedisError) -> ConfigError:
-    return ConfigError(
+def _no_server(url: str, error: RedisError) -> Unavailable:
+    return Unavailable(
         f"REDIS_URL is {url!r}, but no server answers there ({str(error).rstrip('.')}); start one "
         "or correct the URL."
     )
@@ -137,6 +166,7 @@ def open_crawl(
     bounded: bool = True,
     n_shards: int = 1,
     others: Mapping[str, str] = {},
+    scope: Mapping[str, Any] = {},
 ) -> Shards:
     """Begin a crawl or join it, after comparing the settings that all workers must share.
 
@@ -152,6 +182,9 @@ def open_crawl(
         Number of shards.
     others
         Further names and values that all workers must share.
+    scope
+        Seeds and scope of the crawl, by the names of the spider's arguments; the first worker that
+        gives any decides.
 
     Returns
     -------
@@ -191,6 +224,8 @@ def open_crawl(
                     f"this worker has {value}; give all workers the same settings, or set "
                     "SCHEDULER_FLUSH_ON_START to begin a new crawl."
                 )
+    if scope:
+        _check_scope(client, prefix, scope)
     by_domain = config.max_pages_per_domain is not None
     shards = Shards(prefix, n_shards, key=crawl_id, by_domain=by_domain)
     store_shards(client, shards)
@@ -211,6 +246,26 @@ def share_seeds(client: Client, prefix: str, found: SeedAddresses) -> SeedAddres
         raise CrawlprioError(f"The seeds' addresses cannot be shared: {error}.") from None
     shared = {host.decode(): addresses.decode().split() for host, addresses in known.items()}
     return {host: shared[host] for host in found} if found else shared
+
+
+def _check_scope(client: Client, prefix: str, scope: Mapping[str, Any]) -> None:
+    """Refuse to join a crawl that has other seeds or another scope."""
+    client.hsetnx(f"{prefix}:config", "scope", json.dumps(scope))
+    found = json.loads(client.hget(f"{prefix}:config", "scope"))
+    for name in dict.fromkeys([*found, *scope]):
+        if found.get(name) != scope.get(name):
+            crawl = crawl_of(prefix)
+            raise ConfigError(
+                f"The crawl {crawl!r} in Redis was begun with {name} {_shortened(found.get(name))},"
+                f" but this worker has {_shortened(scope.get(name))}; set CRAWLPRIO_REDIS_CRAWL to "
+                "another name, or delete that crawl with 'crawlprio frontier delete "
+                f"{crawl} --yes'."
+            )
+
+
+def _shortened(value: Any) -> str:
+    text = ", ".join(value) if isinstance(value, list) else "none" if value is None else str(value)
+    return text if len(text) <= 100 else f"{text[:100]}... ({len(value):,})"
 
 
 def delete_crawl(client: Client, prefix: str, *, keeps_visits: bool = False) -> None:
@@ -269,5 +324,5 @@ def _values(
         "max_attempts": MAX_ATTEMPTS,
     }
     return {"ordering": config.ordering_name} | {
-        name: f"{float(number):.17g}" for name, number in numbers.items()
+        name: repr(float(number)).removesuffix(".0") for name, number in numbers.items()
     }

@@ -65,6 +65,11 @@ class RedisFrontier:
         Called when the frontier becomes unusable.
     on_refused
         Called with the name of a budget that had no room for a page.
+    max_pages
+        Maximum number of pages that the crawl fetches, over all workers, with one shard; None: no
+        limit.
+    on_enough
+        Called once that many were fetched.
     persists
         Whether the frontier stays in Redis after the last worker has finished the crawl. Visits
         always stay.
@@ -103,6 +108,8 @@ class RedisFrontier:
         on_refused: Callable[[str], object] = lambda reason: None,
         records: bool = True,
         bounded: bool = True,
+        max_pages: int | None = None,
+        on_enough: Callable[[], object] = lambda: None,
         persists: bool = True,
         ahead: int | None = None,
         awaits_keys: bool = False,
@@ -119,6 +126,8 @@ class RedisFrontier:
         self._read_request = read_request
         self._own_visits = OwnVisits(pages, figures)
         self._on_refused = on_refused
+        self._max_pages = max_pages
+        self._on_enough = on_enough
         self._persists = persists
         self._wire = Wire(rules, config, bounded=bounded)
         self._ahead = Ahead(ahead, config.concurrency)
@@ -370,10 +379,14 @@ class RedisFrontier:
                 "lease",
                 n_asked,
                 int(self._awaits_keys),
+                "" if self._max_pages is None else self._max_pages,
                 on_answer=partial(self._leased, shard),
             )
 
     def _leased(self, shard: Shard, answer: Answer) -> None:
+        if answer.result == [b"enough"]:
+            answer = answer._replace(result=[])
+            self._on_enough()
         n_shards = len(self._all)
         fields = iter(answer.result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):

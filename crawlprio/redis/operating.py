@@ -14,6 +14,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.redis.cluster import script_keys
+from crawlprio.redis.connection import delete_crawl
 from crawlprio.redis.failures import failure
 from crawlprio.redis.scripts import Client, script
 from crawlprio.redis.shards import crawl_of, shards_of
@@ -133,6 +134,41 @@ def _check(client: Client, prefix: str) -> None:
         known = crawls(client)
         others = f"the crawls there are {', '.join(known)}" if known else "there are no crawls"
         raise CrawlprioError(f"There is no crawl {name!r} in Redis; {others}.")
+
+
+def delete(client: Client, prefix: str, *, confirmed: bool) -> str:
+    """Delete a crawl, with the visits that were not collected; return what was deleted.
+
+    Raises
+    ------
+    CrawlprioError
+        If there is no such crawl, it has workers, `confirmed` is False, or the server fails.
+    """
+    crawl = crawl_of(prefix)
+    try:
+        if not client.exists(f"{prefix}:config") and client.exists(f"{prefix}:visits"):
+            prefixes = shards_of(client, prefix).prefixes
+            n_visits = sum(client.xlen(f"{each}:visits") for each in prefixes)
+            what = f"{n_visits:,} visits"
+        else:
+            view = overview(client, prefix, 1)
+            n_workers = sum(worker["dead_at"] >= view["now"] for worker in view["workers"])
+            if n_workers:
+                raise CrawlprioError(
+                    f"The crawl {crawl!r} is running (workers: {n_workers}); delete it "
+                    f"once 'crawlprio frontier drain {crawl}' has ended them."
+                )
+            pages, waiting = (int(view["counts"][name]) for name in ("pages", "waiting"))
+            what = f"{pages:,} pages, {waiting:,} of them waiting, and {view['streamed']:,} visits"
+        if not confirmed:
+            raise CrawlprioError(
+                f"The crawl {crawl!r} has {what} in Redis, which are lost unless collected "
+                "(crawlprio links collect); add --yes to delete them."
+            )
+        delete_crawl(client, prefix)
+    except RedisError as error:
+        raise failure(error) from None
+    return what
 
 
 class DrainWatch:

@@ -24,7 +24,7 @@ def deliver_all(client: Client, shards: Shards) -> int:
     for caller in callers:
         n_workers = client.zcard(f"{caller.prefix}:workers")
         for _ in range(n_workers):
-            caller.call("lease", 0, 0)  # takes over from one dead worker, if there is one
+            caller.call("lease", 0, 0, "")  # takes over from one dead worker, if there is one
         while messages := caller.call("undelivered", _MAX_MESSAGES):
             for name, arguments in zip(messages[::2], messages[1::2], strict=True):
                 if name.startswith(b"parts "):

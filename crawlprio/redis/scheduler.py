@@ -9,30 +9,36 @@ from urllib.parse import urlsplit
 from redis.exceptions import RedisError
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
-from crawlprio.config import read_setting
+from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.request_json import from_json
 from crawlprio.redis.connection import (
+    Unavailable,
     check_server,
     connect,
     delete_crawl,
     open_crawl,
     share_seeds,
+    when_available,
 )
 from crawlprio.redis.elected import Elected, ElectedThread
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.moving import shared_options
 from crawlprio.redis.operating import DrainWatch
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import load_scripts
-from crawlprio.redis.shards import prefix_of
+from crawlprio.redis.rules import Rules, rules_of
+from crawlprio.redis.scripts import Client, load_scripts
+from crawlprio.redis.session import is_transient
+from crawlprio.redis.shards import Shards, prefix_of
 from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler
+from crawlprio.spiders.site import SiteSpider
 
 if TYPE_CHECKING:
     from scrapy import Spider
+
+_PAGES = "CRAWLPRIO_REDIS_PAGES"
 
 _MAX_POLL = 1.0
 """The longest time, in seconds, between two attempts to become the elected worker."""
@@ -57,88 +63,36 @@ class RedisScheduler(Scheduler):
             self.dispatcher.takes_seeds = True
 
     def make_frontier(self, crawl: Crawl) -> RedisFrontier:
-        from twisted.internet import reactor
-
-        running: Any = reactor
-        read = partial(read_setting, self._crawler.settings)
-        config = crawl.config
-        if config.max_waiting is not None:
-            raise ConfigError(
-                "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis does not support; unset "
-                "it, or set CRAWLPRIO_FRONTIER = 'local'."
-            )
-        if config.keeps_items:
-            raise ConfigError(
-                "CRAWLPRIO_ITEMS is on, which a frontier in Redis does not support; use a feed or "
-                "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
-            )
-        n_shards = read("CRAWLPRIO_REDIS_SHARDS")
+        config, spider = crawl.config, self._spider
+        assert spider is not None
+        _check_supported(config)
         rules = rules_of(
             config.ordering,
             config.ordering_name,
             has_topic=config.topic is not None,
-            n_shards=n_shards,
+            n_shards=self._read("CRAWLPRIO_REDIS_SHARDS"),
         )
-        url = read("REDIS_URL")
-        client = connect(url, read("REDIS_PARAMS"))
-        check_server(client, _without_password(url))
-        assert self._spider is not None
-        spider = self._spider
-        prefix = prefix_of(read("CRAWLPRIO_REDIS_CRAWL") or spider.name)
+        prefix = prefix_of(self._read("CRAWLPRIO_REDIS_CRAWL") or spider.name)
         shared: dict[str, Any] = {
-            "lease_seconds": read("CRAWLPRIO_LEASE_SECONDS"),
-            "records": rules.is_elected or read("CRAWLPRIO_STORE") is not None,
+            "lease_seconds": self._read("CRAWLPRIO_LEASE_SECONDS"),
+            "records": rules.is_elected or self._read("CRAWLPRIO_STORE") is not None,
             # A virtual web has no traps and is judged as a whole.
             "bounded": crawl.web is None,
         }
-        try:
-            if read("SCHEDULER_FLUSH_ON_START"):
-                delete_crawl(client, prefix)
-            shards = open_crawl(
-                client,
-                prefix,
-                config,
-                rules,
-                n_shards=n_shards,
-                others=shared_options(self._crawler.settings),
-                **shared,
-            )
-        except RedisError as error:
-            raise ConfigError(
-                f"The frontier in Redis at {_without_password(url)} cannot be opened: {error}."
-            ) from None
+        client, shards = when_available(partial(self._join, prefix, config, rules, shared))
         crawl.share_seeds = partial(share_seeds, client, prefix)
-        stats = self._crawler.stats
-        assert stats is not None
-        frontier = RedisFrontier(
-            client,
-            shards,
-            config,
-            rules,
-            call_from_thread=running.callFromThread,
-            identity_of=crawl.identities.of_url,
-            read_request=lambda request: from_json(request, spider),
-            figures=crawl.recorder.figures,
-            pages=crawl.recorder.pages,
-            on_failure=crawl.fail,
-            on_refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
-            persists=read("SCHEDULER_PERSIST"),
-            awaits_keys=rules.is_elected and config.concurrency == 1,
-            **shared,
-        )
+        frontier = self._frontier(crawl, client, shards, rules, shared)
 
         def ends(reason: str) -> None:
             frontier.ends_crawl = reason == "finished"
 
         crawl.on_close(ends)
-        key = read("REDIS_START_URLS_KEY")
+        key = self._read("REDIS_START_URLS_KEY")
         # Spiders of scrapy-redis read their own key.
         if key is not None and not hasattr(spider, "redis_key"):
             self._read_start_urls(crawl, key % {"name": spider.name})
         watch = DrainWatch(
-            connect(url, read("REDIS_PARAMS")),
-            prefix,
-            partial(engine.close_spider, self._crawler, "drained"),
+            self._connect(), prefix, partial(engine.close_spider, self._crawler, "drained")
         )
         crawl.on_close(lambda reason: watch.close())
         watch.start()
@@ -146,21 +100,84 @@ class RedisScheduler(Scheduler):
             self._stand_for_election(crawl, frontier, prefix, shared["lease_seconds"])
         return frontier
 
+    def _read(self, name: str) -> Any:
+        return read_setting(self._crawler.settings, name)
+
+    def _connect(self) -> Client:
+        return connect(self._read("REDIS_URL"), self._read("REDIS_PARAMS"))
+
+    def _join(
+        self, prefix: str, config: CrawlConfig, rules: Rules, shared: dict[str, Any]
+    ) -> tuple[Client, Shards]:
+        """Connect, and begin the crawl or join it."""
+        url = _without_password(self._read("REDIS_URL"))
+        client = self._connect()
+        check_server(client, url)
+        try:
+            if self._read("SCHEDULER_FLUSH_ON_START"):
+                delete_crawl(client, prefix)
+            shards = open_crawl(
+                client,
+                prefix,
+                config,
+                rules,
+                n_shards=self._read("CRAWLPRIO_REDIS_SHARDS"),
+                others=shared_options(self._crawler.settings),
+                scope=_scope_of(self._spider),
+                **shared,
+            )
+        except RedisError as error:
+            refuse = Unavailable if is_transient(error) else ConfigError
+            raise refuse(
+                f"The frontier in Redis at {url} cannot be opened: {str(error).rstrip('.')}."
+            ) from None
+        return client, shards
+
+    def _frontier(
+        self, crawl: Crawl, client: Client, shards: Shards, rules: Rules, shared: dict[str, Any]
+    ) -> RedisFrontier:
+        """Return this worker's view of the crawl."""
+        spider, stats, max_pages = self._spider, self._crawler.stats, self._read(_PAGES)
+        assert spider is not None
+        assert stats is not None
+        if max_pages is not None and len(shards) > 1:
+            raise ConfigError(
+                f"{_PAGES} is {max_pages}, but CRAWLPRIO_REDIS_SHARDS is {len(shards)}, and shards "
+                "are counted apart; use 1 shard, or leave the limit out."
+            )
+        return RedisFrontier(
+            client,
+            shards,
+            crawl.config,
+            rules,
+            call_from_thread=_reactor().callFromThread,
+            identity_of=crawl.identities.of_url,
+            read_request=lambda request: from_json(request, spider),
+            figures=crawl.recorder.figures,
+            pages=crawl.recorder.pages,
+            on_failure=crawl.fail,
+            on_refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            max_pages=max_pages,
+            on_enough=partial(engine.close_spider, self._crawler, "closespider_pagecount"),
+            persists=self._read("SCHEDULER_PERSIST"),
+            awaits_keys=rules.is_elected and crawl.config.concurrency == 1,
+            **shared,
+        )
+
     def _read_start_urls(self, crawl: Crawl, key: str) -> None:
         """Read start URLs that others push to Redis."""
-        read = partial(read_setting, self._crawler.settings)
         kind = "list"
-        if read("REDIS_START_URLS_AS_SET"):
+        if self._read("REDIS_START_URLS_AS_SET"):
             kind = "set"
-        elif read("REDIS_START_URLS_AS_ZSET"):
+        elif self._read("REDIS_START_URLS_AS_ZSET"):
             kind = "zset"
         urls = StartUrls(
             self._crawler,
-            connect(read("REDIS_URL"), read("REDIS_PARAMS")),
+            self._connect(),
             key,
             kind=kind,
-            batch_size=read("REDIS_START_URLS_BATCH_SIZE") or crawl.config.concurrency or 16,
-            max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
+            batch_size=self._read("REDIS_START_URLS_BATCH_SIZE") or crawl.config.concurrency or 16,
+            max_idle=self._read("MAX_IDLE_TIME_BEFORE_CLOSE"),
         )
         crawl.on_close(lambda reason: urls.close())
 
@@ -168,11 +185,7 @@ class RedisScheduler(Scheduler):
         self, crawl: Crawl, frontier: RedisFrontier, prefix: str, lease_seconds: float
     ) -> None:
         """Compute keys for all workers whenever no other worker does."""
-        from twisted.internet import reactor
-
-        running: Any = reactor
-        read = partial(read_setting, self._crawler.settings)
-        client = connect(read("REDIS_URL"), read("REDIS_PARAMS"))
+        client = self._connect()
         load_scripts(client)
         thread = ElectedThread(
             Elected(
@@ -182,7 +195,7 @@ class RedisScheduler(Scheduler):
                 lease_seconds=lease_seconds,
                 truth=None if crawl.web is None else crawl.web.rank,
             ),
-            call_from_thread=running.callFromThread,
+            call_from_thread=_reactor().callFromThread,
             on_keys_changed=frontier.keys_changed,
             on_failure=crawl.fail,
             poll_seconds=min(lease_seconds / 4, _MAX_POLL),
@@ -195,10 +208,45 @@ class RedisScheduler(Scheduler):
         crawl.on_close(stop)
         thread.start()
 
+    def _warn_not_resumed(self) -> None:
+        """Warn about nothing: the crawl is in Redis, whatever JOBDIR holds."""
+
     def dupefilter_class(self) -> type[BaseDupeFilter]:
         """Ignore scrapy-redis's dupefilter, since the frontier deduplicates."""
         found = super().dupefilter_class()
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
+
+
+def _reactor() -> Any:
+    from twisted.internet import reactor
+
+    return reactor
+
+
+def _check_supported(config: CrawlConfig) -> None:
+    """Refuse settings that a frontier in Redis does not support."""
+    if config.max_waiting is not None:
+        raise ConfigError(
+            "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis does not support; unset "
+            "it, or set CRAWLPRIO_FRONTIER = 'local'."
+        )
+    if config.keeps_items:
+        raise ConfigError(
+            "CRAWLPRIO_ITEMS is on, which a frontier in Redis does not support; use a feed or "
+            "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
+        )
+
+
+def _scope_of(spider: Any) -> dict[str, Any]:
+    """Return what distinguishes this crawl from others of the same name.
+
+    That is the arguments of the spider `site`. Of other spiders, whose start requests may differ
+    between workers on purpose, only Scrapy's `allowed_domains`.
+    """
+    if isinstance(spider, SiteSpider):
+        return spider.arguments
+    domains = getattr(spider, "allowed_domains", None)
+    return {"allowed_domains": sorted(map(str, domains)) if isinstance(domains, list) else None}
 
 
 def _without_password(url: str) -> str:

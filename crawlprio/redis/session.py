@@ -346,7 +346,7 @@ class Session:
     def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
         """Track the leases that a call took or ended."""
         if call.script == "lease":
-            self._held.update(int(lease) for lease in result[::5])
+            self._held.update(int(lease) for lease in result[::5] if lease != b"enough")
         elif call.script == "clock" and call.arguments[0] == "hold" and int(result[0]):
             self._held.add(seq * N_LEASES_OF_CALL)
         elif call.ends is not None:

@@ -39,6 +39,14 @@ SHARING = Section(
             "elected worker are refused.",
         ),
         Setting(
+            "CRAWLPRIO_REDIS_PAGES",
+            Whole(1, none="no limit"),
+            None,
+            "Maximum number of pages that all workers fetch together, failed fetches included; "
+            "each worker then ends. `crawlprio crawl --pages` sets it.",
+            "pages",
+        ),
+        Setting(
             "CRAWLPRIO_LEASE_SECONDS",
             Number(),
             60,

@@ -164,6 +164,12 @@ class SiteSpider(Spider):
             crawl.refuse(refusal)
         return spider
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that define the crawl, by name."""
+        given = (self.seeds, self._follow, self._allow, self._deny)
+        return dict(zip(ARGUMENTS, given, strict=True))
+
     def use_web(self, seeds: list[str], hosts: Iterable[str]) -> None:
         """Crawl a web that consists of `hosts`, from these seeds; call it before `start`.
 
@@ -269,10 +275,9 @@ class SiteSpider(Spider):
         is_replay = read_setting(self.crawler.settings, "CRAWLPRIO_REPLAY") is not None
         if crawl.is_running and crawl.recorder.store is not None and not is_replay:
             seeds = None if crawl.web is not None else self.seeds
-            given = (seeds, self._follow, self._allow, self._deny)
             record_arguments(
                 crawl.recorder.store,
-                dict(zip(ARGUMENTS, given, strict=True)),
+                {**self.arguments, "seeds": seeds},
                 self.crawler.settings,
             )
         if crawl.is_running:

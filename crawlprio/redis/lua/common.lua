@@ -154,13 +154,14 @@ end
 --   dead       dead letters
 --   recorded   stream entries
 --   outgoing   undelivered messages
+--   fetched    fetches of pages that have ended, those that failed included
 --   changes    grows whenever another count changes
 --   offset     seconds added to the server's clock, so that time goes on evenly when it is set
 -- `counts.py` has the same list.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
-  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'changes',
-  'offset',
+  'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'fetched',
+  'changes', 'offset',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil

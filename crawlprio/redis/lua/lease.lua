@@ -2,7 +2,9 @@
 --
 --   [1]  maximum number of pages; 0: only return the state of the shard
 --   [2]  1: lease nothing until the elected worker has written the keys of all stream entries
---   result  five values per page: lease, URL, depth, request ('': a plain GET), host. A retry returns
+--   [3]  maximum number of pages that the crawl fetches, by all workers; '': no limit
+--   result  "enough": that many were fetched. Otherwise five values per page: lease, URL, depth, request
+--           ('': a plain GET), host. A retry returns
 --           the leases of the first attempt. A lease is seq x 1000 + its position.
 
 -- Return the first page of the first ready site, or nil.
@@ -96,7 +98,7 @@ end
 
 function calls.lease(at, is_done)
   local n_pages, awaits_keys = tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
-  local result = {}
+  local max_pages, result = tonumber(ARGV[at + 3]) or huge, {}
   if is_done then
     for place_of_lease = 0, n_pages - 1 do
       local lease = exact(seq * 1000 + place_of_lease)
@@ -114,8 +116,12 @@ function calls.lease(at, is_done)
     ask_again_at = now + 0.5
   elseif awaits_keys and tonumber(call('HGET', P .. ':elected', 'read') or 0) < counts.recorded then
     ask_again_at = now + 0.05
+  elseif counts.fetched >= max_pages then
+    result = { 'enough' }
+  elseif counts.fetched + counts.leased >= max_pages then
+    ask_again_at = now + 0.1
   elseif now >= counts.rest_until then
-    lease_pages(n_pages, result)
+    lease_pages(min(n_pages, max_pages - counts.fetched - counts.leased), result)
     place_touched()
   end
   return result

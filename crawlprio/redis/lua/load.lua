@@ -52,6 +52,7 @@ function calls.load(at, is_done)
     if ARGV[at + 7] == '1' then
       note_fetched(visited, page_of(visited), domain)
     end
+    counts.fetched = counts.fetched + 1
     learn(visited, targets, link_values)
     stop_waiting(visited)
     forget_url(visited)

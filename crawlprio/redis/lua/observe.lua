@@ -51,6 +51,7 @@ function calls.observe(at, is_done)
   end
   local visited, holds, domain = lease[1], lease[3], ARGV[at + 4]
   forget_lease(worker, ARGV[at + 1])
+  counts.fetched = counts.fetched + 1
   local page = page_of(visited)
   local links = read_piece(ARGV, at + 5)
   local n_more, n_parts = tonumber(ARGV[links.after]), tonumber(ARGV[links.after + 1])
