@@ -178,7 +178,8 @@ def test_a_crawl_by_four_processes_ends_at_its_number_of_pages(
 def test_the_option_pages_limits_all_workers_of_a_crawl_in_redis(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    line = [sys.executable, "-m", "crawlprio", "crawl", "--demo", "--pages", "7", "--delay", "0"]
+    line = [sys.executable, "-m", "crawlprio.commands.cli", "crawl", "--demo"]
+    line += ["--pages", "7", "--delay", "0"]
     chosen = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url, "CRAWLPRIO_COMPILE": 0}
     for name, value in {**chosen, "SCHEDULER_PERSIST": True, "JOBDIR": "job"}.items():
         line += ["-s", f"{name}={value}"]

@@ -57,9 +57,9 @@ class Command(OneLineCommand):
             "exit, and waiting pages stay in Redis. resume: hand out pages again; after a drain, "
             "start workers again. delete: delete a crawl that has no workers, with its visits. "
             "load: copy the crawl of a crawl store into Redis, where workers resume it; give the "
-            "settings that the workers have. save: collect a crawl that has no workers into a crawl store, "
-            "with the waiting requests; a crawl whose JOBDIR is the folder of the store resumes "
-            "it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            "settings that the workers have. save: collect a crawl without workers into a crawl "
+            "store, with the waiting requests; a crawl whose JOBDIR is the folder of the store "
+            "resumes it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
