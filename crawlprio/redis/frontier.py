@@ -354,15 +354,8 @@ class RedisFrontier:
     def _end_lease(
         self, lease: Leased, how: str, argument: Argument = b"", priority: Argument = ""
     ) -> None:
-        self._call(
-            lease.shard.number,
-            "end_lease",
-            lease.number,
-            how,
-            argument,
-            priority,
-            ends=lease.number,
-        )
+        shard, number = lease.shard.number, lease.number
+        self._call(shard, "end_lease", number, how, argument, priority, ends=number)
 
     def _ask(self, now: float) -> None:
         """Ask for more pages, unless it is too early to."""

@@ -24,12 +24,12 @@ from crawlprio.redis.connection import (
     when_available,
 )
 from crawlprio.redis.elected import Elected, ElectedThread
+from crawlprio.redis.failures import is_transient
 from crawlprio.redis.frontier import RedisFrontier
 from crawlprio.redis.moving import shared_options
 from crawlprio.redis.operating import DrainWatch
 from crawlprio.redis.rules import Rules, rules_of
 from crawlprio.redis.scripts import Client, load_scripts
-from crawlprio.redis.session import is_transient
 from crawlprio.redis.shards import Shards, prefix_of
 from crawlprio.redis.start_urls import StartUrls
 from crawlprio.schedulers import Scheduler
