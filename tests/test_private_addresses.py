@@ -430,6 +430,29 @@ def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path:
     assert connected("10.0.0.2", "8.8.4.4") == (["10.0.0.2", "8.8.4.4"], 0)
 
 
+class SlowNames(Names):
+    """Answers a second later."""
+
+    def resolveHostName(self, receiver: Any, name: str, *others: Any) -> Any:  # noqa: N802
+        from twisted.internet import reactor
+
+        running: Any = reactor
+        running.callLater(1.0, super().resolveHostName, receiver, name, *others)
+        return self
+
+
+def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path: Path) -> None:
+    """A page that waited for a resume would be refused, though its seed opens its address."""
+    settings = {**BUNDLED, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    seeds = "http://inside.test/"
+    with Names({}):
+        none = {"DOWNLOADER_MIDDLEWARES": {NotYet: 100}}
+        run_spider(SiteSpider, {**settings, **none}, seeds=seeds)
+    with SlowNames({"inside.test": ["10.0.0.2"]}), Sockets() as sockets:
+        run = run_spider(SiteSpider, settings, seeds=seeds)
+    assert (sockets.connected, refused(run)) == (["10.0.0.2"], {})
+
+
 def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
     redis_server: RedisServer,
 ) -> None:
