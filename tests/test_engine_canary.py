@@ -237,13 +237,8 @@ def test_the_downloaders_delays_can_be_switched_off() -> None:
         def parse(self, response: Response) -> Iterator[Any]:
             slots = self.crawler.engine.downloader.slots
             delays.update({name: (slot.delay, slot.jitter) for name, slot in slots.items()})
-            slots["a.test"].delay = 7.0
-            assert response.request is not None
-            engine.clear_slot_delay(self.crawler, Request("http://a.test/"))
-            assert slots["a.test"].delay == 7.0
-            meta = {"download_slot": "a.test"}
-            engine.clear_slot_delay(self.crawler, Request("http://a.test/", meta=meta))
-            assert slots["a.test"].delay == 0.0
+            request = Request("http://c.test/", meta={"download_slot": "a.test"})
+            assert engine.slot_of(self.crawler.engine.downloader, request) is slots["a.test"]
             yield {}
 
     settings = {

@@ -118,12 +118,12 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
     web = web_with_urls()
     pages = WebPages(web)
     with Store.create(folder / "two.sqlite") as store:
-        store.note_ordering("opic")
+        store.add_ordering("opic")
         store.record(pages.seeds([9, 4]), pages)
         for page in range(20):
             store.record(pages.visit(page), pages)
-        store.note_ordering("opic")
-        store.note_ordering("breadth-first")
+        store.add_ordering("opic")
+        store.add_ordering("breadth-first")
         for page in range(20, N_FETCHED):
             store.record(pages.visit(page), pages)
         assert store.orderings() == [(1, "opic"), (22, "breadth-first")]

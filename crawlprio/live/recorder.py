@@ -107,7 +107,7 @@ class Recorder:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
             topic = self._config.topic
-            self.store.note_ordering(self._config.ordering_name)
+            self.store.add_ordering(self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
 
     def close(self) -> None:

@@ -162,7 +162,7 @@ class _Checked:
         asker = self._asker
         if asker is not None and asker.is_own:
             if len(allowed) < len(found):
-                asker.private.note_private(self._host)
+                asker.private.close_name(self._host)
             allowed = found
         elif asker is not None:
             asker.is_refused = bool(found) and not allowed

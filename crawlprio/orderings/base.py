@@ -325,8 +325,8 @@ class CompiledOrdering(Ordering):
         if not self._learns_by_rule:
             return super().learn(visit, n_pages, again=again)
         first = self._extend_keys(n_pages)
-        is_told = not again and visit.page >= 0
-        others = self._apply(visit.page, visit.targets, first, n_pages, not is_told)
+        is_again = again or visit.page < 0
+        others = self._apply(visit.page, visit.targets, first, n_pages, is_again)
         return visit.targets[:0] if again else _with(visit.targets, others)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:

@@ -229,8 +229,8 @@ def pass_on(state: State, page: int, targets: PageIds) -> None:
             if mass - passed > LEAST_GAIN * mass:
                 has_gained[groups[target].visit] = 1
             continue
-        of_target = pages[target].parent
-        if of_target == page or (of_target == parent and parent >= 0):
+        target_parent = pages[target].parent
+        if target_parent == page or (target_parent == parent and parent >= 0):
             pages[target].kin += share
 
 

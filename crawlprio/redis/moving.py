@@ -186,14 +186,14 @@ class _Loader:
             content_hash=visit.content_hash,
             n_bytes=visit.n_bytes,
         )
-        said = PageVisit(
+        page_visit = PageVisit(
             pairs, fetched_at=visit.fetched_at, elapsed=visit.elapsed, error=visit.error
         )
         self._call(
             "load",
             visit.page,
             depth,
-            record(said),
+            record(page_visit),
             b"",
             json.dumps(targets + [NO_PAGE] * len(visit.outside)),
             self._domain_of(visit.page),

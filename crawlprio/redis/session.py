@@ -313,7 +313,7 @@ class Session:
         answers = []
         for call, result in zip(calls, results, strict=True):
             self._n_done += 1
-            self._note_leases(self._n_done, call, result)
+            self._track_leases(self._n_done, call, result)
             answers.append((call.on_answer, Answer(status, result, self._n_done)))
 
         def deliver_answers() -> None:
@@ -343,7 +343,7 @@ class Session:
         """Note, in the crawl's thread, that the server has renewed the lease after `sent_at`."""
         self._alive_until = max(self._alive_until, sent_at + _ALIVE_SHARE * self._lease_seconds)
 
-    def _note_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
+    def _track_leases(self, seq: int, call: _Call, result: list[Any]) -> None:
         """Track the leases that a call took or ended."""
         if call.script == "lease":
             self._held.update(int(lease) for lease in result[::5] if lease != b"enough")
@@ -364,7 +364,7 @@ class Session:
                 self._load_scripts()
                 continue
             except RedisError as error:
-                self._note_error(error)
+                self._prepare_retry(error)
             else:
                 self._is_down = False
                 if self._has_warned:
@@ -386,7 +386,7 @@ class Session:
             if not is_transient(error):
                 raise failure(error) from None
 
-    def _note_error(self, error: RedisError) -> None:
+    def _prepare_retry(self, error: RedisError) -> None:
         """Prepare to retry after an error; raise RedisFailure if it is permanent."""
         text = str(error)
         self._is_introduced = False

@@ -139,8 +139,8 @@ class RecordedVisits:
             return Visit(page, targets, status=0)
         anchors: Sequence[str] = visit.anchors
         if anchors and len(anchors) != len(row):
-            of_target = dict(zip(visit.targets.tolist(), anchors, strict=False))
-            anchors = [of_target.get(target, "") for target in row.tolist()]
+            anchor_of = dict(zip(visit.targets.tolist(), anchors, strict=False))
+            anchors = [anchor_of.get(target, "") for target in row.tolist()]
         text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
         return visit._replace(page=page, targets=targets, anchors=anchors, text=text)
 

@@ -344,7 +344,7 @@ class Store(StoreReader):
         with self._transaction():
             self._put_meta(storable(key), storable(value))
 
-    def note_ordering(self, name: str) -> None:
+    def add_ordering(self, name: str) -> None:
         """Record that visits from now on are made under an ordering."""
         ruled = self.orderings()
         begin = self.last_seq + 1

@@ -120,7 +120,7 @@ class PrivateAddresses:
         self._networks.update(map(ipaddress.ip_network, addresses))
         self._judged.clear()
 
-    def note_private(self, host: str) -> None:
+    def close_name(self, host: str) -> None:
         """Close a name: the project's own fetch has connected it to a private address.
 
         The connection may still be open, and a page's fetch would use it unchecked.
