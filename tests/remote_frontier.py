@@ -102,6 +102,7 @@ class RemoteFrontier:
 
     carries_json_only = True
     keeps_objects = False
+    robots = None
 
     def __init__(
         self, settings: Mapping[str, Any], deliver: Callable[[Callable[[], None]], object]

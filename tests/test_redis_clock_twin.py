@@ -160,7 +160,9 @@ class Pair:
         running = [fetch for fetch in self.fetches if fetch.started_at and not fetch.has_ended]
         ended = [fetch for fetch in self.fetches if fetch.has_ended]
         action = rng.choice(["lease", "start", "start", "end", "end", "drop", "finish", "finish"])
-        action = rng.choice([action, action, action, "robots", "crawl-delay", "time", "time"])
+        action = rng.choice(
+            [action, action, action, "robots", "crawl-delay", "delay", "time", "time"]
+        )
         if action == "lease":
             self.lease()
         elif action == "start" and waiting:
@@ -177,6 +179,10 @@ class Pair:
             host, seconds = rng.choice(SITES), rng.choice([0.0, 2.0, 1000.0])
             obeyed = self.redis.clock.obey_crawl_delay(host, seconds)
             assert obeyed == self.sites.obey_crawl_delay(self.id_of(host), seconds, self.now)
+        elif action == "delay" and rng.random() < 0.3:  # as AutoThrottle does
+            host, seconds = rng.choice(SITES), 3 * rng.random()
+            self.redis.clock.set_delay(host, seconds)
+            self.sites.set_site(self.id_of(host), delay=seconds)
         elif action == "time":
             self.redis.advance(rng.choice([0.01, 0.3, 1.0, 5.0, 30.0]) * rng.random())
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
+from crawlprio.web.robots_txt import RobotsTxt
 
 
 class Entry(NamedTuple):
@@ -126,6 +127,19 @@ class FetchClock(Protocol):
         """Obey a Crawl-delay; return the delay that is applied, in seconds."""
 
 
+class SharedFiles(Protocol):
+    """The robots.txt files of sites, each read by one worker for all."""
+
+    async def find(self, netloc: str, agent: str) -> RobotsTxt | None:
+        """Return the file of a site for a robot, once no other worker is reading it.
+
+        If there is none, or it is no longer valid, the caller reads it and calls `keep`.
+        """
+
+    def keep(self, netloc: str, agent: str, file: RobotsTxt) -> None:
+        """Share a file that was read, or why it could not be."""
+
+
 class Frontier(Protocol):
     """All waiting pages, handed out under leases: most important first, no site too soon.
 
@@ -142,6 +156,8 @@ class Frontier(Protocol):
         Whether a request that cannot be written as JSON is kept in memory instead of dropped.
     on_ready
         Called when a page may have become ready; set it before the first call.
+    robots
+        What other workers know of robots.txt files; None: there are no others.
     n_links
         Pages that were queued as plain links, as far as is known.
     """
@@ -150,6 +166,7 @@ class Frontier(Protocol):
     keeps_objects: bool
     on_ready: Callable[[], object]
     n_links: int
+    robots: SharedFiles | None
 
     @property
     def clock(self) -> FetchClock: ...

@@ -12,7 +12,7 @@ from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.live.causes import is_refusal
 from crawlprio.live.computations import Computations
@@ -71,6 +71,7 @@ class LocalFrontier:
     """
 
     keeps_objects = True
+    robots: SharedFiles | None = None
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred
 
 from crawlprio.config import read_setting
 from crawlprio.live.causes import UNREACHABLE, cause_of
+from crawlprio.live.crawl import Crawl
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
@@ -64,6 +65,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._forbids = read_setting(crawler.settings, "CRAWLPRIO_ROBOTS_UNREACHABLE") == "forbid"
         parser: object = self._parserimpl
         self._reduces = parser is ProtegoRobotParser
+        self._crawl = Crawl.of(crawler)
         self._files = RobotsFiles(MAX_BYTES_KEPT)
         self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
         self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
@@ -101,12 +103,22 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     async def _read(
         self, netloc: str, agent: str, request: Request, before: RobotsTxt | None
     ) -> RobotsTxt:
-        """Fetch the robots.txt of a site, for its first page; if that fails, `before` remains."""
+        """Read the robots.txt of a site, for its first page; if that fails, `before` remains.
+
+        Only the worker that fetches it announces it.
+        """
         self._waiting[netloc, agent] = []
+        frontier = self._crawl.frontier
+        shared = None if frontier is None else frontier.robots
         try:
-            file = await self._fetch(netloc, agent, request)
-            if file.cause and before is not None and not before.cause:
-                file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
+            file = None if shared is None else await shared.find(netloc, agent)
+            if file is None or not file.is_valid(time()):
+                before = file or before
+                file = await self._fetch(netloc, agent, request)
+                if file.cause and before is not None and not before.cause:
+                    file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
+                if shared is not None:
+                    shared.keep(netloc, agent, file)
             self._files.keep(netloc, agent, file)
         finally:
             for page in self._waiting.pop((netloc, agent)):

@@ -43,7 +43,7 @@ class RedisClock:
         self._call = call
         self._politeness = politeness
         self._limit = limit
-        self._slots = dict(slots)
+        self._slots = slots
         self._n_leased: Counter[str] = Counter()
         self._n_fetching: Counter[str] = Counter()
         self._granted: dict[str, list[int]] = {}
@@ -131,7 +131,6 @@ class RedisClock:
         )
 
     def set_delay(self, site: str, seconds: float) -> None:
-        self._slots[site] = seconds, self._slots.get(site, (None, None))[1]
         self._call("clock", "delay", site, 0, repr(seconds))
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
 from crawlprio.live.figures import Figures
 from crawlprio.pages import PageTable
 from crawlprio.redis.ahead import Ahead
@@ -22,6 +22,7 @@ from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import delete_crawl
 from crawlprio.redis.messages import Message, Messages, message_arguments
 from crawlprio.redis.own_visits import OwnVisits
+from crawlprio.redis.robots import SharedRobots
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
 from crawlprio.redis.session import LINGER, Answer, Session, Status
@@ -128,6 +129,8 @@ class RedisFrontier:
         self._on_refused = on_refused
         self._max_pages = max_pages
         self._on_enough = on_enough
+        self._robots = SharedRobots(self._call_site)
+        self.robots: SharedFiles | None = self._robots
         self._persists = persists
         self._wire = Wire(rules, config, bounded=bounded)
         self._ahead = Ahead(ahead, config.concurrency)
@@ -139,7 +142,7 @@ class RedisFrontier:
                     prefix,
                     lease_seconds=lease_seconds,
                     call_from_thread=call_from_thread,
-                    on_failure=on_failure,
+                    on_failure=lambda error: (self._robots.give_up(error), on_failure(error)),
                     on_status=partial(self._on_status, number),
                     linger=LINGER if self._ahead.n > 1 else 0.0,
                 ),
@@ -148,7 +151,7 @@ class RedisFrontier:
         ]
         self._messages = Messages(shards, self._wire, self._call, self._count_refused)
         self.clock = RedisClock(
-            self._call_clock,
+            self._call_site,
             lambda site: self._all[shards.of(site)].session.is_alive,
             config.politeness,
             config.limit,
@@ -348,7 +351,7 @@ class RedisFrontier:
         self._rounds.begin()
         called.session.call(script, *arguments, **how)
 
-    def _call_clock(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
+    def _call_site(self, script: str, what: str, site: str, *rest: Argument, **how: Any) -> None:
         self._call(self._shards.of(site), script, what, site, *rest, **how)
 
     def _end_lease(
@@ -380,11 +383,10 @@ class RedisFrontier:
         if answer.result == [b"enough"]:
             answer = answer._replace(result=[])
             self._on_enough()
-        n_shards = len(self._all)
         fields = iter(answer.result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
             lease = Leased(shard, int(number), url.decode(), host.decode())
-            name = lease.number * n_shards + shard.number
+            name = lease.number * len(self._all) + shard.number
             handout = Handout(name, lease.url, int(depth), request or None)
             self._handouts.append((handout, lease))
             self.clock.leased(lease.host)

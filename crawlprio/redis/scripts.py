@@ -15,7 +15,7 @@ Argument: TypeAlias = str | bytes | int | float
 
 _COMMON = ("common", "texts", "queue", "leases")
 
-_CALLS = ("lease", "end_lease", "clock", "delivered", "undelivered")
+_CALLS = ("lease", "end_lease", "clock", "robots", "delivered", "undelivered")
 """A worker's calls, by file name, that need only `_COMMON`; the script `calls` runs any of them."""
 
 _LEARNING_CALLS = ("add", "seeds", "observe", "more", "load", "load_request", "deliver")

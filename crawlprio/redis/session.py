@@ -34,7 +34,7 @@ not block the server for long."""
 LINGER = 0.01
 """Seconds for which a call that is not urgent waits for others to share its round trip."""
 
-_URGENT = frozenset(["lease", "hold"])
+_URGENT = frozenset(["lease", "hold", "robots"])
 """Calls, and kinds of `clock` call, that a page waits for."""
 
 _SWITCH_SECONDS = 0.0005

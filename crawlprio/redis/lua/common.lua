@@ -50,6 +50,9 @@
 --   :worker:<worker> hash    seq: number of the last call done; name; since: Unix time
 --   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, priority
 --                            of the request, since}
+--   :robots          hash    "<host> <robot>" -> msgpack of {time at which the file was read, time until
+--                            which it is valid, worker that is to read it, until when, the file}
+--   :robots_sizes    zset    the names in :robots, by their size in bytes
 --   :attempts        hash    page -> number of workers that died holding it
 --   :dead            list    dead letters, oldest first: JSON of page, url, reason, request, at
 --   :visits          stream  pages and visits in order; see `page_fields` in `learning.lua`
@@ -156,12 +159,13 @@ end
 --   outgoing   undelivered messages
 --   fetched    fetches of pages that have ended, those that failed included
 --   changes    grows whenever another count changes
+--   robots     bytes in :robots
 --   offset     seconds added to the server's clock, so that time goes on evenly when it is set
 -- `counts.py` has the same list.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
   'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'fetched',
-  'changes', 'offset',
+  'changes', 'robots', 'offset',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil
