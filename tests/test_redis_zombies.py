@@ -21,7 +21,7 @@ from crawlprio.store import Store
 
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
 N_CYCLES, N_WORKERS = 5, 3
-N_PAGES, N_SITES, DELAY = 20_000, 400, 0.2
+N_PAGES, N_SITES, DELAY = 5_000, 50, 0.5
 LEASE_SECONDS = 4
 PREFIX = prefix_of("site")
 SETTINGS = {
@@ -64,7 +64,7 @@ def test_stopped_workers_that_go_on_fetch_nothing_of_what_they_have_lost(tmp_pat
     try:
         workers.start(N_WORKERS)
         workers.wait_until_joined(N_WORKERS)
-        workers.wait_for(300)
+        workers.wait_for(60)
         client = server.client()
         for _ in range(N_CYCLES):
             process = workers.processes[rng.randrange(N_WORKERS)]
