@@ -194,6 +194,17 @@ class InsistentLinks(Links):
     insists = True
 
 
+class ManyStarts(InsistentLinks):
+    """Starts at five pages, one of them twice, and follows nothing."""
+
+    async def start(self) -> AsyncIterator[scrapy.Request]:
+        for n in (0, 1, 2, 3, 3, 4):
+            yield scrapy.Request(f"{ROOT}/{n}", dont_filter=True)
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        return iter(())
+
+
 def run_links(folder: Path, site: Site, spider: type[Links] = Links, **settings: object) -> Run:
     every = {**ADDON, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
     return run_spider(spider, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **every}, site=site)
@@ -210,6 +221,21 @@ def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]
     before = [fetch.end for fetch in site.fetches[:n_before] if fetch.host == host]
     after = [fetch.start for fetch in site.fetches[n_before:] if fetch.host == host]
     return max(before), min(after)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
+def test_start_requests_left_waiting_are_sent_once_in_the_next_run(
+    tmp_path: Path, killed: bool
+) -> None:
+    with Site({f"/{n}": page() for n in range(5)}) as site:
+        once = {"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
+        run_links(tmp_path, site, ManyStarts, CLOSESPIDER_PAGECOUNT=2, **once)
+        n_before = len(site.paths())
+        assert 2 <= n_before < 5
+        if killed:
+            forget_the_end(tmp_path)
+        run_links(tmp_path, site, ManyStarts, **once)
+        assert sorted(site.paths()[n_before:]) == ["/0", "/1", "/2", "/3", "/3", "/4"]
 
 
 CHAIN = {"/": page("/0"), **{f"/{n}": page(f"/{n + 1}") for n in range(8)}, "/8": page()}

@@ -172,6 +172,8 @@ class LocalFrontier:
         is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
+        if entry.is_seed and repeats and self._recorder.requests.left_waiting(page, entry.request):
+            return True
         is_alone = (is_link or state == UNKNOWN) and not self._requests.has(page)
         self._keep(page, entry, is_alone=is_alone)
         self._wait_for_request(page, entry.priority)

@@ -29,7 +29,9 @@ class SavedRequests:
         self._commit = commit
         self.store = store
         self._unsaved: dict[int, RequestRow] = {}
-        self._next_number = 1 + (0 if store is None else store.last_request)
+        self._n_before = 0 if store is None else store.last_request
+        self._next_number = 1 + self._n_before
+        self._repeated: set[int] = set()
 
     def save(self, page: int, request: bytes, number: int | None = None) -> int:
         """Queue a request to be recorded, instead of the one with `number`; return its number."""
@@ -56,6 +58,16 @@ class SavedRequests:
         self._commit()
         rows = self.store.requests_of(page)
         return rows + [saved for saved in self._unsaved.values() if saved.page == page]
+
+    def left_waiting(self, page: int, request: object) -> bool:
+        """Return whether an earlier run left this start request waiting, once for each that did."""
+        if not self._n_before or self.store is None:
+            return False
+        for number, _, saved in self.of_page(page):
+            if number <= self._n_before and saved == request and number not in self._repeated:
+                self._repeated.add(number)
+                return True
+        return False
 
     def read(self, number: int) -> bytes:
         """Return a saved request by its number."""
