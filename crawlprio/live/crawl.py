@@ -395,7 +395,8 @@ class Crawl:
             try:
                 step()
             except CrawlprioError as error:
-                logger.error("%s", error)
+                if str(error) != str(self.failure):
+                    logger.error("%s", error)
             except Exception:
                 logger.exception("A part of the crawl could not be closed.")
         self._is_closed = True
