@@ -109,7 +109,7 @@ def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
         assert db.execute("SELECT * FROM index_aliases").fetchall() == [(1, 0)]
     assert score("crawl.sqlite", "--importance", "forward-links", "--json", "out.json") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "0 failed, 1 the index file of another with the same body" in printed
+    assert "Fetched: 6, 1 the index file of another with the same body; failed: 0" in printed
     assert figures_in("out.json")["index_files"] == 1
 
 
@@ -130,7 +130,7 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
         assert store.orderings() == [(1, "opic"), (22, "breadth-first")]
     assert score("two.sqlite", "--json", "out.json", "--plot", "out.svg") == 0
     summary = " ".join(capsys.readouterr().out.split())
-    assert "Fetched under opic, then breadth-first: 60," in summary
+    assert "Fetched under opic, then breadth-first: 60;" in summary
     figures = figures_in("out.json")
     assert figures["ordering"] == "opic, then breadth-first"
     assert figures["orderings"] == [[0, "opic"], [20, "breadth-first"]]
@@ -172,7 +172,7 @@ def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     ]
     printed = capsys.readouterr().out
     summary = " ".join(printed.split())
-    assert f"Fetched under breadth-first: {N_FETCHED}, of which 0 failed" in summary
+    assert f"Fetched under breadth-first: {N_FETCHED}; failed: 0; " in summary
     assert f"seen in links only: {graph.n_pages - N_FETCHED}" in summary
     assert [line.split()[2] for line in printed.splitlines() if "http://" in line] == [
         graph.urls[page] for page in top
@@ -566,7 +566,7 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> 
     figures = json.loads((tmp_path / "out.json").read_text())
     by_name = {entry["importance"]: entry for entry in figures["importances"]}
     assert crawl.order is not None
-    assert figures["fetched"] == len(crawl.order) >= 40
+    assert figures["fetched"] == crawl.n_fetched == len(crawl.order) - crawl.n_failed >= 40
     counts = importance_of(crawl, "term-count", topic="web crawling, the")
     assert by_name["term-count"]["distribution"]["total"] == counts.sum() > 0
     assert by_name["pagerank"]["known"] == figures["pages"] > figures["fetched"]
@@ -613,3 +613,19 @@ def test_in_80_columns_the_table_of_an_order_is_complete_and_the_distribution_a_
     assert row.split()[:2] == ["pagerank", "larger-sites-first"]
     spread = r"the top 1 % of pages hold [0-9.]+% of all importance, which sums to 1\."
     assert re.search(spread, " ".join(printed.split()))
+
+
+def test_pages_that_failed_are_not_counted_as_fetched(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = WebPages(web_with_urls())
+    with Store.create("failing.sqlite") as store:
+        seeds = pages.seeds([1, 2])
+        store.record(seeds, pages)
+        first, second = seeds.targets.tolist()
+        store.record(Visit(first, seeds.targets[1:], status=200), pages)
+        store.record(Visit(second, NO_PAGES, status=404), pages)
+    assert score("failing.sqlite", "--json", "out.json") == 0
+    figures = figures_in("out.json")
+    assert (figures["fetched"], figures["failed"]) == (1, 1)
+    assert "Fetched: 1; failed: 1; " in " ".join(capsys.readouterr().out.split())

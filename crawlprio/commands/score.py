@@ -292,7 +292,7 @@ def _figures(
         "pages": graph.n_pages,
         "links": graph.n_links,
         "sites": graph.n_sites,
-        "fetched": None if crawl is None or crawl.order is None else len(crawl.order),
+        "fetched": None if crawl is None else crawl.n_fetched,
         "failed": None if crawl is None else crawl.n_failed,
         "not_fetched": None if crawl is None else crawl.n_unanswered,
         "index_files": None if crawl is None else crawl.n_index_files,

@@ -47,6 +47,12 @@ class RecordedCrawl(Repository):
     topic: str = ""
 
     @property
+    def n_fetched(self) -> int:
+        """Pages that were got: those of `order` without the failed ones."""
+        assert self.order is not None
+        return len(self.order) - self.n_failed
+
+    @property
     def ordering(self) -> str:
         """The ordering of the crawl: `opic`, or `opic, then breadth-first` if it changed."""
         return ", then ".join(name for _, name in self.orderings)

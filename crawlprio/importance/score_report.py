@@ -180,14 +180,15 @@ def _summary(repository: Repository) -> str:
     assert repository.order is not None
     n_tried = repository.n_unanswered
     seen = graph.n_pages - len(repository.order) - n_tried
-    tried = f"tried but not fetched: {n_tried:,}; " if n_tried else ""
+    tried = f"without an answer: {n_tried:,}; " if n_tried else ""
     under = f" under {repository.ordering}" if repository.ordering else ""
     n_twice = repository.n_index_files
     twice = f", {n_twice:,} the index file of another with the same body" if n_twice else ""
     return (
-        f"{what}. Fetched{under}: {len(repository.order):,}, of which {repository.n_failed:,} "
-        f"failed{twice}; {tried}seen in links only: {seen:,}.\nImportance is computed on the "
-        "recorded graph: links of pages not fetched, and pages never seen, are unknown."
+        f"{what}. Fetched{under}: {repository.n_fetched:,}{twice}; failed: "
+        f"{repository.n_failed:,}; {tried}seen in links only: {seen:,}.\n"
+        "Importance is computed on the recorded graph: links of pages not fetched, and pages never "
+        "seen, are unknown."
     )
 
 
