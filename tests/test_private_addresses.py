@@ -19,6 +19,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from crawlprio.spiders.site import SiteSpider
@@ -277,6 +278,69 @@ def test_a_projects_own_requests_are_never_refused(
     assert refused(run) == ({} if mode is None else {"refused/private-address": 1})
 
 
+class Persistent(Follower):
+    """Asks again, in its errback, for what was refused or could not be fetched."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for request in super().parse(response):
+            yield request.replace(errback=self.failed)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        yield Request(failure.request.url, callback=self.done, dont_filter=True)  # type: ignore[attr-defined]
+        yield Request("http://10.0.0.9/said", self.done, meta={"allow_private_address": True})
+
+    def done(self, response: Response) -> None:
+        pass
+
+
+class PersistentLater(Persistent):
+    """Does so asynchronously."""
+
+    async def failed(self, failure: Failure) -> AsyncIterator[Any]:  # type: ignore[override]
+        for request in super().failed(failure):
+            yield request
+
+
+@pytest.mark.parametrize("spider", [Persistent, PersistentLater])
+@pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
+def test_what_an_errback_yields_counts_as_the_pages_too(
+    others: dict[str, object], spider: type[Spider]
+) -> None:
+    """It once asked for a refused address a second time, and got it."""
+    pages = {"a.test/": page("http://127.0.0.1/"), "127.0.0.1/": page(), "/said": page()}
+    with Site(pages) as site:
+        run = run_spider(spider, {**GUARDED, **others}, site=site)
+    assert [fetch.host + fetch.path for fetch in site.fetches] == ["a.test/", "10.0.0.9/said"]
+    assert refused(run) == {"refused/private-address": 2}
+
+
+class UsesApi(Login):
+    """Asks for a private address when it is idle, after a page has linked to it."""
+
+    first = ("http://a.test/", {})
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.crawler.signals.connect(self.idle, signal=signals.spider_idle)
+        yield Request(self.first[0])
+
+
+@pytest.mark.parametrize("unreachable", ["forbid", "allow"])
+def test_a_pages_link_closes_no_site_of_the_project(unreachable: str) -> None:
+    """The refusal was once the result for the site's robots.txt, for the project's requests too."""
+    robots = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_ROBOTS_UNREACHABLE": unreachable}
+    pages = {
+        "a.test/": page("http://10.0.0.7/1", "http://10.0.0.7/2"),
+        "10.0.0.7/robots.txt": Answer("User-agent: *\nDisallow: /secret"),
+        "10.0.0.7/idle": page("http://10.0.0.7/3", "/4"),
+    }
+    with Site(pages) as site:
+        run = run_spider(UsesApi, {**GUARDED, **robots}, site=site)
+    assert [fetch.host + fetch.path for fetch in site.fetches] == [
+        *("a.test/robots.txt", "a.test/", "10.0.0.7/robots.txt", "10.0.0.7/idle")
+    ]
+    assert [item["url"] for item in run.items] == ["http://a.test/", "http://10.0.0.7/idle"]
+
+
 @pytest.mark.parametrize("scheme", ["file", "data"])
 def test_a_start_page_may_be_a_file_or_data(scheme: str, tmp_path: Path) -> None:
     body = '<a href="http://127.0.0.1/x">x</a>'
@@ -453,20 +517,30 @@ def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path: Path) -> N
     assert (sockets.connected, refused(run)) == (["10.0.0.2"], {})
 
 
+class Again(Follower):
+    """Asks for its start page in each run, and, as a page would, once more when that fails."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("http://inside.test/", dont_filter=True, errback=self.failed)
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        yield Request("http://inside.test/", dont_filter=True)
+
+
 def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
     redis_server: RedisServer,
 ) -> None:
-    def connected(number: int, inside: str) -> tuple[list[str], int]:
+    def connected(inside: str) -> tuple[list[str], int]:
         with Names({"inside.test": [inside]}), Sockets() as sockets:
-            run = run_spider(SiteSpider, settings, seeds=f"http://inside.test/{number}")
+            run = run_spider(Again, settings)
         return sockets.connected, refused(run).get("refused/private-address", 0)
 
     shared = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}
-    settings = {**BUNDLED, **shared, "SCHEDULER_PERSIST": True}
-    assert connected(1, "10.0.0.2") == (["10.0.0.2"], 0)
-    assert connected(2, "10.0.0.3") == ([], 1)
-    assert connected(3, "10.0.0.2") == (["10.0.0.2"], 0)
-    assert redis_server.client().hgetall("crawlprio:{site:0}:seeds") == {
+    settings = {**GUARDED, **shared, "SCHEDULER_PERSIST": True}
+    assert connected("10.0.0.2") == (["10.0.0.2", "10.0.0.2"], 0)
+    assert connected("10.0.0.3") == (["10.0.0.3"], 1)
+    assert connected("10.0.0.2") == (["10.0.0.2", "10.0.0.2"], 0)
+    assert redis_server.client().hgetall("crawlprio:{follower:0}:seeds") == {
         b"inside.test": b"10.0.0.2"
     }
 

@@ -1,15 +1,15 @@
 """Every use of Scrapy's private interfaces, in one place.
 
 Scrapy has no public way to wake the engine, to see which requests are in progress or what consumes
-items and signals, to disable the downloader's delays, or to make the process exit with an error. A
-test fails first if one of these private names changes.
+items and signals, to see what errbacks yield, to disable the downloader's delays, or to make the
+process exit with an error. A test fails first if one of these private names changes.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
@@ -113,6 +114,24 @@ def watch_requests(
         return fetched.addBoth(tell) if isinstance(fetched, Deferred) else tell(fetched)
 
     setattr(engine.downloader, "fetch", fetch_watched)  # noqa: B010
+
+
+def watch_errbacks(crawler: Crawler, yielded: Callable[[Request], None]) -> None:
+    """Call `yielded` with each request that an errback yields, which no spider middleware sees."""
+    scraper = crawler.engine.scraper
+    call = scraper.call_spider_async
+
+    async def call_watched(result: Response | Failure, request: Request) -> Any:
+        output = await call(result, request)
+        return output if isinstance(result, Response) else watched(output)
+
+    async def watched(outputs: Any) -> AsyncIterator[Any]:
+        async for output in as_async_generator(outputs):
+            if isinstance(output, Request):
+                yielded(output)
+            yield output
+
+    setattr(scraper, "call_spider_async", call_watched)  # noqa: B010
 
 
 class _InProgress(set["Request"]):

@@ -41,6 +41,8 @@ MAX_BYTES_KEPT = 64 * 1024 * 1024
 MAX_RULES_PARSED = 50_000
 """Maximum number of rules kept parsed for all sites together, which takes up to 30 MB."""
 
+_REFUSED_TO_PAGES = "refused"
+
 
 class RobotsMiddleware(RobotsTxtMiddleware):
     """Scrapy's robots.txt middleware, which checks every page, at bounded cost.
@@ -75,7 +77,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         """Return the rules for the site of a request once it has them; None allows everything."""
         netloc, agent = urlparse_cached(request).netloc, self._agent(request)
         file = self._files.get(netloc, agent)
-        while file is None or not file.is_valid(time()):
+        while file is None or not _decides(file, request):
             waiting = self._waiting.get((netloc, agent))
             if waiting is None:
                 file = await self._read(netloc, agent, request, file)
@@ -112,7 +114,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         shared = None if frontier is None else frontier.robots
         try:
             file = None if shared is None else await shared.find(netloc, agent)
-            if file is None or not file.is_valid(time()):
+            if file is None or not _decides(file, request):
                 before = file or before
                 file = await self._fetch(netloc, agent, request)
                 if file.cause and before is not None and not before.cause:
@@ -143,8 +145,10 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             cause, is_refused = f"status {response.status}", False
         except Exception as error:
             is_refused = isinstance(error, IgnoreRequest)
-            cause = "refused" if is_refused else cause_of(error)
-            if not is_refused:
+            if is_refused:
+                cause = "refused by a middleware" if _is_own(request) else _REFUSED_TO_PAGES
+            else:
+                cause = cause_of(error)
                 self._stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         if not is_refused:
             logger.error(
@@ -186,6 +190,19 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
 class RobotsUnreachable(IgnoreRequest):
     """A page is not fetched because the robots.txt of its site could not be read."""
+
+
+def _is_own(request: Request) -> bool:
+    return bool(request.meta.get(ALLOW_PRIVATE, True))
+
+
+def _decides(file: RobotsTxt, request: Request) -> bool:
+    """Return whether a file need not be fetched again for a request.
+
+    What the guard refuses to a page, it does not refuse to the project.
+    """
+    is_for_pages = file.cause == _REFUSED_TO_PAGES
+    return file.is_valid(time()) and not (is_for_pages and _is_own(request))
 
 
 def _weight(rules: str) -> int:

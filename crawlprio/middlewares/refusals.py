@@ -19,6 +19,7 @@ from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
 from crawlprio.config import download_handler, read_setting
+from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.resolving import Asker, CheckingResolver
@@ -44,10 +45,10 @@ class RefusalMiddleware(FetchObserver):
     itself, and so does a download handler that does not use the resolver of Twisted's reactor. For
     these, only hosts that are addresses themselves, or local names, are refused.
 
-    What counts as the page's are the requests that callbacks yield, plain links, all redirects to
-    another host, and the robots.txt of each of these. The project's own requests are not checked:
-    those of `start` and `engine.crawl`, and what spiders, pipelines and middlewares download
-    themselves. A request that says otherwise (`ALLOW_PRIVATE`) is taken at its word.
+    What counts as the page's are the requests that callbacks and errbacks yield, plain links, all
+    redirects to another host, and the robots.txt of each of these. The project's own requests are
+    not checked: those of `start` and `engine.crawl`, and what spiders, pipelines and middlewares
+    download themselves. A request that says otherwise (`ALLOW_PRIVATE`) is taken at its word.
 
     A URL whose host Scrapy, Twisted and the URL standard parse differently is refused (`host`).
     Each refusal is an `IgnoreRequest`, counted as `crawlprio/refused/private-address`. Also counted
@@ -128,6 +129,8 @@ class RefusalMiddleware(FetchObserver):
             self._resolver = CheckingResolver.installed()
             self._resolver.n_users += 1
             observe_fetches(self._crawler, self)
+        if not self._private.is_open:
+            engine.watch_errbacks(self._crawler, _count_as_the_pages)
         for scheme in ("http", "https"):
             handler = download_handler(settings, scheme)
             if handler and not self._private.is_open and not _resolves_with_reactor(handler):
@@ -159,6 +162,11 @@ class RefusalMiddleware(FetchObserver):
             self._resolver.end(asker)
             if asker.is_refused is not None:
                 self._resolved[request] = asker.is_refused
+
+
+def _count_as_the_pages(request: Request) -> None:
+    """Have a request checked, unless it says itself that it may go anywhere."""
+    request.meta.setdefault(ALLOW_PRIVATE, False)
 
 
 def _is_own(request: Request) -> bool:
