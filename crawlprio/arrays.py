@@ -33,8 +33,8 @@ def integers(
     below
         Bound on ids: each must be 0 or more and below this; default: any integer.
     """
-    array = _one_dimensional(name, values, length)
-    if array.dtype.kind not in "iu" and array.size:
+    array = _one_dimensional(name, values, length, dtype)
+    if array.dtype.kind not in "iu":
         raise GraphError(f"{name} holds {array.dtype}; it must hold integers.")
     if array.size:
         least, most = int(array.min()), int(array.max())
@@ -50,16 +50,16 @@ def integers(
 
 def numbers(name: str, values: Any, *, length: int | None = None) -> NDArray[np.float64]:
     """Return a contiguous one-dimensional float64 array; raise GraphError if impossible."""
-    array = _one_dimensional(name, values, length)
-    if array.dtype.kind not in "fiub" and array.size:
+    array = _one_dimensional(name, values, length, np.float64)
+    if array.dtype.kind not in "fiub":
         raise GraphError(f"{name} holds {array.dtype}; it must hold numbers.")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def mask(name: str, values: Any) -> NDArray[np.bool_]:
     """Return a contiguous one-dimensional array of bool; raise GraphError if impossible."""
-    array = _one_dimensional(name, values, None)
-    if array.dtype.kind != "b" and array.size:
+    array = _one_dimensional(name, values, None, np.bool_)
+    if array.dtype.kind != "b":
         raise GraphError(f"{name} holds {array.dtype}; it must hold True or False.")
     return np.ascontiguousarray(array, dtype=np.bool_)
 
@@ -107,11 +107,14 @@ def flat(name: str, values: Any) -> NDArray[Any]:
         raise GraphError(f"{name} is no array ({error}); give one of numbers.") from None
 
 
-def _one_dimensional(name: str, values: Any, length: int | None) -> NDArray[Any]:
+def _one_dimensional(
+    name: str, values: Any, length: int | None, when_empty: type[np.generic]
+) -> NDArray[Any]:
+    """Return an array of one dimension; an empty one, whose type says nothing, of a given type."""
     flat(name, values)
     array = np.asarray(values)
     if array.ndim != 1:
         raise GraphError(f"{name} has {array.ndim} dimensions; it must have one.")
     if length is not None and len(array) != length:
         raise GraphError(f"{name} has {len(array)} elements; it must have {length}.")
-    return array
+    return array if array.size else np.empty(0, when_empty)

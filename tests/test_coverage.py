@@ -80,6 +80,15 @@ def test_ids_that_are_no_page_are_refused_and_change_nothing(bad: Any) -> None:
     assert coverage.bound == before
 
 
+@pytest.mark.parametrize("dtype", ["i4,i4", "f8", "c16", "m8[s]", "U1"])
+def test_an_empty_array_of_any_type_holds_no_pages(dtype: str) -> None:
+    """NumPy's own TypeError came out for an empty array of records."""
+    coverage = Coverage()
+    coverage.add_seeds(np.empty(0, dtype))  # type: ignore[arg-type]
+    coverage.observe(0, np.empty(0, dtype))
+    assert coverage.bound == 0
+
+
 def test_a_refetched_page_counts_once() -> None:
     once, twice = Coverage(), Coverage()
     for coverage in (once, twice):
