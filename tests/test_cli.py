@@ -158,6 +158,12 @@ def test_the_readmes_ordering_runs_from_the_working_folder_in_every_command(tmp_
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     resumed = crawlprio("resume", "job", "-s", f"ORDERING={name}", folder=tmp_path)
     assert resumed.returncode == 0
+    refused = crawlprio("resume", "job", folder=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"the crawl in job ran under {name}, and a store names no code to run; name the ordering "
+        "again, with --ordering.\n"
+    )
 
 
 def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_path: Path) -> None:

@@ -124,6 +124,20 @@ def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_n
     assert run.stats["crawlprio/failed_because"] == "HTTP 302: 1"
 
 
+def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages() -> None:
+    with Site({"/": page()}) as site:
+        settings = {
+            **QUIET,
+            "ROBOTSTXT_OBEY": True,
+            "CLOSESPIDER_PAGECOUNT": 1,
+            "DOWNLOAD_DELAY": 60,
+        }
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert run.crawler.spider is None
+    (told,) = run.messages(logging.ERROR)
+    assert told == "No page was fetched: robots.txt files used up --pages; raise it."
+
+
 def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:
     with Site({"/robots.txt": Answer("User-agent: *\nDisallow: /")}) as site:
         settings = {**QUIET, "ROBOTSTXT_OBEY": True}

@@ -1,4 +1,4 @@
-"""`scrapy links export` writes what the crawl recorded, in each format, or says why not."""
+"""`crawlprio links export` writes what the crawl recorded, in each format, or says why not."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_command_writes_the_file_and_the_counts(
     monkeypatch.chdir(store.parent)
     assert scrapy_links("export", "crawl.sqlite", "out.npz", "--json", "counts.json") == 0
     assert capsys.readouterr() == (
-        "out.npz and out.urls.gz and out.seeds.txt: 4 links of 3 visited pages, 4 pages in all\n",
+        "out.npz, out.urls.gz and out.seeds.txt: 4 links of 3 visited pages, 4 pages in all\n",
         "",
     )
     assert json.loads(store.with_name("counts.json").read_text()) == {

@@ -1,4 +1,4 @@
-"""`scrapy replay` of a WARC file and of a crawl store: what is fetched, recorded and shown."""
+"""`crawlprio replay` of a WARC file and of a crawl store: what is fetched, recorded and shown."""
 
 from __future__ import annotations
 

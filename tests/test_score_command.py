@@ -1,4 +1,4 @@
-"""`scrapy score`: what it prints and writes, and its one-line errors."""
+"""`crawlprio score`: what it prints and writes, and its one-line errors."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
         assert db.execute("SELECT * FROM index_aliases").fetchall() == [(1, 0)]
     assert score("crawl.sqlite", "--importance", "forward-links", "--json", "out.json") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Fetched: 6, 1 the index file of another with the same body; failed: 0" in printed
+    assert "Fetched: 6; index files with the same body as their folder: 1; failed: 0" in printed
     assert figures_in("out.json")["index_files"] == 1
 
 

@@ -1,4 +1,4 @@
-"""`scrapy simulate`: what it writes, and its one-line errors."""
+"""`crawlprio simulate`: what it writes, and its one-line errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `scrapy compile`: compiles everything ahead of time."""
+"""The command `crawlprio compile`: compiles everything ahead of time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlprio.errors import ConfigError
 
 
 class Command(OneLineCommand):
-    """`scrapy compile` compiles what would otherwise be compiled on first use."""
+    """`crawlprio compile` compiles what would otherwise be compiled on first use."""
 
     examples = ("compile",)
 

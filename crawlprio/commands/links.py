@@ -98,7 +98,8 @@ class Command(OneLineCommand):
 
 def _report(written: Exported, json_file: str | None) -> None:
     """Print what was written, and write the counts to a JSON file if there is one."""
-    names = " and ".join(map(str, written.files))
+    *others, last = map(str, written.files)
+    names = f"{', '.join(others)} and {last}" if others else last
     print(
         f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
         f"{written.n_pages:,} pages in all"

@@ -42,6 +42,7 @@ class Command(SiteCrawlCommand):
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
         from crawlprio.config import from_command_line, read_setting
         from crawlprio.live.given import read_arguments
+        from crawlprio.orderings import ORDERINGS
         from crawlprio.store import Store
 
         assert self.settings is not None
@@ -56,9 +57,16 @@ class Command(SiteCrawlCommand):
             )
         with Store.open(path, readonly=True) as recorded:
             kept = read_arguments(recorded)
+            ruled = recorded.orderings()
         self.set("JOBDIR", str(folder))
         for name, value in kept.values.items():
             if not from_command_line(self.settings, name):
                 self.set(name, value)
         self.take_options(opts)
         opts.spargs = {**kept.arguments, **opts.spargs}
+        ordering = ruled[-1][1] if ruled else ""
+        if ordering not in ("", *ORDERINGS) and not from_command_line(self.settings, "ORDERING"):
+            raise ConfigError(
+                f"the crawl in {folder} ran under {ordering}, and a store names no code to run; "
+                "name the ordering again, with --ordering."
+            )

@@ -49,8 +49,8 @@ def announce_compiling() -> None:
             if not self._is_told and self._seconds_so_far() > PATIENCE_SECONDS:
                 self._is_told = True
                 say(
-                    "Compiling hot loops that are used for the first time; this is done once, and "
-                    "ahead of time for all commands by `crawlprio compile` ..."
+                    "Compiling what this command uses for the first time, which may take a minute; "
+                    "`crawlprio compile` compiles everything for all commands at once ..."
                 )
 
         def on_end(self, event: Any) -> None:

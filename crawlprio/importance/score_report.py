@@ -183,9 +183,9 @@ def _summary(repository: Repository) -> str:
     tried = f"without an answer: {n_tried:,}; " if n_tried else ""
     under = f" under {repository.ordering}" if repository.ordering else ""
     n_twice = repository.n_index_files
-    twice = f", {n_twice:,} the index file of another with the same body" if n_twice else ""
+    twice = f"index files with the same body as their folder: {n_twice:,}; " if n_twice else ""
     return (
-        f"{what}. Fetched{under}: {repository.n_fetched:,}{twice}; failed: "
+        f"{what}. Fetched{under}: {repository.n_fetched:,}; {twice}failed: "
         f"{repository.n_failed:,}; {tried}seen in links only: {seen:,}.\n"
         "Importance is computed on the recorded graph: links of pages not fetched, and pages never "
         "seen, are unknown."

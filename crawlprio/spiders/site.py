@@ -302,15 +302,19 @@ class SiteSpider(Spider):
             )
 
     def _check_fetched(self, reason: str) -> None:
-        """Make the command exit with an error if no page could be fetched."""
+        """Make the command exit with an error if no page was fetched."""
         figures = Crawl.of(self.crawler).recorder.figures
         causes = dict(figures.failures)
         if figures.n_forbidden:
             causes[ROBOTS] = figures.n_forbidden
-        if causes and not figures.n_fetched:
-            counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+        if figures.n_fetched or not (causes or reason == "closespider_pagecount"):
+            return
+        counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+        if causes:
             logger.error("No page could be fetched (%s); check the seeds.", counts)
-            engine.exit_with_error(self.crawler)
+        else:
+            logger.error("No page was fetched: robots.txt files used up --pages; raise it.")
+        engine.exit_with_error(self.crawler)
 
     def _count(self, name: str, count: int) -> None:
         """Add to a count in the stats, once the crawl has started."""
