@@ -293,6 +293,7 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -
         *(("TOPIC_OPTONS", "TOPIC_OPTIONS"), ("CRAWLPRO_STORE", "CRAWLPRIO_STORE")),
         *(("CLOSESPIDER_PAGECOUT", "CLOSESPIDER_PAGECOUNT"), ("JOB_DIR", "JOBDIR")),
         *(("RETRY_TIME", "RETRY_TIMES"), ("HTTPCACHE_ENABLE", "HTTPCACHE_ENABLED")),
+        *(("LOG_LEVLE", "LOG_LEVEL"), ("LOG_FIEL", "LOG_FILE")),
     ],
 )
 def test_a_name_close_to_a_setting_causes_a_warning(name: str, meant: str) -> None:

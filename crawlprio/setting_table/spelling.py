@@ -5,28 +5,28 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 _ALMOST, _NEAR, _ALIKE = 0.9, 0.87, 0.8
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def nearest(name: str, short: Iterable[str], polite: Iterable[str], others: Iterable[str]) -> str:
+def nearest(name: str, short: Iterable[str], polite: Iterable[str], others: Sequence[str]) -> str:
     """Return the setting that a name resembles; empty if it resembles none.
 
     Parameters
     ----------
     short, polite, others
         the known settings. A name may differ most from a short one, and more from one that keeps a
-        crawl polite than from others.
+        crawl polite than from others, from which it may also differ by swapped letters.
     """
     name = name.upper()
     for known, cutoff in ((short, _ALIKE), (polite, _NEAR), (others, _ALMOST)):
         found = get_close_matches(name, list(known), 1, cutoff)
         if found:
             return found[0]
-    return ""
+    return next((one for one in others if sorted(one) == sorted(name)), "")
 
 
 def is_read(name: str) -> bool:
