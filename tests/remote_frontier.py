@@ -71,6 +71,9 @@ class RemoteClock:
     def has_room(self, site: str) -> bool:
         return True
 
+    def may_send(self, site: str) -> bool:
+        return True
+
     def hold(self, site: str, n_fetches: int = 1) -> None:
         self._tell("clock.hold", site, n_fetches)
 

@@ -99,6 +99,9 @@ class FetchClock(Protocol):
     def has_room(self, site: str) -> bool:
         """Return whether a site has fewer fetches in flight than its limit."""
 
+    def may_send(self, site: str) -> bool:
+        """Return whether the fetches in flight on a site may still send their requests."""
+
     def hold(self, site: str, n_fetches: int = 1) -> None:
         """Count a fetch that the frontier did not hand out against its site; -1 undoes it."""
 

@@ -223,11 +223,15 @@ class Dispatcher(FetchObserver):
 
     def fetch_may_start(self, lease: Lease) -> bool:
         """Mark the fetch of a leased page as started; return False if its lease has expired."""
-        if not self._frontier.holds(lease.handout.lease):
+        if not self.may_send(lease):
             return False
         lease.started_at = monotonic()
         lease.state = State.FETCHING
         return True
+
+    def may_send(self, lease: Lease) -> bool:
+        """Return whether a leased page may still be fetched."""
+        return self._frontier.holds(lease.handout.lease)
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to reschedule, as its site is busy."""

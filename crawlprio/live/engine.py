@@ -25,6 +25,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
 from twisted.internet.defer import Deferred
+from twisted.web.client import HTTPConnectionPool
 
 from crawlprio.live.logformatter import QuietLogFormatter
 
@@ -186,6 +187,24 @@ def disable_downloader_delays(crawler: Crawler) -> None:
         host: {**slot, "delay": 0.0, "jitter": 0.0}
         for host, slot in downloader.per_slot_settings.items()
     }
+
+
+def connection_pools(crawler: Crawler) -> list[Any]:
+    """Return the connection pools of the download handlers that have Scrapy's HTTP/1.1 pool."""
+    handlers: Any = crawler.engine.downloader.handlers
+    found = [getattr(handlers._get_handler(name), "_pool", None) for name in ("http", "https")]
+    return [pool for pool in found if isinstance(pool, HTTPConnectionPool)]
+
+
+def transport_of(connection: Any, renewed: Callable[[Any], Any]) -> Any:
+    """Return the transport of a pooled connection; `renewed` gets the one that replaces it.
+
+    Twisted connects again if the server closed the connection while it was idle.
+    """
+    connect_again = getattr(connection, "_newConnection", None)
+    if connect_again is not None:
+        connection._newConnection = lambda: connect_again().addCallback(renewed)
+    return getattr(connection, "_clientProtocol", connection).transport
 
 
 def slot_of(downloader: Downloader, request: Request) -> Slot:

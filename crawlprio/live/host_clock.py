@@ -38,6 +38,9 @@ class HostClock:
     def has_room(self, site: str) -> bool:
         return self.sites.has_room(self._site(site))
 
+    def may_send(self, site: str) -> bool:
+        return True
+
     def hold(self, site: str, n_fetches: int = 1) -> None:
         self.sites.hold(self._site(site), n_fetches)
 

@@ -6,10 +6,12 @@ import email.utils
 import logging
 import math
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -22,6 +24,8 @@ from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import FetchGate, observe_fetches
 from crawlprio.live.identity import forget_inherited_slot
+from crawlprio.live.leases import Lease
+from crawlprio.live.sending import Sending, check_sends, sending
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -58,6 +62,7 @@ class PolitenessMiddleware(FetchGate):
         self._crawl = Crawl.of(crawler)
         self._fetches: dict[Request, _Fetch] = {}
         self._throttles = read_setting(crawler.settings, "AUTOTHROTTLE_ENABLED")
+        self._is_shared = False
         self._smallest_gap = math.inf
         self._waiters: dict[str, list[Deferred[None]]] = {}
         connect = crawler.signals.connect
@@ -84,11 +89,31 @@ class PolitenessMiddleware(FetchGate):
             try:
                 while not self._may_start(site):
                     await self._wait(site)
+                    if crawl.failure is not None:
+                        raise IgnoreRequest(f"the crawl failed: {crawl.failure}")
             except BaseException:
                 crawl.clock.hold(site, -1)
                 raise
         self._start(request, site, was_handed_out=lease is not None)
+        if self._is_shared:
+            sending.set(Sending(partial(self._may_send, site, lease)))
         return None
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Start a fetch anew, or return its page, whose lease had lapsed before it was sent."""
+        fetch = sending.get()
+        if fetch is None or not fetch.was_refused:
+            return None
+        sending.set(None)
+        dispatcher = self._crawl.dispatcher
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        return request if dispatcher is None or lease is None else dispatcher.give_back(lease)
+
+    def _may_send(self, site: str, lease: Lease | None) -> bool:
+        """Return whether a fetch that has started may still send its request."""
+        dispatcher = self._crawl.dispatcher
+        holds = dispatcher is None or lease is None or dispatcher.may_send(lease)
+        return holds and self._crawl.clock.may_send(site)
 
     def _may_start(self, site: str) -> bool:
         """Return whether a fetch may start on a site now."""
@@ -183,6 +208,10 @@ class PolitenessMiddleware(FetchGate):
         if self._crawl.failure is not None:
             return
         observe_fetches(self._crawler, self)
+        frontier = self._crawl.frontier
+        self._is_shared = frontier is not None and frontier.robots is not None
+        if self._is_shared:
+            check_sends(self._crawler)
         settings = self._crawler.settings
         if not self._throttles:
             engine.disable_downloader_delays(self._crawler)

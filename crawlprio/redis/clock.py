@@ -80,7 +80,7 @@ class RedisClock:
         now = monotonic()
         if not self._is_alive(site):
             return now + 1.0  # another worker may have the site
-        if self._n_fetching[site] >= self._n_leased[site] + len(self._granted.get(site, ())):
+        if self._n_fetching[site] >= self._n_permitted(site):
             self._ask(site, now)
             return max(now, self._ask_at.get(site, 0.0)) + _POLL
         ready_at = self._ready_at.get(site, -math.inf)
@@ -88,6 +88,12 @@ class RedisClock:
 
     def has_room(self, site: str) -> bool:
         return True
+
+    def may_send(self, site: str) -> bool:
+        return self._is_alive(site) and self._n_fetching[site] <= self._n_permitted(site)
+
+    def _n_permitted(self, site: str) -> int:
+        return self._n_leased[site] + len(self._granted.get(site, ()))
 
     def hold(self, site: str, n_fetches: int = 1) -> None:
         self._n_wanted[site] += n_fetches
