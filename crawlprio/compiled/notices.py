@@ -49,7 +49,7 @@ def announce_compiling() -> None:
             if not self._is_told and self._seconds_so_far() > PATIENCE_SECONDS:
                 self._is_told = True
                 say(
-                    "Compiling what this command uses for the first time, which may take a minute; "
+                    "Compiling what this command uses for the first time, up to 20 seconds; "
                     "`crawlprio compile` compiles everything for all commands at once ..."
                 )
 
