@@ -108,12 +108,12 @@ print("survived")
 BAD_ROWS = [
     ([0, 5, 2, 3], [0, 1, 2], "indptr falls from 5 to 2 at page 1"),
     ([0, 2**40, 3], [0, 1, 1], "indptr falls from 1099511627776 to 3"),
-    ([0, 1, 2], [0, 2], "page ids must be 0 to 1"),
-    ([0, 1, 2], [0, -1], "page ids must be 0 to 1"),
-    ([0, 1], [2**32], "page ids must be 0 to 0"),
+    ([0, 1, 2], [0, 2], "give 0 to 1"),
+    ([0, 1, 2], [0, -1], "give 0 to 1"),
+    ([0, 1], [2**32], "give 0 to 0"),
     ([], [], "indptr has 0 elements"),
-    ([0.0, 1.0], [0], "indptr is float64"),
-    ([[0, 1]], [0], "it must be a one-dimensional array of integers"),
+    ([0.0, 1.0], [0], "indptr holds float64"),
+    ([[0, 1]], [0], "indptr has 2 dimensions; it must have one"),
 ]
 
 

@@ -289,7 +289,7 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -
     ("name", "meant"),
     [
         *(("ORDERNG", "ORDERING"), ("ODRERING", "ORDERING"), ("ordering", "ORDERING")),
-        *(("ORDERING_OPTION", "ORDERING_OPTIONS"), ("TOPICS", "TOPIC"), ("TOPCI", "TOPIC")),
+        *(("ORDERING_OPTION", "ORDERING_OPTIONS"), ("TOPICC", "TOPIC"), ("TOPCI", "TOPIC")),
         *(("TOPIC_OPTONS", "TOPIC_OPTIONS"), ("CRAWLPRO_STORE", "CRAWLPRIO_STORE")),
         *(("CLOSESPIDER_PAGECOUT", "CLOSESPIDER_PAGECOUNT"), ("JOB_DIR", "JOBDIR")),
         *(("RETRY_TIME", "RETRY_TIMES"), ("HTTPCACHE_ENABLE", "HTTPCACHE_ENABLED")),

@@ -222,8 +222,12 @@ class CompiledOrdering(Ordering):
         return 0
 
     @property
+    def _has_plain_rule(self) -> bool:
+        return bool(getattr(type(self).rule, "is_plain", False))
+
+    @property
     def needs_compiled(self) -> bool:
-        return not getattr(type(self).rule, "is_plain", False)
+        return not self._has_plain_rule
 
     def compile(self) -> None:
         """Compile the rule, or load it from numba's cache, for every driver."""
@@ -285,7 +289,7 @@ class CompiledOrdering(Ordering):
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
         self._rule = type(self).rule
-        if self.needs_compiled or compiled.plain_until() == 0:
+        if not self._has_plain_rule or compiled.plain_until() == 0:
             self.compile()  # now rather than at the first visit
 
     def first_numbers(self) -> NDArray[np.float64]:
