@@ -108,9 +108,8 @@ def test_stopped_workers_that_go_on_fetch_nothing_of_what_they_have_lost(tmp_pat
         for before, after in pairwise(times)
     ]
     again = {url: starts for url, starts in by_url.items() if len(starts) > 1}
-    print(
-        f"{len(by_url)} pages, {len(fetches)} fetches; smallest gap {min(gaps)[1]:.3f} s of {DELAY}"
-    )
+    smallest = min(gap for _, gap in gaps)
+    print(f"{len(by_url)} pages, {len(fetches)} fetches; smallest gap {smallest:.3f} s of {DELAY}")
     print(f"{len(again)} pages were in flight when their worker was stopped, and fetched again")
     assert [gap for gap in gaps if gap[1] < DELAY] == [], "short gaps and overlaps"
     # A request that was on its way when its worker was stopped cannot be called back, and what the
