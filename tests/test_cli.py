@@ -280,7 +280,7 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: 
         )
         db.commit()
     refused = crawlprio("resume", "job", folder=tmp_path)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert "the file is damaged" in refused.stderr
 
 

@@ -14,7 +14,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from crawlprio import __version__
 from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Number, Whole
 
@@ -114,7 +114,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             self._check_store()
         except CrawlprioError as error:
             print(error, file=sys.stderr)
-            sys.exit(2)
+            sys.exit(1 if isinstance(error, StoreError) else 2)
 
     def set(self, name: str, value: object) -> None:
         """Set a setting as the command line would."""
