@@ -140,3 +140,25 @@ def test_a_request_that_cannot_be_serialized_is_dropped_counted_and_logged(
     assert run.stats["scheduler/unserializable"] == 2
     (warning,) = [text for text in run.messages() if "Unable to serialize" in text]
     assert "It is dropped because other workers could not fetch it" in warning
+
+
+class FromText(Spider):
+    """Starts from a page in its own URL, which no host serves."""
+
+    name = "from-text"
+    start_urls = ("data:,text",)
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url[:5]}
+        if response.url.startswith("data:"):
+            yield Request("http://a.test/")
+
+
+def test_a_crawl_that_starts_from_a_data_url_ends(redis_server: RedisServer) -> None:
+    settings = {**ADDON, "CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}
+    with Site({"/": page()}) as site:
+        run = run_spider(FromText, settings, site=site)
+    assert run.reason == "finished"
+    assert run.messages() == []
+    assert run.items == [{"url": "data:"}, {"url": "http:"}]
+    assert run.stats["crawlprio/pages_fetched"] == 2

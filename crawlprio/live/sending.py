@@ -67,7 +67,8 @@ def _checked(connection: Any, fetch: Sending) -> Any:
         send = type(transport).writeSomeData
 
         def send_if_allowed(data: bytes) -> int | Exception:
-            if fetch.is_allowed():
+            # Twisted closes a connection, perhaps long after its fetch, by sending nothing.
+            if not data or fetch.is_allowed():
                 return send(transport, data)
             fetch.was_refused = True
             return CancelledError()  # after any other error Twisted would try again

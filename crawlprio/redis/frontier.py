@@ -248,7 +248,7 @@ class RedisFrontier:
         self._end_lease(self._end(handout.lease), "bury", str(error))
 
     def holds(self, lease: int) -> bool:
-        return not self._leases[lease].is_lost
+        return lease in self._leases and not self._leases[lease].is_lost
 
     def release_site(self, lease: int) -> None:
         held = self._leases[lease]

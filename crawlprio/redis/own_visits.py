@@ -7,7 +7,7 @@ import numpy as np
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.live.figures import Figures
 from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.web.urls import host_of
+from crawlprio.web.urls import host_if_any
 
 
 class OwnVisits:
@@ -22,12 +22,13 @@ class OwnVisits:
         pages, pairs = self._pages, visit.pairs
         page = pages.find(url)
         if page == NO_PAGE:
-            page = pages.add(url, url, pages.site(host_of(url)))
+            page = pages.add(url, url, pages.site(host_if_any(url)))
         self._figures.count(
             Visit(
                 page,
                 np.zeros(len(pairs.targets), dtype=np.int32),
                 status=pairs.status,
                 content_hash=pairs.content_hash,
+                error=visit.error,
             )
         )
