@@ -307,7 +307,10 @@ class SiteSpider(Spider):
         causes = dict(figures.failures)
         if figures.n_forbidden:
             causes[ROBOTS] = figures.n_forbidden
-        if figures.n_fetched or not (causes or reason == "closespider_pagecount"):
+        # Where the pages of all workers are counted, one may end without any.
+        is_shared = read_setting(self.crawler.settings, "CRAWLPRIO_REDIS_PAGES") is not None
+        is_used_up = reason == "closespider_pagecount" and not is_shared
+        if figures.n_fetched or not (causes or is_used_up):
             return
         counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
         if causes:
