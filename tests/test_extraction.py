@@ -408,9 +408,10 @@ def test_any_bytes_are_a_page_with_normalised_links(
 
 
 def resolved(href: str, page: str) -> str | None:
-    """Return where an ASCII `href` leads, step by step."""
+    """Return where an ASCII `href` leads, step by step; an empty query does not make it longer."""
     try:
-        return normalise_url((can_ada.parse(page) + href.partition("#")[0]).href)
+        url = (can_ada.parse(page) + href.partition("#")[0]).href
+        return normalise_url(url[:-1] if url.find("?") == len(url) - 1 else url)
     except ValueError:
         return None
 
@@ -467,6 +468,7 @@ PAGES = st.sampled_from(
 )
 @example(href="a" * 13, page="http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b")
 @example(href="a" * 14, page="http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b")
+@example(href="a" * 13 + "?", page="http://h.example/" + (MAX_URL_LENGTH - 30) * "a" + "/b")
 @example(href="http://1.2.3/x", page=PAGE)
 @example(href="http://h:80/x", page=PAGE)
 @example(href="?x", page=PAGE)

@@ -27,7 +27,7 @@ from crawlprio.redis.counts import read_counts
 from crawlprio.redis.rules import rules_of
 
 N_WORKERS, N_SHARDS = 4, 3
-N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "8"))
+N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "4"))
 SITES = [f"{site}.test" for site in "abcdefgh"]
 URLS = [f"http://{site}/{n}" for site in SITES for n in range(4)]
 ACTIONS = [
@@ -200,7 +200,7 @@ def test_workers_and_messages_in_any_order_match_the_plain_frontier(
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
-        # An example takes about a second, and shrinking needs hundreds.
+        # An example takes some five seconds, and shrinking needs hundreds.
         phases=[Phase.generate],
     )
     @given(
