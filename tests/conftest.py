@@ -16,7 +16,7 @@ _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiproce
 """Modules whose users run a crawl, a server or another process."""
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
