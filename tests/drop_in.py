@@ -212,6 +212,9 @@ class CountingSite(Site):
 
 
 def _first_line(message: str) -> str:
-    """Return the first line of a message, without what differs from run to run."""
+    """Return the first line of a message, without what differs from run to run.
+
+    The referer of a page is whoever linked to it first, which several fetches in flight decide.
+    """
     first = message.partition("\n")[0]
-    return re.sub(r"0x[0-9a-f]+|127\.0\.0\.1:\d+|/tmp/\S+", "…", first)
+    return re.sub(r" \(referer: [^)]*\)|0x[0-9a-f]+|127\.0\.0\.1:\d+|/tmp/\S+", "…", first)
