@@ -2,14 +2,16 @@
 
     python benchmarks/archives.py FOLDER [--web NAME]... [--list]
 
-Fetches a stated commit of public git repositories that hold websites as HTML (mailing lists,
-forums, newspapers, wikis, sites of organisations), reads the links of every page
-with the crawler's own parser, and writes one link graph for each: `FOLDER/NAME.npz`, `NAME.urls.gz`
-and `NAME.homes.txt`, like `webs.py`. The repositories stay in `FOLDER/git`, about 2 GB.
+Fetches a stated commit of the public git repositories in `archive_list.py`, which hold websites as
+HTML, reads the links of every page with the crawler's own parser, and writes one link graph for
+each: `FOLDER/NAME.npz`, `NAME.urls.gz` and `NAME.homes.txt`, like `webs.py`. The repositories stay
+in `FOLDER/git`, about 5 GB.
 
 A link leads to a page of the archive if its path is that of a file, of a folder with an
 `index.html`, or of a file without its `.html`; its query belongs to the path where the archive kept
-it in file names. Only pages that can be reached from the home pages are in the web.
+it in file names, and `?id=7&page=2` leads to `7/2.html` where it kept that. Only pages that can be
+reached from the home pages are in the web. Beside pages and links it prints the share of the links
+to the archive's own hosts that lead to a page it kept: where that is small, the archive has holes.
 
 A third of the webs, `HELD_OUT`, is set aside for judging: no ordering and no option may be chosen
 by them. The rule was fixed before any crawl of them: those whose names have the smallest SHA-256.
@@ -21,112 +23,18 @@ import argparse
 import subprocess
 from collections import deque
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
+from archive_list import ARCHIVES, HELD_OUT, HOST, Archive
 from webs import LARGEST, write_web
 
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.web.html import parse_page
 
-HOST = "archive.example"
-"""The host that stands for the archive where it has only one."""
-
-
-class Archive(NamedTuple):
-    """A website in a git repository."""
-
-    kind: str
-    repository: str
-    """Owner and name on GitHub."""
-    commit: str
-    homes: tuple[str, ...]
-    """Paths of the home pages, below `root`."""
-    root: str = ""
-    """The folder that holds the website."""
-    prefixes: tuple[str, ...] = ()
-    """Host and path under which its pages link to each other absolutely."""
-    folders_are_sites: bool = False
-    """Whether each folder at the top is a site of its own, otherwise all pages are on one."""
-
-
-ARCHIVES = {
-    "twisted-lists": Archive(
-        "mailing lists",
-        "twisted/pipermail",
-        "75a0ed20ffa55cc4354dc11e725a2f2c096f566c",
-        (
-            *("twisted-python/index.html", "twisted-web/index.html", "inheritance/index.html"),
-            *("reality/index.html", "divunal-list/index.html", "divunal-author/index.html"),
-            "divunal-devel/index.html",
-        ),
-        prefixes=("twistedmatrix.com/pipermail", "www.twistedmatrix.com/pipermail"),
-        folders_are_sites=True,
-    ),
-    "imagej-lists": Archive(
-        "mailing lists",
-        "imagej/pipermail",
-        "e1ba8566b04f736fe4e2ef06b8cea2a97ef36897",
-        ("index.html",),
-        prefixes=("imagej.net/pipermail", "jenkins.imagej.net/pipermail"),
-    ),
-    "opendcl-forum": Archive(
-        "forum",
-        "opendcl/forum-archive",
-        "ad10ae279fbf8f36dfcfe552356b1bfca6ecf94c",
-        ("index.html",),
-    ),
-    "openenergy-forum": Archive(
-        "forum",
-        "openenergymonitor/forum-archive",
-        "e0a42e321b9faca872ff9ef3f617757c3d97ef12",
-        ("index.html",),
-        prefixes=("openenergymonitor.org/emon", "openenergymonitor.org"),
-    ),
-    "ucf-news": Archive(
-        "newspaper",
-        "UCF/UCF-News-Static-Archive",
-        "cd7992f11f0e4efa8533cba150e2e265af40837d",
-        ("index.html",),
-        root="news.ucf.edu/output/",
-        prefixes=("news.ucf.edu/UCFnews", "news.ucf.edu"),
-    ),
-    "we-change": Archive(
-        "newspaper",
-        "amir-rashidi/we-change-static-archive",
-        "0c7778fd4f361fc79f53ca3d0209eddeaf7e9546",
-        ("index.html",),
-        prefixes=(f"{HOST}/we-change-static-archive/site", f"{HOST}/we-change-static-archive"),
-    ),
-    "wikinotes": Archive(
-        "wiki",
-        "dellsystem/wikinotes-static-archive",
-        "722deea52a084d1149b7060c8c94c8cbd1831280",
-        ("index.html",),
-        root="docs/",
-    ),
-    "mozilla-reps": Archive(
-        "people and events",
-        "irvin/reps-portal-static-archive",
-        "9488c634fb8e9dc8bf57ff97c4c515f76e3ac65f",
-        ("index.html",),
-        prefixes=("reps.mozilla.org",),
-    ),
-    "openehr": Archive(
-        "organisation",
-        "openEHR/openehr.org-django-site-static-archive",
-        "5f3b6bc6f7cfd32418145fa39362a45eedda3fa2",
-        ("index.html",),
-        prefixes=("openehr.org", "www.openehr.org"),
-    ),
-}
-"""The webs, by name."""
-
-HELD_OUT = sorted(ARCHIVES, key=lambda name: sha256(name.encode()).digest())[: len(ARCHIVES) // 3]
-"""The webs that judge, and that nothing is tuned on."""
+OFTEN_LEFT_OUT = 2**22
+"""Bytes from which on a file counts as empty, as copies of repositories often lack such files."""
 
 
 class Tree:
@@ -154,13 +62,17 @@ class Tree:
         return subprocess.run([*self._git, *words], check=True, capture_output=True).stdout
 
     def read(self, path: str) -> bytes:
-        """Return the first `LARGEST` bytes of a file."""
+        """Return the first `LARGEST` bytes of a file; none of one that is too large."""
         assert self._reader.stdin is not None
         assert self._reader.stdout is not None
         self._reader.stdin.write(f"{self.blobs[path]}\n".encode())
         self._reader.stdin.flush()
-        size = int(self._reader.stdout.readline().split()[2])
-        return self._reader.stdout.read(size + 1)[: min(size, LARGEST)]
+        facts = self._reader.stdout.readline().split()
+        if facts[1] == b"missing":
+            return b""
+        size = int(facts[2])
+        body = self._reader.stdout.read(size + 1)
+        return b"" if size >= OFTEN_LEFT_OUT else body[: min(size, LARGEST)]
 
     def close(self) -> None:
         """End the process that reads."""
@@ -169,40 +81,48 @@ class Tree:
         self._reader.wait()
 
 
-def target_of(url: str, archive: Archive, blobs: Mapping[str, str]) -> str:
-    """Return the path of the page that a URL leads to, or '' for none in the archive."""
+def path_of(url: str, archive: Archive) -> tuple[str, str] | None:
+    """Return path and query of a URL on the hosts of the archive, otherwise None."""
     parts = urlsplit(url)
     address = f"{parts.netloc}{parts.path}"
     for prefix in (*archive.prefixes, HOST):
         if address == prefix or address.startswith(f"{prefix}/"):
-            path = unquote(address[len(prefix) :]).lstrip("/")
-            break
-    else:
-        if not archive.folders_are_sites:
-            return ""
-        path = unquote(address)
-    named = [f"{path}?{unquote(parts.query)}"] if parts.query else []
+            return unquote(address[len(prefix) :]).lstrip("/"), unquote(parts.query)
+    return (unquote(address), unquote(parts.query)) if archive.folders_are_sites else None
+
+
+def page_at(path: str, query: str, blobs: Mapping[str, str]) -> str:
+    """Return the path of the file that path and query lead to, or '' for none in the archive."""
     folder = f"{path.rstrip('/')}/".lstrip("/")
+    values = "/".join(value for _, value in parse_qsl(query))
+    named = [f"{path}?{query}", f"{folder}{values}"] if query else []
     for found in (*named, path):
-        for candidate in (found, f"{found}.html"):
+        for candidate in (found, f"{found}.html", f"{found}/index.html"):
             if candidate in blobs:
                 return candidate
     return f"{folder}index.html" if f"{folder}index.html" in blobs else ""
 
 
-def read_archive(tree: Tree, archive: Archive) -> tuple[LinkGraph, list[int]]:
-    """Return the graph of the pages reachable from the home pages, and the home pages."""
+def read_archive(tree: Tree, archive: Archive) -> tuple[LinkGraph, float]:
+    """Return the graph of the pages reachable from the home pages, which come first.
+
+    Also returns the share of the links to the archive's hosts that lead to one of its pages.
+    """
     number_of = {home: number for number, home in enumerate(archive.homes)}
     queue = deque(archive.homes)
     rows: list[list[int]] = []
+    n_within = n_found = 0
     while queue:
-        path = queue.popleft()
+        page = queue.popleft()
         row: dict[int, None] = {}
-        is_on_own_site = archive.folders_are_sites and "/" in path
-        base = f"http://{path}" if is_on_own_site else f"http://{HOST}/{path}"
-        for url in parse_page(tree.read(path), base).urls:
-            target = target_of(url, archive, tree.blobs)
-            if target and target != path:
+        is_on_own_site = archive.folders_are_sites and "/" in page
+        base = f"http://{page}" if is_on_own_site else f"http://{HOST}/{page}"
+        for url in parse_page(tree.read(page), base).urls:
+            address = path_of(url, archive)
+            target = page_at(*address, tree.blobs) if address else ""
+            n_within += address is not None
+            n_found += bool(target)
+            if target and target != page:
                 if target not in number_of:
                     number_of[target] = len(number_of)
                     queue.append(target)
@@ -219,7 +139,7 @@ def read_archive(tree: Tree, archive: Archive) -> tuple[LinkGraph, list[int]]:
         site=np.array([sites.setdefault(host, len(sites)) for host in hosts], dtype=np.int32),
         urls=[f"http://{HOST}/{path}" for path in number_of],
     )
-    return graph, list(range(len(archive.homes)))
+    return graph, n_found / max(n_within, 1)
 
 
 def build(folder: Path, names: Iterable[str]) -> None:
@@ -228,13 +148,13 @@ def build(folder: Path, names: Iterable[str]) -> None:
         archive = ARCHIVES[name]
         tree = Tree(folder / "git" / archive.repository.replace("/", "+"), archive)
         try:
-            graph, homes = read_archive(tree, archive)
+            graph, share_found = read_archive(tree, archive)
         finally:
             tree.close()
-        write_web(folder / name, graph, homes)
+        write_web(folder / name, graph, range(len(archive.homes)))
         print(
             f"{name}: {archive.kind}, {graph.n_pages:,} of {len(tree.blobs):,} pages, "
-            f"{graph.n_links:,} links",
+            f"{graph.n_links:,} links, {share_found:.0%} of the links within lead to one",
             flush=True,
         )
 
