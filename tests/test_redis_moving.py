@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crawls import ADDON, Site, fetched_urls, page, run_spider
+from redis_invariants import check
 from redis_servers import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
@@ -15,9 +18,14 @@ from settled_redis import SettledRedis
 from test_redis_crawl import OPTIONS, PROJECT, TOPIC
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.live.seed_hosts import record_in
 from crawlprio.redis.collect import collect
+from crawlprio.redis.connection import share_seeds
 from crawlprio.redis.moving import load, save
 from crawlprio.redis.shards import prefix_of
+from crawlprio.redis.wire import LINKS_PER_CALL
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
@@ -214,3 +222,72 @@ def test_a_load_that_fails_leaves_nothing_in_redis(
             progress=fail,
         )
     assert list(client.scan_iter()) == []
+
+
+@pytest.mark.parametrize("ordering", ["opic", "rankmass", "random", "sibling-sampling"])
+def test_a_page_with_many_links_is_loaded_in_calls_that_each_take_few(
+    ordering: str, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """A loaded crawl goes on as the crawl that was saved."""
+    rng = random.Random(3)
+    client = redis_server.client()
+    chosen: dict[str, Any] = {"ORDERING": ordering, "DOWNLOAD_DELAY": 0}
+    chosen["CRAWLPRIO_MAX_PAGES_PER_PATTERN"] = None
+    frontier = SettledRedis(client, "first", **chosen)
+    frontier.add_seeds(["http://a.test/"])
+    n_links = 0
+    for n in (3, 3 * LINKS_PER_CALL, 4 * LINKS_PER_CALL):
+        handout = frontier.next_page(0.0)
+        assert handout is not None
+        links = [f"http://{rng.choice('abc')}.test/{rng.randrange(n)}" for _ in range(n)]
+        n_links += len(set(links))
+        frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links, status=200)))
+    leave(frontier)
+    save(redis_server.client(), prefix_of("first"), tmp_path / "crawl.sqlite")
+    client = redis_server.client()
+    before = n_calls_of(client)
+    load(client, prefix_of("second"), tmp_path / "crawl.sqlite", Settings(chosen))
+    assert n_calls_of(client) - before > n_links / LINKS_PER_CALL
+    entries = [fields for _, fields in client.xrange(f"{prefix_of('second')}:visits")]
+    assert max(len(json.loads(entry.get(b"u", b"[]"))) for entry in entries) == LINKS_PER_CALL
+    check(client, prefix_of("second"))
+    orders = []
+    for name in ("first", "second"):
+        orders.append(order := [])
+        worker = SettledRedis(redis_server.client(), name, **chosen)
+        worker.settle()
+        while (handout := worker.next_page(0.0)) is not None and len(order) < 200:
+            order.append(handout.url)
+            worker.observe(handout.lease, PageVisit(LinkPairs(handout.url, [], status=200)))
+        leave(worker)
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 200
+
+
+def leave(worker: SettledRedis) -> None:
+    """End a worker, and its term if it is elected."""
+    if worker.elected is not None:
+        worker.elected.resign()
+    worker.close()
+
+
+def n_calls_of(client: Any) -> int:
+    """The number of scripts that were run on the server so far."""
+    return int(client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
+
+
+def test_the_addresses_that_seeds_open_move_with_the_crawl_both_ways(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    opened = {"intranet.test": ["10.0.0.7"], "public.test": []}
+    client, chosen = redis_server.client(), {"ORDERING": "opic"}
+    frontier = SettledRedis(client, "first", **chosen)
+    frontier.add_seeds(["http://intranet.test/"])
+    share_seeds(client, prefix_of("first"), opened)
+    frontier.close()
+    client = redis_server.client()
+    save(client, prefix_of("first"), tmp_path / "crawl.sqlite")
+    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
+        assert record_in(store)({}) == opened
+    load(client, prefix_of("second"), tmp_path / "crawl.sqlite", Settings(chosen))
+    assert share_seeds(client, prefix_of("second"), {}) == opened

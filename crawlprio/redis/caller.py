@@ -22,12 +22,17 @@ class Caller:
     """A worker on one shard that waits for each answer and holds no leases.
 
     The scripts must be loaded. Any method may raise RedisError.
+
+    Attributes
+    ----------
+    worker
+        Its identifier.
     """
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
         self.prefix = prefix
-        self._worker = uuid4().hex
+        self.worker = uuid4().hex
         self._seq = 0
         self._heartbeat("renew")
 
@@ -58,6 +63,6 @@ class Caller:
 
     def _eval(self, name: str, *arguments: Argument) -> list[Any]:
         reply: list[Any] = self._client.evalsha(
-            script(name).sha, *script_keys(self.prefix), self._worker, *arguments
+            script(name).sha, *script_keys(self.prefix), self.worker, *arguments
         )
         return reply

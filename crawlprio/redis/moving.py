@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -16,19 +16,20 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
+from crawlprio.live.seed_hosts import record_in
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.redis.caller import Caller
 from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.collect import Collected, collect
 from crawlprio.redis.collect_shards import ids_by_shard
-from crawlprio.redis.connection import delete_crawl, open_crawl
+from crawlprio.redis.connection import delete_crawl, open_crawl, share_seeds
 from crawlprio.redis.failures import failure
 from crawlprio.redis.operating import overview
 from crawlprio.redis.recovery import deliver_all
 from crawlprio.redis.rules import rules_of
 from crawlprio.redis.scripts import Argument, Client, load_scripts, script
 from crawlprio.redis.shards import shards_of
-from crawlprio.redis.wire import LINKS_PER_CALL, Wire, record
+from crawlprio.redis.wire import LINKS_PER_CALL, Piece, Wire, record
 from crawlprio.store import Store
 from crawlprio.store.request_rows import RequestRow
 
@@ -118,6 +119,7 @@ class _Loader:
             records=rules.is_elected or read_setting(settings, "CRAWLPRIO_STORE") is not None,
             others=shared_options(settings),
         )
+        self._client = client
         self._store = store
         self._pages: PageTable = store.load_pages()
         new = self._pages.new_since(0, 0)
@@ -126,7 +128,7 @@ class _Loader:
         self._wire = Wire(rules, config, bounded=True)
         self._caller = Caller(client, prefix)
         self._calls: list[Argument] = []
-        self._n_calls = 0
+        self._n_calls = self._n_links = 0
 
     def run(self, progress: Callable[[int], object]) -> Collected:
         store, pages = self._store, self._pages
@@ -157,6 +159,7 @@ class _Loader:
         for page in store.leased():
             self._call("load_request", page, "first", _LEASE_FIRST, b"")
         self._send()
+        share_seeds(self._client, self._caller.prefix, record_in(store)({}))
         self._caller.leave()
         return Collected(n_visits, len(pages))
 
@@ -168,17 +171,21 @@ class _Loader:
         for depth, group in chain.from_iterable(groups):
             new = list(group)
             seeds = [page for page in new if page in self._seeds]
-            self._call("load", "", depth, b"", json.dumps(seeds), b"", "", 0, *self._links(new))
+            (piece,) = self._pieces(range(new[0], new[-1] + 1))
+            self._load("", depth, b"", json.dumps(seeds), b"", "", 0, [piece])
 
     def _visit(self, visit: Visit, new: range) -> None:
         """Replay a visit. The pages it discovered have the depth of the first of them."""
+        if visit.page in new[LINKS_PER_CALL:]:  # the first call must know it
+            at = new.index(visit.page) + 1
+            self._discover(new[:at])
+            new = new[at:]
         targets = visit.targets.tolist()
-        anchors = list(visit.anchors)
         depth = int(self._pages.depths[new[0]]) if new else 0
         pairs = LinkPairs(
             "",
             [],
-            anchors,
+            list(visit.anchors),
             list(visit.outside),
             status=visit.status,
             title=visit.title,
@@ -189,8 +196,8 @@ class _Loader:
         page_visit = PageVisit(
             pairs, fetched_at=visit.fetched_at, elapsed=visit.elapsed, error=visit.error
         )
-        self._call(
-            "load",
+        first, *parts = self._pieces(new, targets, visit.anchors)
+        self._load(
             visit.page,
             depth,
             record(page_visit),
@@ -198,34 +205,61 @@ class _Loader:
             json.dumps(targets + [NO_PAGE] * len(visit.outside)),
             self._domain_of(visit.page),
             int(200 <= visit.status < 300),
-            *self._links(list(new), targets, anchors),
+            [first, *parts],
         )
+        for part in parts:
+            name = f"{self._caller.worker} {visit.page}"
+            self._call("more", name, n_links=part.n_followed)
 
     def _domain_of(self, page: int) -> str:
         return self._wire.domain(self._pages.host(int(self._pages.sites[page])))
 
-    def _links(
-        self, new: Sequence[int], targets: Sequence[int] = (), anchors: Sequence[str] = ()
-    ) -> Iterator[Argument]:
-        """Pack new pages as followed links, and targets as evidence."""
-        identities, anchor_by_page = self._identities, dict(zip(targets, anchors, strict=False))
-        return self._wire.links(
-            self._pages.urls(new),
-            [identities[page] for page in new],
-            [anchor_by_page.get(page, "") for page in new],
-            [(identities[page], anchor_by_page.get(page, "")) for page in targets],
+    def _pieces(
+        self, new: range, targets: Sequence[int] = (), anchors: Sequence[str] = ()
+    ) -> list[Piece]:
+        """Return the new pages and the targets of a visit, in pieces for `load.lua`."""
+        pages, identities = self._pages, self._identities
+        anchor_of = dict(zip(targets, chain(anchors, repeat("")), strict=False))
+        linked = [*new, *(page for page in targets if page not in new)]
+        pieces = []
+        for at in range(0, max(len(linked), 1), LINKS_PER_CALL):
+            here = linked[at : at + LINKS_PER_CALL]
+            found = [page for page in here if page in new]
+            no_targets = [link for link, page in enumerate(found, 1) if page not in anchor_of]
+            links = self._wire.links(
+                pages.urls(found),
+                [identities[page] for page in found],
+                [anchor_of.get(page, "") for page in found],
+                [(identities[page], anchor_of[page]) for page in here[len(found) :]],
+            )
+            n_targets = len(here) - len(no_targets)
+            pieces.append(Piece(len(here), n_targets, [len(here), json.dumps(no_targets), *links]))
+        return pieces
+
+    def _load(self, *arguments_and_pieces: Any) -> None:
+        *arguments, (first, *parts) = arguments_and_pieces
+        self._call(
+            "load",
+            *arguments,
+            *first.arguments,
+            sum(part.n_targets for part in parts),
+            len(parts),
+            *(part.packed for part in parts),
+            n_links=first.n_followed,
         )
 
-    def _call(self, name: str, *arguments: Argument) -> None:
+    def _call(self, name: str, *arguments: Argument, n_links: int = 0) -> None:
+        """Collect a call for a round trip, which has at most `LINKS_PER_CALL` links."""
+        if self._n_calls >= _CALLS or self._n_links + n_links > LINKS_PER_CALL:
+            self._send()
         self._calls += (name, len(arguments), *arguments)
         self._n_calls += 1
-        if self._n_calls >= _CALLS:
-            self._send()
+        self._n_links += n_links
 
     def _send(self) -> None:
         if self._calls:
             self._caller.run(self._calls, self._n_calls)
-            self._calls, self._n_calls = [], 0
+            self._calls, self._n_calls, self._n_links = [], 0, 0
 
 
 def save(
@@ -270,6 +304,7 @@ def save(
             for number, (_, shard, page, request) in enumerate(found, store.last_request + 1)
         ]
         store.replace_requests(waiting)
+        record_in(store)(share_seeds(client, prefix, {}))
         store.end_run(time())
     return collected
 

@@ -17,7 +17,7 @@ function calls.more(at, is_done)
   end
   local visit = cmsgpack.unpack(packed)
   local links, n_pages = read_piece(cmsgpack.unpack(call('LPOP', key)), 1), counts.pages
-  local refused, without_room = find_or_add(links, visit.depth, visit.source)
+  local refused, without_room = find_or_add(links, visit.depth, visit.source, visit.room)
   local targets, link_values, n_counted = targets_of(links, visit.page)
   learn_from_message(targets, link_values, n_counted, visit.before, visit.discovered_key,
     visit.evidence)

@@ -3,7 +3,8 @@
 -- Until all of them are done, a visit is the list `:parts:<worker> <lease>`: what `begin_visit` returns,
 -- as msgpack, then its parts. The outbox names it `parts <worker> <lease>`. The last part records it.
 
--- Return what the parts of a visit need to know; its fields are those of msgpack.
+-- Return what the parts of a visit need to know; its fields are those of msgpack. A loaded visit also
+-- has `targets`, its targets as JSON, and `room`, which makes it ignore budgets.
 local function begin_visit(page, depth, json, source, before, discovered_key, evidence)
   return {
     page = page, depth = depth, json = json, source = source, before = before,
@@ -16,6 +17,8 @@ end
 local function note_links(visit, links, without_room)
   if config.records ~= 1 then
     return {}
+  elseif visit.targets then
+    return new_pages(links, visit.depth)
   end
   local n_followed = links.n_followed
   visit.refused = join(visit.refused, refused_as_elements(links, without_room, visit.n_followed))
@@ -27,7 +30,7 @@ end
 
 -- Record a visit, with the fields of the pages that its last links discovered.
 local function record_visit(visit, fields)
-  local targets = '[' .. join(visit.followed, visit.others) .. ']'
+  local targets = visit.targets or '[' .. join(visit.followed, visit.others) .. ']'
   for _, field in ipairs({ 'p', visit.page, 't', targets, 'v', visit.json }) do
     fields[#fields + 1] = field
   end
