@@ -49,7 +49,7 @@ def settings_of(rng: random.Random) -> dict[str, Any]:
         "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
         "DOWNLOAD_DELAY": rng.choice([0, 0.5, 3]),
         "CRAWLPRIO_PAGES_PER_VISIT": rng.choice([1, 3]) if limit == 1 else 1,
-        "CRAWLPRIO_SMALL_SITE_DELAY": rng.choice([None, 0, 5]) if limit == 1 else None,
+        "CRAWLPRIO_SMALL_SITE_DELAY": rng.choice([None, 0, 5]),
         "CRAWLPRIO_SMALL_SITE_PAGES": 3,
         "CRAWLPRIO_ADAPTIVE_DELAY": rng.choice([0, 2]),
         "CRAWLPRIO_MAX_ADAPTIVE_DELAY": 4,

@@ -147,9 +147,15 @@ class SiteClock:
         """Count a fetch that the queue did not hand out against its site; -1 ends it."""
         self._queue.hold(site, n_fetches)
 
-    def handed_out(self, site: int) -> None:
-        """Note that the queue handed out a page whose fetch has not started yet."""
+    def handed_out(self, site: int, now: float) -> None:
+        """Note that the queue handed out a page whose fetch has not started yet.
+
+        With several fetches at once the next page of the site leaves after its delay, which depends
+        on how many pages it has by now.
+        """
         self._of(site).n_unstarted += 1
+        if self.politeness.small_site_delay is not None and self._queue.site_limit(site) > 1:
+            self._queue.set_ready_at(site, now + self.delay(site))
 
     def not_fetched(self, site: int, now: float) -> None:
         """Note that a page that was handed out will not be fetched, so its site need not rest.

@@ -237,7 +237,7 @@ class LocalFrontier:
         self._wait_for_rest(page)
         pages = self._recorder.pages
         site = int(pages.sites[page])
-        self.clock.sites.handed_out(site)
+        self.clock.sites.handed_out(site, now)
         if self._marks_leases and self._recorder.store is not None:
             self._recorder.store.mark_leased(page)
         self._n_leases += 1
