@@ -50,7 +50,7 @@ def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:
     second = frontier.next_page(0.0)
     assert second is not None
     frontier._call(0, "end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
-    frontier._leases.pop(second.lease)
+    frontier._leases.end(second.lease)
     assert frontier.next_page(0.0) is not None
     yield frontier
     frontier.close()

@@ -14,6 +14,7 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import make_ordering
+from crawlprio.redis.caller import N_STATUS
 from crawlprio.redis.connection import check_server, connect
 from crawlprio.redis.counts import read_counts
 from crawlprio.redis.rules import rules_of
@@ -171,14 +172,15 @@ def test_a_retried_call_is_done_once(
     add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
     for _ in range(2):
         client.eval(calls, 1, prefix, "w", 1, "", "add", 12, b"x" * 10, *add)
-    leases = [client.eval(calls, 1, prefix, "w", 2, "", "lease", 2, 2, 0)[11] for _ in range(2)]
+    replies = [client.eval(calls, 1, prefix, "w", 2, "", "lease", 2, 2, 0) for _ in range(2)]
+    leases = [reply[N_STATUS] for reply in replies]
     assert leases[0] == leases[1]
     assert leases[0][1::5] == [b"http://a.test/1", b"http://b.test/1"]
     # If only part of a batch was done, the rest is done.
     again = client.eval(calls, 1, prefix, "w", 1, "", "add", 12, b"x" * 10, *add, "lease", 2, 2, 0)
-    assert again[11:] == [[1], leases[0]]
+    assert again[N_STATUS:] == [[1], leases[0]]
     batch = ("lease", 2, 2, 0, "lease", 2, 2, 0)
-    leases = [client.eval(calls, 1, prefix, "w", 2, "", *batch)[11:] for _ in range(2)]
+    leases = [client.eval(calls, 1, prefix, "w", 2, "", *batch)[N_STATUS:] for _ in range(2)]
     assert leases[0] == leases[1]
     assert leases[0][1][1::5] == [b"http://c.test/1"]
     counts = read_counts(client, prefix)
@@ -202,3 +204,12 @@ def test_a_finished_crawl_keeps_its_visits_and_the_rest_only_if_it_persists(
     left = list(redis_server.client().scan_iter())
     assert (len(left) > 1) == persists
     assert b"crawlprio:{ended:0}:visits" in left
+
+
+def test_a_worker_reports_the_pages_that_all_workers_know(redis_server: RedisServer) -> None:
+    one, other = begin(redis_server, "known"), begin(redis_server, "known", n_shards=1)
+    one.add_seeds(["http://a.test/1", "http://a.test/2", "http://b.test/1"])
+    assert other.next_page(0.0) is not None
+    assert other.figures() == {"sites known": 2, "pages known": 3}
+    for frontier in (one, other):
+        frontier.close()

@@ -12,6 +12,9 @@ from redis.exceptions import RedisError
 from crawlprio.redis.cluster import node_for, script_keys
 from crawlprio.redis.scripts import Argument, Client, script
 
+N_STATUS = 13
+"""Values with which each answer begins, before the results of its calls."""
+
 
 def worker_name() -> str:
     """Return the name of this process's workers, for people."""
@@ -38,7 +41,7 @@ class Caller:
 
     def call(self, name: str, *arguments: Argument) -> list[Any]:
         """Run one call; return its result."""
-        result: list[Any] = self.run([name, len(arguments), *arguments], 1)[11]
+        result: list[Any] = self.run([name, len(arguments), *arguments], 1)[N_STATUS]
         return result
 
     def run(self, calls: list[Argument], n_calls: int) -> list[Any]:

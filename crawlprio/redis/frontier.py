@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -20,13 +19,14 @@ from crawlprio.pages import PageTable
 from crawlprio.redis.ahead import Ahead
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.connection import delete_crawl
+from crawlprio.redis.leased import Leased, LeasedPages
 from crawlprio.redis.messages import Message, Messages, message_arguments
 from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.robots import SharedRobots
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
 from crawlprio.redis.session import LINGER, Answer, Session, Status
-from crawlprio.redis.shard import Leased, Rounds, Shard, questions
+from crawlprio.redis.shard import Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import LINKS_PER_CALL, Wire, hash_of, record
 from crawlprio.web.urls import host_of
@@ -116,6 +116,7 @@ class RedisFrontier:
         awaits_keys: bool = False,
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
+        self.on_lost: Callable[[int], object] = lambda lease: None
         self.n_links = 0
         self.ends_crawl = False
         self.n_dead = 0
@@ -159,8 +160,7 @@ class RedisFrontier:
         )
         self._awaits_keys = awaits_keys
         self._has_new_keys = False
-        self._handouts: deque[tuple[Handout, Leased]] = deque()
-        self._leases: dict[int, Leased] = {}
+        self._leases = LeasedPages(self.clock, len(self._all))
         self._rounds = Rounds(self._all)
         self._is_closed = False
         for shard in self._all:
@@ -171,7 +171,7 @@ class RedisFrontier:
 
     @property
     def is_busy(self) -> bool:
-        if self._n_pending or self._handouts or not self._rounds.is_over:
+        if self._n_pending or self._leases.n_waiting or not self._rounds.is_over:
             return True
         return any(shard.status is not None and shard.status.n_others for shard in self._all)
 
@@ -225,14 +225,13 @@ class RedisFrontier:
     # Leases
 
     def next_page(self, now: float) -> Handout | None:
-        if not self._handouts:
+        if not self._leases.n_waiting:
             self._ahead.count_miss(is_asking=any(shard.is_asking for shard in self._all))
             self._ask(now)
             return None
-        handout, lease = self._handouts.popleft()
-        if self._ahead.n > 1 and len(self._handouts) <= self._ahead.n // 2:
+        handout = self._leases.hand_out()
+        if self._ahead.n > 1 and self._leases.n_waiting <= self._ahead.n // 2:
             self._ask(now)
-        self._leases[handout.lease] = lease
         if isinstance(handout.request, bytes):
             try:
                 handout = handout._replace(request=self._read_request(handout.request))
@@ -245,19 +244,19 @@ class RedisFrontier:
         """Move an entry that cannot be fetched to the dead letters."""
         self.n_dead += 1
         logger.warning("An invalid entry of the frontier was moved to the dead letters: %s", error)
-        self._end_lease(self._end(handout.lease), "bury", str(error))
+        self._end_lease(self._leases.end(handout.lease), "bury", str(error))
 
     def holds(self, lease: int) -> bool:
-        return lease in self._leases and not self._leases[lease].is_lost
+        return self._leases.holds(lease)
 
     def release_site(self, lease: int) -> None:
-        held = self._leases[lease]
+        held = self._leases.of(lease)
         if held.holds_site:
-            self._release(held)
+            self._leases.release(held)
             self._call(held.shard.number, "end_lease", held.number, "release_site", "", "")
 
     def observe(self, lease: int, visit: PageVisit) -> None:
-        ended = self._end(lease)
+        ended = self._leases.end(lease)
         pairs = visit.pairs
         targets = pairs.targets
         identities = list(targets)
@@ -301,7 +300,7 @@ class RedisFrontier:
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
         self._end_lease(
-            self._end(lease),
+            self._leases.end(lease),
             "put_back",
             # A request that is not JSON is replaced by the one that was leased.
             request if isinstance(request, bytes) else b"",
@@ -311,20 +310,24 @@ class RedisFrontier:
     def ready_at(self) -> float:
         if self._n_pending:
             return math.inf
-        if self._handouts:
+        if self._leases.n_waiting:
             return 0.0
         if not self._rounds.is_over and all(shard.is_empty for shard in self._all):
             return min(shard.ask_at for shard in self._all)
         return min(shard.ready_at() for shard in self._all)
 
     def figures(self) -> dict[str, int]:
-        return {}
+        known = [shard.status for shard in self._all if shard.status is not None]
+        return {
+            "sites known": sum(status.n_sites for status in known),
+            "pages known": sum(status.n_pages for status in known),
+        }
 
     def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        for _, lease in self._handouts:
+        for lease in self._leases.waiting():
             self._end_lease(lease, "put_back")
         until = monotonic() + _CLOSE_SECONDS
         closed = [shard.session.close(max(until - monotonic(), 0.1)) for shard in self._all]
@@ -366,7 +369,7 @@ class RedisFrontier:
             return
         if self._ahead.n == 1 < len(self._all) and self._n_pending:
             return  # the best shard is known only once all calls have been answered
-        n_pages = self._ahead.n - len(self._handouts) - sum(shard.n_asked for shard in self._all)
+        n_pages = self._ahead.n - self._leases.n_waiting - sum(shard.n_asked for shard in self._all)
         for shard, n_asked in questions(self._all, n_pages, now, self._rounds):
             shard.is_asking, shard.n_asked, shard.asked_at = True, n_asked, now
             self._rounds.asked(shard)
@@ -383,15 +386,9 @@ class RedisFrontier:
         if answer.result == [b"enough"]:
             answer = answer._replace(result=[])
             self._on_enough()
-        fields = iter(answer.result)
-        for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
-            lease = Leased(shard, int(number), url.decode(), host.decode())
-            name = lease.number * len(self._all) + shard.number
-            handout = Handout(name, lease.url, int(depth), request or None)
-            self._handouts.append((handout, lease))
-            self.clock.leased(lease.host)
-        n_leased = len(answer.result) // 5
-        self._ahead.adapt(shard.n_asked, n_leased, len(self._handouts) - n_leased)
+        n_before = self._leases.n_waiting
+        n_leased = self._leases.add(shard, answer.result)
+        self._ahead.adapt(shard.n_asked, n_leased, n_before)
         shard.schedule_question(n_leased)
         if not answer.result and self._has_new_keys:  # written after the server answered
             shard.ask_at = -math.inf
@@ -421,17 +418,7 @@ class RedisFrontier:
     def _lose(self, shard: Shard, number: int) -> None:
         """Fetch nothing more under a lease that has expired."""
         self.clock.lost(number, lambda site: self._shards.of(site) == shard.number)
-        waiting = [lease for _, lease in self._handouts]
-        for lease in (*waiting, *self._leases.values()):
-            if lease.shard is shard and lease.number == number:
-                self._release(lease)
-                lease.is_lost = True
-        self._handouts = deque(each for each in self._handouts if not each[1].is_lost)
-
-    def _release(self, lease: Leased) -> None:
-        if lease.holds_site:
-            lease.holds_site = False
-            self.clock.released(lease.host)
+        self._leases.lose(shard, number, self.on_lost)
 
     def _observed(self, home: int, remote: Sequence[Message], answer: Answer) -> None:
         if len(self._all) > 1:
@@ -443,8 +430,3 @@ class RedisFrontier:
         for reason, count in zip(fields, fields, strict=True):
             for _ in range(int(count)):
                 self._on_refused(reason.decode())
-
-    def _end(self, lease: int) -> Leased:
-        ended = self._leases.pop(lease)
-        self._release(ended)
-        return ended

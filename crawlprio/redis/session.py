@@ -67,6 +67,8 @@ class Status(NamedTuple):
         Monotonic time at which a page can leave; inf if none can without a further call.
     n_links
         Pages that were queued as plain links, by all workers.
+    n_pages, n_sites
+        Pages and sites known to all workers.
     n_orphans
         Messages to other shards that dead workers left undelivered.
     n_changes
@@ -85,6 +87,8 @@ class Status(NamedTuple):
     n_others: int
     ready_at: float
     n_links: int
+    n_pages: int = 0
+    n_sites: int = 0
     n_orphans: int = 0
     n_changes: int = 0
     head: tuple[float, float] | None = None
@@ -407,8 +411,8 @@ class Session:
 def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
     """Split a script's answer into the state of the shard and the script's own result."""
     received = monotonic()
-    now, n_waiting, n_leased, n_others, ready_at, n_links = reply[:6]
-    n_orphans, n_changes, tier, rank, offset, *result = reply[6:]
+    now, n_waiting, n_leased, n_others, ready_at, n_links, n_pages, n_sites = reply[:8]
+    n_orphans, n_changes, tier, rank, offset, *result = reply[8:]
     wait = max(float(ready_at) - float(now), 0.0)
     status = Status(
         received,
@@ -418,6 +422,8 @@ def _read(reply: list[Any]) -> tuple[Status, list[Any]]:
         int(n_others),
         received + wait,
         int(n_links),
+        int(n_pages),
+        int(n_sites),
         int(n_orphans),
         int(n_changes),
         (float(tier), float(rank)) if tier else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 
 from crawlprio.redis.session import Session, Status
@@ -80,18 +79,6 @@ class Shard:
             poll = _POLLS[min(self._n_empty, len(_POLLS) - 1)]
             self._n_empty += 1
             self.ask_at = max(min(self.status.ready_at, self.status.received + poll), monotonic())
-
-
-@dataclass(slots=True)
-class Leased:
-    """A leased page: `number` is the lease within its shard, `host` the page's site."""
-
-    shard: Shard
-    number: int
-    url: str
-    host: str
-    holds_site: bool = True
-    is_lost: bool = False
 
 
 class Rounds:

@@ -9,12 +9,13 @@
 --            lost. A call that skips a number is refused (GAP).
 --   ARGV[3]  in `calls` and `heartbeat`, what the worker knows of the time; see `keep_time`
 --   ARGV[3]... arguments of other scripts
---   returns  {now, waiting, leased, leased by others, ready_at, links, orphans, changes, tier, rank,
---            offset, result...}
+--   returns  {now, waiting, leased, leased by others, ready_at, links, pages, sites, orphans, changes,
+--            tier, rank, offset, result...}
 --              now               the time: the server's Unix time in seconds, plus offset
 --              waiting, leased   counts; "leased by others" includes undelivered messages
 --              ready_at          when a page can leave; 0: now; inf: not without a further call
---              links             see COUNTS
+--              links, pages      see COUNTS
+--              sites             known sites
 --              orphans           messages of dead workers
 --              changes           grows with every change of the counts
 --              tier, rank        of the page that leaves next; '': none is ready

@@ -265,7 +265,7 @@ local function finish(...)
   end
   return {
     exact(now), counts.waiting, counts.leased, counts.leased - own + counts.outgoing,
-    exact(ready_at), counts.links, n_orphans, n_changes, tier, rank,
+    exact(ready_at), counts.links, counts.pages, n_known_hosts(), n_orphans, n_changes, tier, rank,
     exact(counts.offset), ...,
   }
 end
