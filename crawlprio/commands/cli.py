@@ -22,6 +22,7 @@ COMMANDS = (
     "links",
     "items",
     "replay",
+    "manners",
     "frontier",
     "compile",
 )

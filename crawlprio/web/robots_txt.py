@@ -257,13 +257,13 @@ def _best_name(names: Iterable[str], agent: str) -> str | None:
     best, best_score = None, 0
     for name in names:
         score = 1 if name == "*" else len(name)
-        if score > best_score and (name == "*" or _stands_in(name, agent)):
+        if score > best_score and (name == "*" or names_robot(name, agent)):
             best, best_score = name, score
     return best
 
 
-def _stands_in(name: str, agent: str) -> bool:
-    """Whether a name occurs in a User-Agent at the start of a word."""
+def names_robot(name: str, agent: str) -> bool:
+    """Return whether a name occurs in a User-Agent at the start of a word, both in lower case."""
     at = agent.find(name)
     while at > 0 and (agent[at - 1].isalnum() or agent[at - 1] in "-_"):
         at = agent.find(name, at + 1)

@@ -1,0 +1,104 @@
+"""The command `manners` tells rude crawlers from polite ones by what a server saw of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from access_logs import logged, write_log
+from crawls import Answer, Fetch, Site, page, run_spider
+from scrapy import Spider
+
+from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.manners import AccessLog, Judge, Limits, RobotsHistory
+from crawlprio.spiders.site import SiteSpider
+
+ROBOTS = "User-agent: *\nDisallow: /no\n"
+LINKS = [path for n in range(8) for path in (f"/no{n}", f"/yes{n}", f"/search?q={n}")]
+WEB = {
+    "/robots.txt": Answer(ROBOTS),
+    "/": page(*LINKS),
+    **{path: Answer("<p>x", headers={"Content-Type": "text/html"}, seconds=0.02) for path in LINKS},
+}
+WGET = shutil.which("wget")
+
+
+def verdicts(folder: Path, fetches: Sequence[Fetch], agent: str, **limits: Any) -> dict[str, int]:
+    """Return how often a crawler broke which rule, by a log of what the server saw."""
+    (folder / "robots.txt").write_text(ROBOTS)
+    log = AccessLog([write_log(folder / "access.log", logged(fetches))])
+    judge = Judge(log, agent, Limits(**limits), RobotsHistory(folder / "robots.txt", agent))
+    judge.run()
+    assert judge.n_requests == log.n_lines == len(fetches) > 3
+    return {str(rule): found.n_broken for rule, found in judge.findings.items() if found.n_broken}
+
+
+class Plain(Spider):
+    name = "plain"
+    start_urls = ("http://a.test/",)
+
+    def parse(self, response: Any) -> Any:
+        yield from response.follow_all(css="a")
+
+
+def test_scrapy_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
+    with Site(WEB) as site:
+        settings = {"ADDONS": {}, "ROBOTSTXT_OBEY": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
+        run_spider(Plain, settings, site=site)
+    found = verdicts(tmp_path, site.fetches, "scrapy", delay=1, at_once=1, queries=5)
+    n_pages = 1 + len(LINKS)
+    assert found.pop("delay") > n_pages / 2
+    assert found.pop("at-once") > 0
+    assert found == {"robots-first": n_pages, "disallowed": 8, "queries": 3}
+
+
+@pytest.mark.skipif(WGET is None, reason="wget is not installed")
+def test_wget_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
+    with Site(WEB) as site:
+        subprocess.run(
+            ["wget", "-q", "-r", "-e", "robots=off", f"http://{site.address}/"],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin"},
+            timeout=60,
+            check=False,
+        )
+    found = verdicts(tmp_path, site.fetches, "wget", delay=1, at_once=1, queries=5)
+    n_pages = 1 + len(LINKS)
+    assert found.pop("delay") > n_pages / 2
+    assert found == {"robots-first": n_pages, "disallowed": 8, "queries": 3, "contact": 1}
+
+
+def test_ours_breaks_none(tmp_path: Path) -> None:
+    """On two hosts, one of which asks for a pause, and answers 503 once."""
+
+    class Busy(Site):
+        def answer_to(self, fetch: Fetch) -> Answer:
+            asked = [before.path for before in self.fetches if before.host == fetch.host]
+            if fetch.host == "b.test" and len(asked) == 2:
+                return Answer("later", 503, {"Retry-After": "1"})
+            return super().answer_to(fetch)
+
+    home = page("/yes1", "/no1", "http://b.test/", "/search?q=1", "/yes2")
+    with Busy({**WEB, "a.test/": home, "b.test/": page("/yes1", "/no2")}) as site:
+        run_spider(
+            SiteSpider,
+            {
+                **bundled_settings(),
+                "USER_AGENT": "crawlprio/1 (+https://a.test/)",
+                "DOWNLOAD_DELAY": 0.3,
+                "RETRY_ENABLED": True,
+                "CRAWLPRIO_STORE": None,
+                "CRAWLPRIO_PRINT": False,
+            },
+            site=site,
+            seeds="http://a.test/,http://b.test/",
+        )
+    assert [fetch.host for fetch in site.fetches].count("b.test") > 3
+    found = verdicts(
+        tmp_path, site.fetches, "crawlprio", delay=0.3, at_once=1, retry_after=1, queries=5
+    )
+    assert found == {}
