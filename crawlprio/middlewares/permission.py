@@ -165,7 +165,9 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         """Return what a response says, and announce it."""
         self._stats.inc_value("robotstxt/response_count")
         self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
-        rules = robots_txt.decoded(response.body)
+        # The page that comes with an error is no robots.txt, whatever it says.
+        is_file = 200 <= response.status < 300
+        rules = robots_txt.decoded(response.body) if is_file else ""
         if self._reduces:
             rules, is_cut = robots_txt.rules_for(rules, agent)
             if is_cut or len(response.body) > robots_txt.MAX_BYTES:

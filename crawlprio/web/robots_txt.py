@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from heapq import heappop, heappush
@@ -33,7 +34,19 @@ ASK_AGAIN = 600
 was read is valid at least, whatever its Cache-Control says."""
 
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+_PRODUCT = re.compile(r"[^\s/]*").match
 _ENTRY_BYTES = 500
+_PERCENT = "crawlprio-percent"
+
+
+def _percent_encoded(error: UnicodeError) -> tuple[str, int]:
+    """Return what replaces bytes that cannot be decoded, and where to continue."""
+    assert isinstance(error, UnicodeDecodeError)
+    wrong = error.object[error.start : error.end]
+    return "".join(f"%{byte:02X}" for byte in wrong), error.end
+
+
+codecs.register_error(_PERCENT, _percent_encoded)
 
 _ROBOT, _RULE, _SITE, _OTHER = range(4)
 _KINDS = {
@@ -138,10 +151,16 @@ def validity(cache_control: str) -> float:
 
 
 def decoded(body: bytes) -> str:
-    """Return the text of a robots.txt up to `MAX_BYTES`, without a line that these cut."""
+    """Return the text of a robots.txt up to `MAX_BYTES`, without a line that these cut.
+
+    A byte-order mark is dropped, even a partial one. Bytes that are not UTF-8 are percent-encoded,
+    as they are in a URL: /\\xe9 in Latin-1 forbids /%E9.
+    """
     if len(body) > MAX_BYTES:
         body = body[: max(body.rfind(b"\n", 0, MAX_BYTES), 0) or MAX_BYTES]
-    return body.decode("utf-8-sig", "ignore")
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb"):
+        body = body.removeprefix(mark)
+    return body.decode("utf-8", _PERCENT)
 
 
 def rules_for(text: str, agent: str) -> tuple[str, bool]:
@@ -149,7 +168,9 @@ def rules_for(text: str, agent: str) -> tuple[str, bool]:
 
     They are returned as a robots.txt for `*`. The group is chosen as in Protego 0.7: by the longest
     name that occurs in `agent` at the start of a word, the first of them on a tie; otherwise `*`.
-    Groups with that name are merged. Passing the whole file to a parser is dangerous, because it
+    Groups with that name are merged. Departures: `User-agent: Bot/2.1` and `Bot News` also name
+    `bot` (RFC 9309, section 2.2.1), and a line with an unknown name ends no list of robots (2.2.4).
+    Passing the whole file to a parser is dangerous, because it
     copies each rule to each name of its group: 9 kB of gzip became 1.3 GB.
 
     Parameters
@@ -212,7 +233,10 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
             if is_ended:
                 robots, is_ended = {}, False
             if value:
-                here = dict.fromkeys((value.lower(), value.lower().replace("*", "")))
+                name = value.lower()
+                product = _PRODUCT(name)
+                assert product is not None
+                here = dict.fromkeys((name, name.replace("*", ""), product[0]))
                 if value == "*":
                     here = {"*": None}
                 here.pop("", None)
@@ -222,10 +246,9 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
             n_sitemaps += 1
             if 0 < len(value) <= MAX_URL_LENGTH and n_sitemaps <= MAX_SITEMAPS:
                 lines.append(_Line(kind, name, value, robots))
-        else:
-            # A line with an unknown name also ends the list of robots.
+        elif kind == _RULE:
             is_ended = True
-            if value and kind == _RULE:
+            if value:
                 lines.append(_Line(kind, name, value, robots))
     return lines, every, False
 
