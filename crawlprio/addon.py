@@ -18,6 +18,7 @@ from crawlprio.config import (
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
+from crawlprio.live.sitemaps import Sitemaps
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -73,6 +74,7 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
+        add("EXTENSIONS", Sitemaps, 110)
         for name, error in invalid_stock_settings(settings):
             Crawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.

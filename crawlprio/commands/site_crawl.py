@@ -29,6 +29,11 @@ OPTIONS = {
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
     "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
     "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
+    "sitemaps": (
+        "CRAWLPRIO_SITEMAPS",
+        "robots|URL",
+        "read the sitemaps that robots.txt names (robots), or these; their pages come last",
+    ),
     "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
 }
 """Options that set a setting: the name of the setting, the metavar, and the help text."""

@@ -11,14 +11,17 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from crawlprio.setting_table.crawling import BOUNDS, ORDER, POLITENESS, SITE
+from crawlprio.setting_table.crawling import BOUNDS, ORDER, POLITENESS, SITE, SITEMAPS
 from crawlprio.setting_table.kinds import Section, Setting
 from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import DEMO, INTERNAL, OUTPUT, PROCESS, SCRAPYS
 
 __all__ = ["DELAY_RULES", "SECTIONS", "SETTINGS", "Section", "Setting", "bundled_defaults"]
 
-SECTIONS = (ORDER, POLITENESS, BOUNDS, SITE, OUTPUT, PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS)
+SECTIONS = (
+    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, OUTPUT),
+    *(PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS),
+)
 
 SETTINGS = {setting.name: setting for section in SECTIONS for setting in section.settings}
 """Every setting, by name."""

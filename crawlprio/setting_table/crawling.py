@@ -15,6 +15,7 @@ from crawlprio.setting_table.kinds import (
     Switch,
     Whole,
 )
+from crawlprio.setting_table.sources import Sitemaps
 from crawlprio.web.extensions import SKIP_EXTENSIONS
 
 _NO_LIMIT = "no limit"
@@ -313,6 +314,34 @@ SITE = Section(
             Switch(),
             True,
             "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
+        ),
+    ),
+)
+
+SITEMAPS = Section(
+    "Sitemaps",
+    "See [sitemaps](sitemaps.md).",
+    (
+        Setting(
+            "CRAWLPRIO_SITEMAPS",
+            Sitemaps(none="no sitemaps"),
+            None,
+            "Read the sitemaps that the robots.txt files of the crawled sites name (robots), or "
+            "those at these URLs, or both.",
+        ),
+        Setting(
+            "CRAWLPRIO_SITEMAP_PAGES",
+            Choice(words=("last", "seeds", "record")),
+            "last",
+            "What to do with the pages that sitemaps name: fetch them once no linked page waits "
+            "(last), fetch them as seeds (seeds), or only record them (record).",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_SITEMAP_URLS",
+            Whole(1),
+            1_000_000,
+            "Maximum number of URLs of one site that are taken from sitemaps.",
+            "URLs",
         ),
     ),
 )

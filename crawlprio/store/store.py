@@ -33,6 +33,7 @@ from crawlprio.store.schema import (
     create_schema,
 )
 from crawlprio.store.site_states import SiteState, put_site_state
+from crawlprio.store.sitemap_rows import StoredSitemaps
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
 from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
@@ -294,6 +295,10 @@ class Store(StoreReader):
         """Replace the stored state of a site."""
         with self._transaction():
             put_site_state(self._cursor, state)
+
+    def sitemaps(self) -> StoredSitemaps:
+        """Return the sitemaps of the crawl, to read and, for the writer, to record."""
+        return StoredSitemaps(self.path, self._db, self._transaction)
 
     def end_run(self, ended_at: float, pages: PageTable | None = None) -> None:
         """Record that the run ended cleanly, at a Unix time, with no page handed out.

@@ -171,6 +171,10 @@ class Scope:
             refusals.append(refusal)
         return refusals
 
+    def refuses_site(self, url: str) -> str:
+        """Return why no page on the host of a URL is followed, or an empty string."""
+        return self._judge(url.split("/", 3)[2])
+
     def _refuses_page(self, url: str, depth: int) -> str:
         """Return why a page on an allowed host is not followed, or an empty string."""
         path, question, _ = url.partition("?")

@@ -1,0 +1,209 @@
+"""Sitemaps, and what they name, as rows of a crawl store.
+
+The two tables are created when the first sitemap becomes known; `docs/store.md` describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawlprio.store.connection import Connection
+from crawlprio.store.failures import store_errors
+from crawlprio.store.transaction import Transaction
+from crawlprio.store.visit_rows import storable
+from crawlprio.web.urls import canonical
+
+_SITEMAPS = """CREATE TABLE sitemaps(
+    id INTEGER PRIMARY KEY, url TEXT NOT NULL, host TEXT NOT NULL, named_by TEXT NOT NULL,
+    nesting INTEGER NOT NULL, fetched_at REAL, n_urls INTEGER NOT NULL, remark TEXT NOT NULL,
+    UNIQUE(host, url))"""
+_URLS = """CREATE TABLE sitemap_urls(
+    id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, key TEXT, host TEXT NOT NULL,
+    sitemap INTEGER NOT NULL, lastmod TEXT NOT NULL, priority REAL)"""
+_BY_HOST = "CREATE INDEX sitemap_urls_host ON sitemap_urls(host)"
+_BY_KEY = "CREATE INDEX sitemap_urls_key ON sitemap_urls(key) WHERE key IS NOT NULL"
+_PARTS = {
+    "sitemaps": _SITEMAPS,
+    "sitemap_urls": _URLS,
+    "sitemap_urls_host": _BY_HOST,
+    "sitemap_urls_key": _BY_KEY,
+}
+
+PAGES_NAMED = """
+    SELECT u.id AS named, p.id AS page FROM pages p CROSS JOIN sitemap_urls u ON u.url = p.url
+    UNION SELECT u.id, p.id FROM pages p CROSS JOIN sitemap_urls u ON u.url = p.key
+    UNION SELECT u.id, p.id FROM pages p CROSS JOIN sitemap_urls u
+        ON u.key = ifnull(p.key, p.url) WHERE u.key IS NOT NULL
+"""
+"""A query for the pages that sitemaps name: rows of `sitemap_urls` and of `pages`."""
+
+_COUNT_HOSTS = f"""
+SELECT u.host, count(*), count(is_fetched), count(nullif(is_fetched, 0))
+FROM sitemap_urls u LEFT JOIN (
+    SELECT named, max(page IN (SELECT page FROM visits WHERE status BETWEEN 200 AND 399))
+        AS is_fetched FROM ({PAGES_NAMED}) GROUP BY named
+) ON named = u.id
+GROUP BY u.host ORDER BY u.host
+"""
+
+
+class SitemapRow(NamedTuple):
+    """A sitemap that is known.
+
+    Parameters
+    ----------
+    number, url
+        its row and its URL.
+    host
+        the host whose pages it may name.
+    nesting
+        how many indexes lead to it.
+    """
+
+    number: int
+    url: str
+    host: str
+    nesting: int
+
+
+class NamedRow(NamedTuple):
+    """A URL that a sitemap names, with what that says about it."""
+
+    url: str
+    host: str
+    lastmod: str
+    priority: float | None
+
+
+class HostCount(NamedTuple):
+    """How many URLs the sitemaps of a host name, and how many of these the crawl knows and got."""
+
+    host: str
+    n_named: int
+    n_known: int
+    n_fetched: int
+
+
+class StoredSitemaps:
+    """The sitemaps of a crawl store. All methods raise `StoreError` for a damaged file.
+
+    Parameters
+    ----------
+    transaction
+        begins a transaction; raises `StoreError` where the store is open for reading only.
+    """
+
+    def __init__(self, path: Path, db: Connection, transaction: Callable[[], Transaction]) -> None:
+        self._path = path
+        self._db = db
+        self._transaction = transaction
+        with store_errors(path):
+            self._exist = self._check()
+
+    def _check(self) -> bool:
+        """Return whether the tables exist; raise TypeError for others of their names."""
+        found = dict(
+            self._db.execute(
+                "SELECT name, sql FROM sqlite_schema WHERE name IN (?, ?, ?, ?)", tuple(_PARTS)
+            )
+        )
+        if found not in ({}, _PARTS):
+            raise TypeError("tables of sitemaps that crawlprio did not create")
+        return bool(found)
+
+    def add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> list[SitemapRow]:
+        """Record sitemaps to be read; return the new ones."""
+        new = []
+        with self._transaction():
+            if not self._exist:
+                for sql in _PARTS.values():
+                    self._db.execute(sql)
+                self._exist = True
+            for url in urls:
+                added = self._db.execute(
+                    "INSERT OR IGNORE INTO sitemaps(url, host, named_by, nesting, n_urls, remark)"
+                    " VALUES(?, ?, ?, ?, 0, '')",
+                    (url, host, storable(named_by), nesting),
+                )
+                if added.rowcount > 0:
+                    new.append(SitemapRow(int(added.lastrowid or 0), url, host, nesting))
+        return new
+
+    def waiting(self) -> list[SitemapRow]:
+        """Return the sitemaps that were not read yet, in the order in which they became known."""
+        with store_errors(self._path):
+            return [
+                SitemapRow(int(number), str(url), str(host), int(nesting))
+                for number, url, host, nesting in self._rows(
+                    "SELECT id, url, host, nesting FROM sitemaps WHERE fetched_at IS NULL"
+                    " ORDER BY id"
+                )
+            ]
+
+    def n_sitemaps(self, host: str) -> int:
+        """Return how many sitemaps of a host are known."""
+        return self._count("SELECT count(*) FROM sitemaps WHERE host = ?", host)
+
+    def n_urls(self, host: str) -> int:
+        """Return how many URLs of a host sitemaps have named."""
+        return self._count("SELECT count(*) FROM sitemap_urls WHERE host = ?", host)
+
+    def add_urls(self, sitemap: int, rows: Sequence[NamedRow]) -> None:
+        """Record what a sitemap names; a URL that is known already stays as it is."""
+        with self._transaction():
+            self._db.executemany(
+                "INSERT OR IGNORE INTO sitemap_urls(sitemap, url, key, host, lastmod, priority)"
+                " VALUES(?, ?, nullif(?, ?), ?, ?, ?)",
+                [(sitemap, row.url, canonical(row.url), *row) for row in rows],
+            )
+
+    def end(self, sitemap: int, fetched_at: float | None, n_urls: int, remark: str) -> None:
+        """Record that a sitemap was read, or, if `fetched_at` is None, is to be read again."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE sitemaps SET fetched_at = ?, n_urls = ?, remark = ? WHERE id = ?",
+                (fetched_at, n_urls, storable(remark), sitemap),
+            )
+
+    def hosts(self) -> list[str]:
+        """Return the hosts of which sitemaps have named pages."""
+        with store_errors(self._path):
+            return [
+                str(host)
+                for (host,) in self._rows("SELECT DISTINCT host FROM sitemap_urls ORDER BY host")
+            ]
+
+    def urls_of(self, host: str, after: int, n_rows: int) -> list[tuple[int, str]]:
+        """Return row and URL of the next pages that sitemaps name of a host, after a row."""
+        with store_errors(self._path):
+            return [
+                (int(number), str(url))
+                for number, url in self._rows(
+                    "SELECT id, url FROM sitemap_urls WHERE host = ? AND id > ? ORDER BY id"
+                    " LIMIT ?",
+                    (host, after, n_rows),
+                )
+            ]
+
+    def counts(self) -> list[HostCount]:
+        """Return how many URLs sitemaps name by host, and how many of them are known and fetched.
+
+        A URL is known if it is a page of the crawl, and fetched if a visit got it, or a redirect.
+        O(pages + URLs), some 3 s for a million.
+        """
+        with store_errors(self._path):
+            return [
+                HostCount(str(host), int(named), int(known), int(fetched))
+                for host, named, known, fetched in self._rows(_COUNT_HOSTS)
+            ]
+
+    def _count(self, query: str, host: str) -> int:
+        with store_errors(self._path):
+            for (count,) in self._rows(query, (host,)):
+                return int(count)
+        return 0
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> Iterator[Any]:
+        return iter(self._db.execute(query, values)) if self._exist else iter(())

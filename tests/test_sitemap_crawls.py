@@ -1,0 +1,332 @@
+"""Crawls with sitemaps: who may name what, when their pages are fetched, and what a kill costs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Run, Site, page, run_spider
+from hostile import crawl
+from scrapy import Spider
+from scrapy.http import Response
+
+from crawlprio.live import sitemaps
+from crawlprio.store import Store
+
+ROBOTS = {"CRAWLPRIO_SITEMAPS": "robots", "ROBOTSTXT_OBEY": True}
+
+
+def urlset(*urls: str) -> Answer:
+    inner = "".join(f"<url><loc>{url}</loc><priority>1</priority></url>" for url in urls)
+    return Answer(f"<urlset>{inner}</urlset>", headers={"Content-Type": "text/xml"})
+
+
+def index(*urls: str) -> Answer:
+    inner = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls)
+    return Answer(f"<sitemapindex>{inner}</sitemapindex>")
+
+
+def robots(*urls: str, rules: str = "") -> Answer:
+    return Answer(f"User-agent: *\n{rules}\n" + "".join(f"Sitemap: {url}\n" for url in urls))
+
+
+def crawled(
+    pages: Mapping[str, Answer], path: Path, settings: Mapping[str, object] = ROBOTS, **more: Any
+) -> tuple[Run, list[str]]:
+    """Crawl with the spider `site`, one fetch at a time; return the run and the paths fetched."""
+    every = {**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(path), **settings}
+    with Site(pages) as site:
+        run = crawl(site, every, **more)
+        return run, site.paths()
+
+
+def named(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as db:
+        return [url for (url,) in db.execute("SELECT url FROM sitemap_urls ORDER BY id")]
+
+
+WEB = {
+    "/": page("/1", "/2"),
+    "/1": page("/3", "/"),
+    "/2": page("/4"),
+    "/3": page("/2"),
+    "/4": page("/5"),
+    "/5": page(),
+    "/s1": page("/s1/linked", "/5"),
+    "/s1/linked": page(),
+    "/s2": page(),
+    "/robots.txt": robots("http://a.test/sitemap.xml"),
+    "/sitemap.xml": urlset(*(f"http://a.test/{name}" for name in ("s1", "5", "s2", "1", "s3"))),
+}
+LINKED = ["/", "/1", "/2", "/3", "/4", "/5"]
+
+
+def test_pages_that_only_a_sitemap_knows_come_after_all_linked_ones(tmp_path: Path) -> None:
+    run, paths = crawled(WEB, tmp_path / "a.sqlite")
+    rest = [path for path in paths if path not in LINKED]
+    assert [path for path in paths if path in LINKED] == LINKED
+    assert rest == ["/sitemap.xml", "/s1", "/s1/linked", "/s2", "/s3"]
+    assert run.reason == "finished"
+    assert run.stats["crawlprio/sitemaps/urls"] == 5
+
+
+@pytest.mark.parametrize("ordering", ["breadth-first", "opic", "sibling-sampling", "random"])
+def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(
+    tmp_path: Path, ordering: str
+) -> None:
+    web = {f"/{n}": page(*(f"/{(7 * n + k) % 60}" for k in (1, 5, 11, 17))) for n in range(60)}
+    web |= {"/": page("/1", "/2"), "/robots.txt": robots("http://a.test/sitemap.xml")}
+    every = [f"http://a.test/{n}" for n in (*range(59, 0, -2), *range(1_000, 1_010))]
+    web["/sitemap.xml"] = urlset(*every)
+    settings = {**ROBOTS, "ORDERING": ordering}
+    if ordering == "random":
+        settings["ORDERING_OPTIONS"] = {"seed": 5}
+    _, without = crawled(web, tmp_path / "a.sqlite", {**settings, "CRAWLPRIO_SITEMAPS": None})
+    _, paths = crawled(web, tmp_path / "b.sqlite", settings)
+    paths.remove("/sitemap.xml")
+    assert len(without) > 50
+    assert paths[: len(without)] == without
+    assert paths[len(without) :] == [f"/{n}" for n in range(1_000, 1_010)]
+
+
+def test_as_seeds_they_are_ordered_among_the_linked_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    _, paths = crawled(WEB, path, {**ROBOTS, "CRAWLPRIO_SITEMAP_PAGES": "seeds"})
+    assert sorted(paths) == sorted([*LINKED, "/s1", "/s2", "/s3", "/s1/linked", "/sitemap.xml"])
+    assert paths.index("/s2") < paths.index("/3")
+    with Store.open(path, readonly=True) as store:
+        urls = list(store.page_urls())
+        seeds = [urls[page] for page in store.seeds()]
+    assert sorted(seeds) == sorted({"http://a.test/", *named(path)})
+
+
+def test_recorded_only_they_are_not_fetched(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    _, paths = crawled(WEB, path, {**ROBOTS, "CRAWLPRIO_SITEMAP_PAGES": "record"})
+    assert [each for each in paths if each != "/sitemap.xml"] == LINKED
+    with Store.open(path, readonly=True) as store:
+        assert store.sitemaps().counts() == [("a.test", 5, 2, 2)]
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT DISTINCT lastmod, priority FROM sitemap_urls").fetchall() == [
+            ("", 1.0)
+        ]
+
+
+def test_without_the_setting_no_sitemap_is_read(tmp_path: Path) -> None:
+    _, paths = crawled(WEB, tmp_path / "a.sqlite", {"ROBOTSTXT_OBEY": True})
+    assert paths == LINKED
+
+
+def test_a_sitemap_given_by_its_url_needs_no_robots_txt(tmp_path: Path) -> None:
+    settings = {"CRAWLPRIO_SITEMAPS": "http://a.test/sitemap.xml"}
+    _, paths = crawled(WEB, tmp_path / "a.sqlite", settings)
+    assert sorted(paths) == sorted([*LINKED, "/s1", "/s2", "/s3", "/s1/linked", "/sitemap.xml"])
+    assert [path for path in paths if path in LINKED] == LINKED
+
+
+def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_path: Path) -> None:
+    web = {
+        "a.test/": page("http://b.test/"),
+        "a.test/robots.txt": robots("http://a.test/own.xml", "http://cdn.test/a.xml"),
+        "b.test/robots.txt": robots("http://cdn.test/index.xml"),
+        "a.test/own.xml": urlset("http://b.test/no", "http://a.test/own", "http://www.a.test/own"),
+        "cdn.test/a.xml": urlset("http://a.test/cdn", "http://b.test/no", "http://cdn.test/no"),
+        "cdn.test/index.xml": index(
+            "http://cdn.test/b.xml", "http://b.test/b.xml", "http://a.test/no.xml"
+        ),
+        "cdn.test/b.xml": urlset("http://b.test/cdn"),
+        "b.test/b.xml": urlset("http://b.test/own"),
+    }
+    path = tmp_path / "a.sqlite"
+    run, paths = crawled(web, path, follow="web")
+    assert sorted(named(path)) == [
+        "http://a.test/cdn",
+        "http://a.test/own",
+        "http://b.test/cdn",
+        "http://b.test/own",
+        "http://www.a.test/own",
+    ]
+    assert "/no.xml" not in paths
+    assert run.stats["crawlprio/sitemaps/foreign"] == 4
+    assert run.messages()[0] == (
+        "Sitemap http://a.test/own.xml: URLs of other sites are left out (1)."
+    )
+
+
+def test_sites_out_of_scope_have_no_sitemaps_read(tmp_path: Path) -> None:
+    web = {
+        "a.test/": page("/moved"),
+        "a.test/moved": Answer(status=302, headers={"Location": "http://b.test/"}),
+        "b.test/robots.txt": robots("http://b.test/sitemap.xml"),
+        "b.test/sitemap.xml": urlset("http://b.test/1"),
+    }
+    _, paths = crawled(web, tmp_path / "a.sqlite")
+    assert "/sitemap.xml" not in paths
+
+
+def test_pages_of_a_sitemap_obey_scope_robots_and_budgets(tmp_path: Path) -> None:
+    web = {
+        "/": page("/1"),
+        "/robots.txt": robots("http://a.test/sitemap.xml", rules="Disallow: /secret"),
+        "/sitemap.xml": urlset(
+            *(f"http://a.test/{p}" for p in ("x.zip", "secret", "deny", *"2345"))
+        ),
+    }
+    settings = {**ROBOTS, "CRAWLPRIO_MAX_PAGES_PER_SITE": 5}
+    run, paths = crawled(web, tmp_path / "a.sqlite", settings, deny="deny")
+    assert paths == ["/", "/sitemap.xml", "/1", "/2", "/3"]
+    assert run.stats["crawlprio/refused/site-budget"] == 2
+
+
+def test_a_sitemap_that_robots_txt_forbids_is_not_fetched(tmp_path: Path) -> None:
+    web = {**WEB, "/robots.txt": robots("http://a.test/sitemap.xml", rules="Disallow: /sitemap")}
+    run, paths = crawled(web, tmp_path / "a.sqlite")
+    assert paths == LINKED
+    assert run.messages() == [
+        "Sitemap http://a.test/sitemap.xml: it could not be fetched (forbidden by robots.txt)."
+    ]
+
+
+def test_a_sitemap_at_a_private_address_is_not_fetched(tmp_path: Path) -> None:
+    web = {**WEB, "/robots.txt": robots("http://10.0.0.1/sitemap.xml")}
+    run, paths = crawled(web, tmp_path / "a.sqlite")
+    assert paths == LINKED
+    assert run.stats["crawlprio/refused/private-address"] == 1
+
+
+def test_sitemaps_keep_the_delay_of_their_site(tmp_path: Path) -> None:
+    web = {**WEB, "/robots.txt": robots(*(f"http://a.test/sitemap{n}.xml" for n in range(3)))}
+    settings = {**ONE_AT_A_TIME, **ROBOTS, "DOWNLOAD_DELAY": 0.2, "CONCURRENT_REQUESTS": 8}
+    every = {**settings, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
+    with Site(web) as site:
+        crawl(site, {**every, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+        times = sorted((fetch.start, fetch.end) for fetch in site.fetches)
+    assert len(times) == len(LINKED) + 4
+    assert all(start - end >= 0.19 for (_, end), (start, _) in pairwise(times))
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_indexes_may_nest_but_not_endlessly(tmp_path: Path, depth: int) -> None:
+    last = f"http://a.test/s{depth}.xml"
+    web = {
+        **WEB,
+        "/robots.txt": robots("http://a.test/s0.xml"),
+        **{f"/s{n}.xml": index(f"http://a.test/s{n + 1}.xml") for n in range(depth)},
+        f"/s{depth}.xml": urlset("http://a.test/s1"),
+    }
+    run, paths = crawled(web, tmp_path / "a.sqlite")
+    assert (last.partition("test")[2] in paths) == (depth < 3)
+    assert len(run.messages()) == (depth == 3)
+
+
+def test_indexes_that_name_each_other_are_read_once(tmp_path: Path) -> None:
+    both = index("http://a.test/s0.xml", "http://a.test/s1.xml", "http://a.test/sitemap.xml")
+    web = {**WEB, "/robots.txt": robots("http://a.test/s0.xml"), "/s0.xml": both, "/s1.xml": both}
+    _, paths = crawled(web, tmp_path / "a.sqlite")
+    assert [path for path in paths if path.endswith(".xml")] == [
+        "/s0.xml",
+        "/s1.xml",
+        "/sitemap.xml",
+    ]
+
+
+def test_what_one_site_names_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "MAX_FILES", 30)
+    web = {
+        "/": page(),
+        "/robots.txt": robots("http://a.test/s0.xml"),
+        "/s0.xml": index(*(f"http://a.test/s{n}.xml" for n in range(1, 40))),
+        "/s1.xml": urlset(*(f"http://a.test/{n}" for n in range(20))),
+    }
+    settings = {
+        **ROBOTS,
+        "CRAWLPRIO_MAX_SITEMAP_URLS": 7,
+        "CRAWLPRIO_SITEMAP_PAGES": "record",
+        "CONCURRENT_REQUESTS": 8,
+    }
+    path = tmp_path / "a.sqlite"
+    run, paths = crawled(web, path, settings)
+    assert (len(named(path)), len(paths)) == (7, 1 + 30)
+    assert run.messages() == [
+        "Sitemap http://a.test/s0.xml: of one site, 30 sitemaps are read.",
+        "Sitemap http://a.test/s1.xml: CRAWLPRIO_MAX_SITEMAP_URLS (7) is reached.",
+        "Sitemap http://a.test/s2.xml: it could not be fetched (status 404).",
+    ]
+
+
+class Own(Spider):
+    """A spider of a project, which knows nothing of sitemaps."""
+
+    name = "own"
+    start_urls = ("http://a.test/",)
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+@pytest.mark.parametrize(
+    "scheduler", ["crawlprio.schedulers.Scheduler", "scrapy.core.scheduler.Scheduler"]
+)
+def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path: Path, scheduler: str) -> None:
+    settings = {**ADDON, **ROBOTS, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
+    with Site(WEB) as site:
+        run = run_spider(
+            Own, {**settings, "SCHEDULER": scheduler, "CONCURRENT_REQUESTS": 1}, site=site
+        )
+    # A start request is no reason to drop a link to its page, which is fetched twice.
+    found = list(dict.fromkeys(item["url"].partition("test")[2] for item in run.items))
+    assert sorted(found[: len(LINKED)]) == LINKED
+    rest = found[len(LINKED) :]
+    # Scrapy's own scheduler hands out the next page before the callback of the last has ended.
+    assert rest == ["/s1", "/s1/linked", "/s2"] or scheduler.startswith("scrapy.")
+    assert sorted(rest) == ["/s1", "/s1/linked", "/s2"]
+    assert run.reason == "finished"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"ROBOTSTXT_OBEY": False}, "ROBOTSTXT_OBEY is off"),
+        ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_STORE is None"),
+        ({"CRAWLPRIO_FRONTIER": "redis"}, "CRAWLPRIO_FRONTIER is redis"),
+        ({"CRAWLPRIO_SITEMAPS": "ftp://a.test/"}, "neither 'robots' nor an http(s) URL"),
+    ],
+)
+def test_a_crawl_that_cannot_read_sitemaps_says_so_and_does_not_start(
+    tmp_path: Path, settings: dict[str, object], problem: str
+) -> None:
+    run, paths = crawled(WEB, tmp_path / "a.sqlite", {**ROBOTS, **settings})
+    assert paths == []
+    assert any(problem in message for message in run.messages())
+
+
+def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_path: Path) -> None:
+    """Runs of a few pages each: the first ends before the sitemaps are read, others between."""
+    web = {
+        **WEB,
+        "/robots.txt": robots("http://a.test/index.xml"),
+        "/index.xml": index("http://a.test/sitemap.xml", "http://a.test/more.xml"),
+        "/more.xml": urlset("http://a.test/m1", "http://a.test/m2", "http://a.test/s1"),
+    }
+    settings = {**ROBOTS, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "a.sqlite"}
+    fetched: list[str] = []
+    for _ in range(12):
+        run, paths = crawled(web, tmp_path, {**settings, "CLOSESPIDER_PAGECOUNT": 3})
+        fetched += paths
+        if run.reason == "finished":
+            break
+    assert run.reason == "finished"
+    rest = ["/s1", "/s2", "/s3", "/s1/linked", "/m1", "/m2"]
+    assert sorted(path for path in fetched if not path.endswith(".xml")) == sorted(LINKED + rest)
+    assert sorted({path for path in fetched if path.endswith(".xml")}) == [
+        "/index.xml",
+        "/more.xml",
+        "/sitemap.xml",
+    ]
+    assert len(named(tmp_path / "a.sqlite")) == 7
