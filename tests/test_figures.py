@@ -57,6 +57,18 @@ def test_axes_are_linear_or_logarithmic_in_percent_or_numbers(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "labels"),
+    [(10, 20, ["10", "15", "20"]), (3, 60, ["5", "10", "20", "50"]), (2, 900, ["10"])],
+)
+def test_a_short_logarithmic_axis_has_labels_within_its_decade(
+    tmp_path: Path, first: int, last: int, labels: list[str]
+) -> None:
+    line = [(float(first), 1.0), (float(last), 2.0)]
+    texts = draw(tmp_path / "a.svg", {"opic": line}, x_scale="log", y_limits=(90.0, 91.0))
+    assert [text for text in texts if text in map(str, range(80))] == labels
+
+
 def test_values_without_a_place_on_a_logarithmic_axis_are_left_out(tmp_path: Path) -> None:
     line = [(0.0, 0.5), (1.0, 0.0), (10.0, float("nan")), (100.0, 2.0), (1000.0, 3.0)]
     draw(tmp_path / "a.svg", {"opic": line}, x_scale="log", y_scale="log")

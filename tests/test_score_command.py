@@ -137,6 +137,17 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
     drawn = Path("out.svg").read_text()
     assert [f'id="{name}"' in drawn for name in ("opic", "breadth-first")] == [True, True]
 
+    several = ["--model", "threshold", "--by-day", "6", "--top", "10,20", "--plot", "more.svg"]
+    assert score("two.sqlite", *several) == 0
+    gids = re.findall(
+        r'id="((?:opic|breadth-first|this|reference).*?)"', Path("more.svg").read_text()
+    )
+    assert [gid for gid in gids if "ideal" not in gid and "random" not in gid] == [
+        *(f"{name} ({panel})" for panel in (1, 2, 3) for name in ("breadth-first", "opic")),
+        "reference (4): change to breadth-first",
+        "this order (4)",
+    ]
+
 
 def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     folder: Path, capsys: pytest.CaptureFixture[str]

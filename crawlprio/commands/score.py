@@ -164,9 +164,9 @@ class Command(OneLineCommand):
             )
         for scored in drawn:
             assert order_name is not None
-            more = figures.get(scored.importance)
-            panels = more.panels(scored.importance) if more else []
             orders = [(0, order_name)] if given is not None else _orders(repository)
+            more = figures.get(scored.importance)
+            panels = more.panels(scored, orders) if more else []
             plot_score(plots[scored.importance], scored, orders, Path(path).name, panels)
         if urls is not None:
             for scored in scores:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from crawlprio.evaluation import Means, ModelCurve
     from crawlprio.evaluation.figures import Panel
+    from crawlprio.evaluation.panels import Points
     from crawlprio.importance import Repository
     from crawlprio.importance.scores import Score
 
@@ -185,13 +186,26 @@ class OrderFigures:
             )  # fmt: skip
         return tables
 
-    def panels(self, importance: str) -> list[Panel]:
-        """Return a panel for each requested figure."""
+    def panels(self, scored: Score, orders: Sequence[tuple[int, str]]) -> list[Panel]:
+        """Return a panel for each requested figure, with the changes of the ordering.
+
+        Parameters
+        ----------
+        orders
+            `(fetches before it, name)` of each ordering, in turn.
+        """
         from crawlprio.evaluation.figures import Panel
+        from crawlprio.evaluation.panels import split_at
+
+        def lines(points: Points, scale: float, first: float = 0.0) -> Mapping[str, Points]:
+            if len(orders) < 2:
+                return {"this order": points}
+            return split_at(points, [(first + n * scale, name) for n, name in orders])
 
         panels = [
             Panel(
-                {"this order": curve.points()},
+                {"this order": curve.points()} if name == "buffer"
+                else lines(curve.points(), 1 / scored.n_known),
                 f"{MODELS[name]} ({name})",
                 "share of pages in the buffer" if name == "buffer" else "share of pages fetched",
                 "share of buffer hot" if name == "buffer"
@@ -202,19 +216,24 @@ class OrderFigures:
             )
             for name, curve in self.models.items()
         ]  # fmt: skip
-        if self.by_day is not None and self.by_day.points():
+        n_fetched = scored.fetched or 1
+        if self.by_day is not None and (days := self.by_day.points()):
             panels.append(
                 Panel(
-                    {"this order": self.by_day.points()}, "By stretch of the crawl",
-                    "stretch of the crawl", f"mean {importance} (all pages: 1)",
+                    lines(days, len(self.by_day.x) / n_fetched, 0.5), "By stretch of the crawl",
+                    "stretch of the crawl", f"mean {scored.importance} (all pages: 1)",
                 )
             )  # fmt: skip
-        if self.tops is not None and self.tops.points():
+        if self.tops is not None and (tops := self.tops.points()):
             panels.append(
                 Panel(
-                    {"this order": self.tops.points()}, "When the best pages were fetched",
-                    f"N, pages of highest {importance}", "mean share of the fetches",
-                    x_scale="log", y_percent=True,
+                    {"this order": tops}, "When the best pages were fetched",
+                    f"N, pages of highest {scored.importance}", "mean share of the fetches",
+                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0),
+                    references={
+                        f"change to {name}": [(x, n / n_fetched) for x in (tops[0][0], tops[-1][0])]
+                        for n, name in orders[1:]
+                    },
                 )
             )  # fmt: skip
         return panels

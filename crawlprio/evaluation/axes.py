@@ -88,8 +88,10 @@ def _number(axis: Axis, scale: Scale, percent: bool, ticks: int) -> None:
     """Put a few ticks at round numbers, in percent or with thousands separators."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    if scale == "log":
-        axis.set_major_locator(LogLocator(numticks=ticks + 2))
+    low, high = axis.get_view_interval()
+    if scale == "log" and high > 5.0 * low:
+        steps = (1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(subs=steps, numticks=ticks + 2))
         axis.set_minor_locator(NullLocator())
     else:
         axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))

@@ -72,3 +72,15 @@ class Panel:
     references: Mapping[str, Points | Series] = field(default_factory=dict)
     x_limits: Limits | None = None
     y_limits: Limits | None = None
+
+
+def split_at(line: Points, parts: Sequence[tuple[float, str]]) -> dict[str, list[list[float]]]:
+    """Return the parts of a line, each under its name, from its x to that of the next one."""
+    x, y = np.array(line, dtype=np.float64).T
+    starts = [x[0], *np.clip([start for start, _ in parts[1:]], x[0], x[-1])]
+    drawn: dict[str, list[list[float]]] = {}
+    for (_, part), start, end in zip(parts, starts, [*starts[1:], x[-1]], strict=True):
+        places = np.concatenate(([start], x[(x > start) & (x < end)], [end]))
+        name = part if part not in drawn else f"{part} again, {len(drawn) + 1}"
+        drawn[name] = np.column_stack((places, np.interp(places, x, y))).tolist()
+    return drawn

@@ -6,25 +6,19 @@ import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from crawlprio.errors import ConfigError, printable
 from crawlprio.evaluation.figures import plot_cumulative
+from crawlprio.evaluation.panels import Panel, split_at
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
 from crawlprio.linkgraph.tables import as_text
 from crawlprio.ranking.pagerank import round_significant
-
-if TYPE_CHECKING:
-    from crawlprio.evaluation.figures import Panel
-
-Points = list[list[float]]
 
 LEAST_WIDTH = 80
 """Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
@@ -107,11 +101,13 @@ def plot_score(
     """
     assert scored.order is not None
     assert scored.bound is not None
+    stretches = split_at(scored.order.curve, [(n / scored.n_known, part) for n, part in orders])
     if more:
-        from crawlprio.evaluation.figures import Panel, plot_panels
+        from crawlprio.evaluation.figures import plot_panels
 
         gathered = Panel(
-            {"this order": scored.order.curve}, "Importance gathered",
+            stretches if len(orders) > 1 else {"this order": scored.order.curve},
+            "Importance gathered",
             "share of known pages fetched", f"share of their importance by {scored.importance}",
             x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
             references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
@@ -121,27 +117,12 @@ def plot_score(
         plot_panels([gathered, *more], path, title=title)
         return
     plot_cumulative(
-        {"upper-bound": scored.bound.curve, **_stretches(scored, orders)},
+        {"upper-bound": scored.bound.curve, **stretches},
         path,
         title=f"{name}: {scored.fetched:,} of {scored.n_known:,} pages",
         xlabel="share of known pages fetched",
         ylabel=f"share of their importance by {scored.importance}",
     )
-
-
-def _stretches(scored: Score, orders: Sequence[tuple[int, str]]) -> dict[str, Points]:
-    """Return the part of the curve under each ordering, by its name."""
-    assert scored.order is not None
-    x, y = np.array(scored.order.curve).T
-    ends = [first / scored.n_known for first, _ in orders[1:]] + [float(x[-1])]
-    parts: dict[str, Points] = {}
-    start = 0.0
-    for (_, ordering), end in zip(orders, ends, strict=True):
-        places = np.concatenate(([start], x[(x > start) & (x < end)], [end]))
-        name = ordering if ordering not in parts else f"{ordering} again, {len(parts) + 1}"
-        parts[name] = np.column_stack((places, np.interp(places, x, y))).tolist()
-        start = end
-    return parts
 
 
 def write_csv(
