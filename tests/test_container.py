@@ -51,7 +51,7 @@ class Container:
             },
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1200,
             check=False,
         )
 
@@ -113,15 +113,16 @@ def test_a_crawl_and_a_simulation_need_only_their_own_folder(
     assert [line for line in said_first if "set NUMBA_CACHE_DIR" in line]
     simulated = container.crawlprio("simulate", "crawl.sqlite", "--ordering", "opic")
     assert simulated.returncode == 0, simulated.stderr
-    assert "Traceback" not in simulated.stderr
     assert "opic" in simulated.stdout
+    (said,) = simulated.stderr.splitlines()
+    assert "set NUMBA_CACHE_DIR" in said
 
 
-def test_compiling_is_announced_in_the_first_crawl_alone(
+def test_compiling_is_announced_in_the_first_command_alone(
     container: Container, said_first: list[str]
 ) -> None:
     announced = [
-        [line for line in said if "Compiling what" in line]
+        [line for line in said if "Compiling on" in line]
         for said in (said_first, container.crawl())
     ]
     assert [len(lines) for lines in announced] == [1, 0]

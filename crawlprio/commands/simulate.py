@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from crawlprio.simulator import Network, Run, Simulation, Source
     from crawlprio.topic import HotQueue
 
-DEFAULT_ORDERINGS = (
-    "omniscient",
-    "sibling-sampling",
-    "opic",
-    "backlink-count",
-    "larger-sites-first",
-    "breadth-first",
-    "random",
-)
-"""The orderings to simulate if none is named: ours, the papers' cheap ones, the best, the worst."""
-
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: a crawl store has their values for its pages and sites."""
 
@@ -96,6 +85,8 @@ class Command(OneLineCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
+        from crawlprio.orderings import COMPARED
+
         super().add_options(parser)
         group = parser.add_argument_group(title="Simulation")
         group.add_argument(
@@ -103,7 +94,7 @@ class Command(OneLineCommand):
             action="append",
             metavar="NAME",
             help="name or import path of an ordering; may be repeated; default: "
-            + ", ".join(DEFAULT_ORDERINGS),
+            + ", ".join(COMPARED),
         )
         group.add_argument(
             "--ordering-options",
@@ -142,10 +133,12 @@ class Command(OneLineCommand):
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        from crawlprio.orderings import COMPARED
+
         graph_path = only_argument("simulate", "GRAPH", args)
         network = _network(opts)
         budget = checked_option("--budget", Whole(1), opts.budget)
-        names = list(dict.fromkeys(opts.ordering or DEFAULT_ORDERINGS))
+        names = list(dict.fromkeys(opts.ordering or COMPARED))
         allow_imports_from_here(names)
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
         orders = [("--order", path) for path in order_paths.values()]
@@ -158,6 +151,7 @@ class Command(OneLineCommand):
 
         from rich.console import Console
 
+        from crawlprio.live.compiling import compile_usual
         from crawlprio.simulator import Simulation, Source, compile_kernels
         from crawlprio.simulator.run_report import plot_runs, print_runs
 
@@ -167,6 +161,7 @@ class Command(OneLineCommand):
             in_time=network.takes_time or bool(_recorded_options(opts)),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
+        compile_usual()
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
         seeds, remark = _start(source, opts.seeds)
         network = _as_recorded(network, source, opts)

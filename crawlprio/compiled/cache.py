@@ -27,6 +27,11 @@ def folder() -> Path | None:
     return Path(os.path.commonpath(_folders))
 
 
+def is_used() -> bool:
+    """Return whether a function of this process is cached, in whatever folder."""
+    return bool(_folders)
+
+
 def cached_dispatcher(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return numba's dispatcher for a function, with a cache on disk.
 

@@ -12,6 +12,8 @@ PATIENCE_SECONDS = 1.0
 
 logger = logging.getLogger("crawlprio")
 
+_is_announced = False
+
 
 def quieten(*libraries: str) -> None:
     """Set the level of libraries to WARNING unless it is already set, to keep a DEBUG log clean."""
@@ -40,17 +42,17 @@ def announce_compiling() -> None:
             self._began_at = 0.0
             self._under_way = 0
             self._seconds = 0.0
-            self._is_told = False
 
         def on_start(self, event: Any) -> None:
             if self._under_way == 0:
                 self._began_at = perf_counter()
             self._under_way += 1
-            if not self._is_told and self._seconds_so_far() > PATIENCE_SECONDS:
-                self._is_told = True
+            global _is_announced
+            if not _is_announced and self._seconds_so_far() > PATIENCE_SECONDS:
+                _is_announced = True
                 say(
-                    "Compiling what this command uses for the first time, up to 20 seconds; "
-                    "`crawlprio compile` compiles everything for all commands at once ..."
+                    "Compiling on first use, up to 20 seconds on an idle machine; later runs use "
+                    "the compiled code ..."
                 )
 
         def on_end(self, event: Any) -> None:
@@ -62,6 +64,11 @@ def announce_compiling() -> None:
             return self._seconds + perf_counter() - self._began_at
 
     event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
+
+
+def announced_compiling() -> bool:
+    """Return whether this process had to compile for over a second."""
+    return _is_announced
 
 
 def _is_logged() -> bool:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from crawlprio import compiled
+from crawlprio.compiled import cache, notices
 from crawlprio.frontier import PageQueue
 from crawlprio.graph import Urls
-from crawlprio.orderings import ALL_PAGES, ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.orderings import ALL_PAGES, COMPARED, ORDERINGS, Changed, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
@@ -49,6 +50,18 @@ def compile_crawl(ordering: Ordering) -> None:
         queue.release(page)
     queue.next_page(2.0)
     queue.add(queue.next_page(3.0), 1)
+
+
+def compile_usual() -> None:
+    """Compile what crawl, simulate and score run by default, if this process had to compile.
+
+    So the first of them compiles for all three.
+    """
+    from crawlprio.simulator import compile_kernels
+
+    if notices.announced_compiling() and cache.is_used():
+        compile_crawl(make_ordering("sibling-sampling"))
+        compile_kernels(ORDERINGS[name] for name in COMPARED)
 
 
 def compile_all() -> None:

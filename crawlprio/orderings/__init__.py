@@ -25,6 +25,7 @@ from crawlprio.orderings.topical import AnchorSimilarity
 
 __all__ = [
     "ALL_PAGES",
+    "COMPARED",
     "ORDERINGS",
     "Changed",
     "CompiledOrdering",
@@ -54,6 +55,16 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "sibling-sampling": SiblingSampling,
 }
 
+COMPARED = (
+    "omniscient",
+    "sibling-sampling",
+    "opic",
+    "backlink-count",
+    "larger-sites-first",
+    "breadth-first",
+    "random",
+)
+"""The orderings to simulate if none is named: ours, the papers' cheap ones, the best, the worst."""
 
 SITE_SHARE = "site_share"
 """The option that every ordering has: pages per site in each round over the waiting sites."""

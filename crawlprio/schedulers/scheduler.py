@@ -17,7 +17,7 @@ from crawlprio.config import read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import garbage
-from crawlprio.live.compiling import compile_crawl
+from crawlprio.live.compiling import compile_crawl, compile_usual
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
 
@@ -78,8 +78,11 @@ class Scheduler(BaseScheduler):
         if crawl.failure is not None:
             return
         settings = self._crawler.settings
-        if ordering.needs_compiled or read_setting(settings, "CRAWLPRIO_COMPILE"):
+        compiles = read_setting(settings, "CRAWLPRIO_COMPILE")
+        if ordering.needs_compiled or compiles:
             compile_crawl(ordering)
+        if compiles:
+            compile_usual()
         if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
             garbage.crawl_begins()
             self._tunes_gc = True
