@@ -157,3 +157,14 @@ def test_two_crawls_in_one_process_have_their_own_parts(tmp_path: Path) -> None:
             assert_closed(folder / "crawl.sqlite")
     assert runs[0] is not runs[1]
     assert runs[0].recorder is not runs[1].recorder
+
+
+def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path: Path) -> None:
+    home = page("/index.html", "/a/", "/a/index.html")
+    with Site(
+        {"/": home, "/index.html": home, "/a/": page(), "/a/index.html": page("/a/")}
+    ) as site:
+        settings = {**ADDON, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite")}
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert run.stats["crawlprio/pages_fetched"] == 4
+    assert run.stats["crawlprio/index_files_like_their_folder"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.importance.base import PageText, Repository
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph import read_graph
 from crawlprio.linkgraph.formats import is_store
-from crawlprio.pages import NO_PAGE
-from crawlprio.web.urls import folder_of_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +121,6 @@ def _read_crawl(path: Path) -> RecordedCrawl:
         graph = store.link_graph()
         last = np.full(graph.n_pages, -1, dtype=np.int64)
         failed = np.zeros(graph.n_pages, dtype=np.bool_)
-        bodies = np.zeros(graph.n_pages, dtype=np.int64)
         order: dict[int, None] = {}
         tried: set[int] = set()
         ruled = store.orderings()
@@ -137,7 +134,6 @@ def _read_crawl(path: Path) -> RecordedCrawl:
                 else:
                     tried.add(visit.page)
                 last[visit.page] = number
-                bodies[visit.page] = visit.content_hash
                 failed[visit.page] = not 200 <= visit.status < 400
         if ruled and not changes:
             changes.append((0, ruled[-1][1]))
@@ -148,18 +144,7 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             StoreTexts(path, last),
             n_failed=sum(bool(failed[page]) for page in order),
             n_unanswered=len(tried - order.keys()),
-            n_index_files=_index_files(graph, order, bodies),
+            n_index_files=store.n_index_files(),
             orderings=tuple(changes),
             topic=store.get_meta("topic"),
         )
-
-
-def _index_files(graph: LinkGraph, order: Iterable[int], bodies: NDArray[np.int64]) -> int:
-    """Count the fetched pages that are the index file of another page with the same body."""
-    assert graph.urls is not None
-    n = 0
-    for page in order:
-        folder = folder_of_index(graph.urls[page]) if bodies[page] else ""
-        other = graph.find(folder) if folder else NO_PAGE
-        n += other != NO_PAGE and int(bodies[other]) == int(bodies[page])
-    return n

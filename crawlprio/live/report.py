@@ -177,6 +177,10 @@ class CrawlReport:
         if refused:
             figures["refused"] = refused
         if store is not None:
+            crawl.recorder.commit()
+            n_index_files = store.n_index_files()
+            if n_index_files:
+                figures["index files like their folder"] = n_index_files
             figures["recorded in"] = str(store.path)
             n_earlier = 0 if crawl.config.resumes else len(earlier_stores(store.path))
             if n_earlier:
