@@ -111,8 +111,9 @@ def test_a_page_outside_the_graph_is_named(page: int) -> None:
     graph, _, _ = random_web(0)
     with pytest.raises(GraphError, match=f"there is no page {page}; page ids are 0 to 59"):
         graph.neighbourhood([3, page])
-    with pytest.raises(GraphError, match=f"there is no page {page}"):
-        graph.subgraph([page])
+    for ask in (graph.out_links, graph.in_links, lambda page: graph.subgraph([page])):
+        with pytest.raises(GraphError, match=f"there is no page {page}"):
+            ask(page)
 
 
 @settings(deadline=None)

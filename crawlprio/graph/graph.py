@@ -168,8 +168,10 @@ class LinkGraph:
     def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the targets of a page in page order, or only those on other sites.
 
-        A view, O(1); with `between_sites` a copy, O(links of the page).
+        A view, O(1); with `between_sites` a copy, O(links of the page). Raises `GraphError` if the
+        graph has no such page.
         """
+        self._check_page(page)
         row = self.indices[self.indptr[page] : self.indptr[page + 1]]
         return row[self.site[row] != self.site[page]] if between_sites else row
 
@@ -177,11 +179,16 @@ class LinkGraph:
         """Return the pages that link to a page, ascending, or only those on other sites.
 
         A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
-        the graph in O(n_pages + n_links).
+        the graph in O(n_pages + n_links). Raises `GraphError` if the graph has no such page.
         """
+        self._check_page(page)
         indptr, sources = self.transposed
         row = sources[indptr[page] : indptr[page + 1]]
         return row[self.site[row] != self.site[page]] if between_sites else row
+
+    def _check_page(self, page: int) -> None:
+        if not 0 <= page < self.n_pages:
+            raise GraphError(f"there is no page {page}; page ids are 0 to {self.n_pages - 1}.")
 
     @cached_property
     def transposed(self) -> tuple[Indptr, PageIds]:
@@ -259,8 +266,6 @@ class LinkGraph:
         ids = integers("pages", np.atleast_1d(np.asarray(pages)))
         outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
         if len(outside):
-            raise GraphError(
-                f"there is no page {ids[outside[0]]}; page ids are 0 to {self.n_pages - 1}."
-            )
+            self._check_page(int(ids[outside[0]]))
         _, first = np.unique(ids, return_index=True)
         return ids[np.sort(first)].astype(np.int32)
