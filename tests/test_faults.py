@@ -330,23 +330,52 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Pa
     assert (queue / "active.json").read_text() == "[]"
 
 
-def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "JOBDIR": "job"}
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    order = visited(crawl_demo_web(whole, SETTINGS).store)
-    line = ["crawl", "site", *options(settings)]
-    full = scrapy(
-        line, tmp_path, wrapper=lambda line: ["bash", "-c", 'ulimit -f 200; exec "$@"', "-", *line]
-    )
+@pytest.fixture(scope="module")
+def whole_order(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The pages of a crawl of the demo web without a fault, in order."""
+    return visited(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
+
+
+NO_ROOM = {
+    "limit": (
+        'ulimit -f 200; "$@"; "$@"',
+        "the disk cannot be read or written, or a size limit is reached.",
+    ),
+    "disk": (
+        'mkdir job && mount -t tmpfs -o size=260k none job && "$@"; "$@"; status=$?; '
+        "cp -r job kept; exit $status",
+        "the disk is full; free some space, then resume the crawl.",
+    ),
+}
+"""Shell scripts that run a command twice without room for its files, and what it then says."""
+
+
+@pytest.mark.parametrize("kind", NO_ROOM)
+def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
+    tmp_path: Path, whole_order: list[str], kind: str
+) -> None:
+    script, reason = NO_ROOM[kind]
+    shell = ["bash", "-c", script, "-"]
+    if kind == "disk":
+        shell = ["unshare", "--map-root-user", "--mount", *shell]
+        mount = [*shell[:3], "mount", "-t", "tmpfs", "none", "/mnt"]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("this system lets nobody mount a disk")
+    store = tmp_path / "job" / "crawl.sqlite"
+    line = ["crawl", "site", *options({**SETTINGS, "JOBDIR": "job"})]
+    full = scrapy(line, tmp_path, wrapper=lambda line: [*shell, *line])
     assert full.returncode == 1
-    (sentence,) = [line for line in full.stderr.splitlines() if "crawl.sqlite" in line]
-    assert "the disk cannot be read or written, or a size limit is reached" in sentence
-    assert "Traceback" not in full.stderr
-    n_recorded = len(visited(tmp_path / "job" / "crawl.sqlite"))
-    assert 0 < n_recorded < len(order)
+    errors = [line for line in full.stderr.splitlines() if "resumed with" not in line]
+    assert [error.partition("ERROR: ")[2] for error in errors] == [
+        f"job/crawl.sqlite: {reason}"
+    ] * 2
+    if kind == "disk":
+        (tmp_path / "job").rmdir()
+        (tmp_path / "kept").rename(tmp_path / "job")
+    n_recorded = len(visited(store))
+    assert 0 < n_recorded < len(whole_order)
     assert scrapy(line, tmp_path).returncode == 0
-    assert visited(tmp_path / "job" / "crawl.sqlite") == order
+    assert visited(store) == whole_order
 
 
 @pytest.mark.parametrize(

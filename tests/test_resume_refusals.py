@@ -8,11 +8,15 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
 from hostile import BUNDLED
 from scrapy import Request, Spider
 
+from crawlprio.errors import StoreError
+from crawlprio.live.given import read_arguments
 from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
 
 LINKS = [f"http://10.0.0.{n}/x" for n in range(1, 21)]
 
@@ -51,6 +55,21 @@ def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
         n_before = len(site.fetches)
         crawl(tmp_path, site, CRAWLPRIO_PRIVATE_NETWORKS="10.0.0.0/8")
         assert len(site.fetches) == n_before
+
+
+def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_spiders(
+    tmp_path: Path,
+) -> None:
+    """As where the disk was full at the very start."""
+    with (
+        Store.create(tmp_path / "crawl.sqlite") as store,
+        pytest.raises(StoreError, match="records nothing yet: its crawl ended before it began"),
+    ):
+        read_arguments(store)
+    with Site({"a.test/": page()}) as site:
+        assert crawl(tmp_path, site).reason == "finished"
+    with Store.open(tmp_path / "crawl.sqlite") as store:
+        assert read_arguments(store).arguments["seeds"] == ["http://a.test/"]
 
 
 def test_pages_that_robots_txt_forbade_are_fetched_under_a_name_that_it_allows(

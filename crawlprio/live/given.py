@@ -55,6 +55,11 @@ def read_arguments(store: Store) -> Given:
         if there is no such record, or it is damaged.
     """
     text = store.get_meta(_KEY)
+    if not text and not store.n_pages:
+        raise StoreError(
+            f"{store.path} records nothing yet: its crawl ended before it began; start it again "
+            "with the command that started it."
+        )
     if not text:
         raise StoreError(
             f"{store.path} does not say where its crawl started: the crawl is not one of the "
