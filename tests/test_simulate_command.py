@@ -18,10 +18,10 @@ from graphs import power_law_web
 from scrapy import cmdline
 from scrapy.settings import Settings
 
-from crawlprio.commands.simulate import DEFAULT_ORDERINGS, Command
+from crawlprio.commands.simulate import Command
 from crawlprio.frontier import Politeness
 from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
-from crawlprio.orderings import make_ordering
+from crawlprio.orderings import COMPARED, make_ordering
 from crawlprio.simulator import Network, Source, crawl_order, timed_crawl
 from crawlprio.store import Store
 from crawlprio.topic import HotQueue, Topic
@@ -111,11 +111,11 @@ def test_without_an_ordering_the_default_ones_are_simulated(
 ) -> None:
     assert simulate("bare.npz", "--json", "out.json") == 0
     figures = json.loads((folder / "out.json").read_text())
-    assert tuple(run["ordering"] for run in figures["runs"]) == DEFAULT_ORDERINGS
+    assert tuple(run["ordering"] for run in figures["runs"]) == COMPARED
     printed = capsys.readouterr()
     assert printed.err == ""
     first_words = [line.split()[0] for line in printed.out.splitlines() if line.strip()]
-    assert [word for word in first_words if word in DEFAULT_ORDERINGS] == list(DEFAULT_ORDERINGS)
+    assert [word for word in first_words if word in COMPARED] == list(COMPARED)
 
 
 def test_there_is_an_order_file_for_each_ordering(folder: Path) -> None:
