@@ -77,6 +77,10 @@ class CrawlConfig:
         size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
     kept_stores
         stores of earlier crawls to keep (CRAWLPRIO_KEEP_STORES); None: all.
+    warc_folder
+        folder of the archive (CRAWLPRIO_WARC); None: there is none.
+    max_warc_bytes
+        size from which on a file of it gets no further record (CRAWLPRIO_MAX_WARC_BYTES).
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
@@ -107,6 +111,8 @@ class CrawlConfig:
     max_store_bytes: int | None
     max_sites: int | None
     kept_stores: int | None
+    warc_folder: Path | None
+    max_warc_bytes: int
 
     @classmethod
     def from_settings(
@@ -163,6 +169,10 @@ class CrawlConfig:
             max_sites=values["CRAWLPRIO_MAX_SITES"],
             kept_stores=values["CRAWLPRIO_KEEP_STORES"],
             max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
+            warc_folder=Path(values["CRAWLPRIO_WARC"])
+            if records and values["CRAWLPRIO_WARC"]
+            else None,
+            max_warc_bytes=values["CRAWLPRIO_MAX_WARC_BYTES"],
         )
 
     def hot_queue(self) -> HotQueue | None:

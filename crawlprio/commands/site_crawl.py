@@ -35,6 +35,7 @@ OPTIONS = {
         "read the sitemaps that robots.txt names (robots), or these; their pages come last",
     ),
     "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
+    "warc": ("CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"),
 }
 """Options that set a setting: the name of the setting, the metavar, and the help text."""
 

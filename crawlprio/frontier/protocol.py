@@ -9,10 +9,13 @@ Pages go in by URL and come out by lease; the ids of pages and sites stay behind
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
 from crawlprio.web.robots_txt import RobotsTxt
+
+if TYPE_CHECKING:
+    from crawlprio.archive import Exchange
 
 
 class Entry(NamedTuple):
@@ -80,6 +83,8 @@ class PageVisit(NamedTuple):
         Why there was no page, in a word or two; empty on success.
     items
         The items that its callback scraped, each as JSON, if items are stored with visits.
+    exchange
+        The `crawlprio.archive.Exchange` of its fetch, if the crawl is archived and was answered.
     """
 
     pairs: LinkPairs
@@ -88,6 +93,7 @@ class PageVisit(NamedTuple):
     elapsed: float = 0.0
     error: str = ""
     items: Sequence[str] = ()
+    exchange: Exchange | None = None
 
 
 class FetchClock(Protocol):

@@ -20,6 +20,7 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.live import engine
 from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.downloader import FetchObserver
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
 from crawlprio.live.item_keeper import ItemKeeper
@@ -82,6 +83,7 @@ class Crawl:
         self.awaits_seeds = False
         self._seed_hosts: SeedHosts | None = None
         self._items: ItemKeeper | None = None
+        self._archiver: FetchObserver | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
@@ -237,12 +239,24 @@ class Crawl:
                 keeps_items=self.config.keeps_items,
                 kept_headers=self.config.kept_headers,
             )
+            self._open_archive()
         except CrawlprioError as error:
             self.refuse(error)
             return
         if self.config.keeps_items:
             self._items = ItemKeeper(self._crawler, self.dispatcher, recorder, self.fail)
         self._report_store(recorder)
+
+    def _open_archive(self) -> None:
+        """Archive all fetches from now on, if CRAWLPRIO_WARC says so."""
+        if self.config.warc_folder is None:
+            self.recorder.check_no_archive()
+            return
+        from crawlprio.live.archiver import archive_crawl
+
+        self._archiver = archive_crawl(
+            self._crawler, self.config, self.recorder, self.dispatcher, self.fail
+        )
 
     def _report_store(self, recorder: Recorder) -> None:
         """Report in one line that a job is resumed, or that a file was renamed or left alone."""
@@ -319,6 +333,7 @@ class Crawl:
             try:
                 self._make_recorder().open()
                 self._open_seed_hosts()
+                self._open_archive()
             except CrawlprioError as error:
                 self.refuse(error)
         guards = self.failure is None and not self.addresses.is_open

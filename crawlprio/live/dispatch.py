@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from time import monotonic, time
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -24,6 +25,9 @@ from crawlprio.live.packing import Packing
 from crawlprio.live.patience import Patience
 from crawlprio.live.start_gate import StartGate
 from crawlprio.web.urls import without_credentials
+
+if TYPE_CHECKING:
+    from crawlprio.archive import Exchange
 
 
 class Dispatcher(FetchObserver):
@@ -56,9 +60,12 @@ class Dispatcher(FetchObserver):
         the gate for the requests of `start`.
     takes_seeds
         whether any request that did not come from a page is a seed, like those of `start`.
+    keep_exchange
+        archives the fetch of a visit that the frontier records elsewhere; None if it does not.
     """
 
     takes_seeds = False
+    keep_exchange: Callable[[Exchange], object] | None = None
 
     def __init__(
         self,
@@ -309,6 +316,8 @@ class Dispatcher(FetchObserver):
         lease.is_observed = True
         if lease.pairs is None:
             pairs.status = lease.status
+        if lease.exchange is not None and self.keep_exchange is not None:
+            self.keep_exchange(lease.exchange)
         try:
             self._frontier.observe(
                 lease.handout.lease,
@@ -319,6 +328,7 @@ class Dispatcher(FetchObserver):
                     lease.elapsed,
                     lease.error,
                     lease.items,
+                    lease.exchange,
                 ),
             )
         except CrawlprioError as error:

@@ -40,7 +40,7 @@ def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseS
     given = {
         "arguments": dict(arguments),
         "settings": {
-            name: value for name, value in given_settings(settings).items() if _is_kept(name, value)
+            name: value for name, value in given_settings(settings).items() if is_plain(name, value)
         },
     }
     store.set_meta(_KEY, json.dumps(given))
@@ -76,7 +76,7 @@ def read_arguments(store: Store) -> Given:
             if not isinstance(value, list if name == "seeds" else str):
                 raise TypeError(f"{name} of another type")
         values: dict[str, Any] = found["settings"]
-        kept = {name: value for name, value in values.items() if _is_kept(name, value)}
+        kept = {name: value for name, value in values.items() if is_plain(name, value)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
@@ -107,8 +107,8 @@ def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
         )
 
 
-def _is_kept(name: str, value: object) -> bool:
-    """Return whether a setting is kept: a plain value that names neither code nor a file."""
+def is_plain(name: str, value: object) -> bool:
+    """Return whether a setting is a plain value that names neither code nor a file."""
     setting = SETTINGS.get(name)
     if setting is None or not isinstance(value, str | int | float | bool | None):
         return False

@@ -28,11 +28,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
 from crawlprio.frontier.protocol import Handout
 from crawlprio.items import LinkPairs
+
+if TYPE_CHECKING:
+    from crawlprio.archive import Exchange
 
 
 class State(Enum):
@@ -77,6 +81,8 @@ class Lease:
         short cause if there is no page.
     items
         items that its callback has scraped so far, each as JSON, where items are kept.
+    exchange
+        the records of its fetch, if the crawl is archived.
     brings_links
         whether its links come with the visit instead of as requests before it.
     """
@@ -98,6 +104,7 @@ class Lease:
     is_observed: bool = False
     error: str = ""
     items: list[str] = field(default_factory=list)
+    exchange: Exchange | None = None
     brings_links: bool = False
 
     @property

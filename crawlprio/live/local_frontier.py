@@ -265,7 +265,13 @@ class LocalFrontier:
         self.n_links += len(self._recorder.pages) - n_pages
         # The request of a refused page is kept for the next run, which may not refuse it.
         number = None if is_refusal(evidence.status, evidence.error) else ended.number
-        self._recorder.record(evidence, number, items=visit.items, commits=self._call_soon is None)
+        self._recorder.record(
+            evidence,
+            number,
+            items=visit.items,
+            exchange=visit.exchange,
+            commits=self._call_soon is None,
+        )
         if self._call_soon is not None and not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)

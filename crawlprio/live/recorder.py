@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from time import time
+from typing import TYPE_CHECKING
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import StoreError
@@ -19,6 +20,9 @@ from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import Budgets
 from crawlprio.web.scope import registered_domain
 
+if TYPE_CHECKING:
+    from crawlprio.archive import Archive, Exchange
+
 
 class Recorder:
     """Owns the page table of a crawl and records its visits in the crawl store.
@@ -29,8 +33,6 @@ class Recorder:
     ----------
     config
         names the store and sets the budgets.
-    is_elsewhere
-        whether a frontier elsewhere records the crawl, so that there is no store here.
     identities
         decides when two URLs are the same page.
     bounds_patterns
@@ -46,6 +48,8 @@ class Recorder:
         the page table.
     discovery
         adds pages to it, within the budgets.
+    is_elsewhere
+        whether a frontier elsewhere records the crawl, so that there is no store here.
     requests
         the waiting requests of a job.
     store
@@ -60,6 +64,8 @@ class Recorder:
         the pages that the crawl started from, in order.
     remark
         one sentence on the store for the user (an existing file was renamed, say), or empty.
+    archive
+        the archive of the crawl; None if it has none.
     previous_end
         Unix time at which the previous run ended cleanly; None if there was none, or it was killed.
     """
@@ -75,6 +81,7 @@ class Recorder:
         covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
+        self.is_elsewhere = is_elsewhere
         self._covered = covered
         path = None if is_elsewhere else config.store_path
         self._place = StorePlace(path, config.resumes, config.kept_stores)
@@ -97,6 +104,7 @@ class Recorder:
         self.requests = SavedRequests(self.commit, self.store)
         self._failed = False
         self.remark = ""
+        self.archive: Archive | None = None
 
     def open(self) -> None:
         """Open a new store unless one is resumed; call it once nothing else can be refused."""
@@ -110,15 +118,39 @@ class Recorder:
             self.store.add_ordering(self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
 
-    def close(self) -> None:
-        """Flush what was added after the last visit, and close the store."""
+    def check_no_archive(self) -> None:
+        """Raise StoreError if the crawl has been archived so far: no run may leave a gap."""
+        if self.store is not None and self.store.is_archived:
+            raise StoreError(
+                f"{self.store.path}: this crawl is archived, and CRAWLPRIO_WARC is not set; name "
+                "the folder again (--warc FOLDER)."
+            )
+
+    def open_archive(self, archive: Archive) -> None:
+        """Archive visits from now on, in the transactions of the store if there is one."""
         if self.store is None:
+            archive.open_alone()
+        else:
+            self.store.attach(archive)
+        self.archive = archive
+
+    def close(self) -> None:
+        """Flush what was added after the last visit, and close the archive and the store."""
+        if self.store is None:
+            if self.archive is not None:
+                self.archive.close(has_failed=self._failed)
             return
         with self.store:
-            if self._failed:
-                return
-            self.flush()
-            self.store.end_run(time(), self.pages)
+            try:
+                if not self._failed:
+                    self.flush()
+                    self.store.end_run(time(), self.pages)
+            except StoreError:
+                self._failed = True
+                raise
+            finally:
+                if self.archive is not None:
+                    self.archive.close(has_failed=self._failed)
 
     @property
     def saves_requests(self) -> bool:
@@ -133,6 +165,7 @@ class Recorder:
         ended: int | None = None,
         *,
         items: Sequence[str] = (),
+        exchange: Exchange | None = None,
         commits: bool = True,
     ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
@@ -143,7 +176,11 @@ class Recorder:
             number of the saved request that the visit completes.
         items
             the items scraped from the page, each as JSON.
+        exchange
+            the records of its fetch, which are archived with the visit or not at all.
         """
+        if exchange is not None:
+            self.archive_fetch(exchange, None if self.store is None else self.store.next_seq)
         if self.store is not None:
             requests = self.requests.take_unsaved()
             self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
@@ -166,6 +203,15 @@ class Recorder:
         self.figures.count(visit)
         if self.coverage is not None:
             self.coverage.observe(visit.page, visit.targets)
+
+    def archive_fetch(self, exchange: Exchange, visit: int | None = None) -> None:
+        """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
+        assert self.archive is not None, "the crawl has no archive"
+        try:
+            self.archive.add(exchange, visit)
+        except StoreError:
+            self._failed = True
+            raise
 
     def keep_item(self, item: str) -> None:
         """Record an item that belongs to no page, immediately."""

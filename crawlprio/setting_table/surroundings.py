@@ -54,6 +54,20 @@ OUTPUT = Section(
             "same run.",
         ),
         Setting(
+            "CRAWLPRIO_WARC",
+            Folder(none="no archive"),
+            None,
+            "The folder in which to archive all requests and responses as WARC files, each with "
+            "the visit of its page (the extra `warc`).",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_WARC_BYTES",
+            Whole(1),
+            1_000_000_000,
+            "The size from which on a WARC file gets no further record, and a new one begins.",
+            "bytes",
+        ),
+        Setting(
             "CRAWLPRIO_MAX_STORE_BYTES",
             Whole(1_048_576, none="no limit"),
             100_000_000_000,

@@ -1,5 +1,6 @@
 """The crawl store: pages, visits and links in one SQLite file, each visit written atomically."""
 
+from crawlprio.store.companion import Companion
 from crawlprio.store.files import (
     discard,
     discard_unfinished,
@@ -17,6 +18,7 @@ from crawlprio.store.visit_rows import MAX_TEXT
 __all__ = [
     "MAX_TEXT",
     "SCHEMA_VERSION",
+    "Companion",
     "SiteState",
     "Store",
     "StoreInUse",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -51,6 +52,8 @@ class Checkpoints:
         self._n_left = visits
         self._size_before: int | None = None
         self._thread: Thread | None = None
+        self.before: Callable[[], object] = lambda: None
+        """Called in the thread before it moves the log."""
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
 
@@ -94,6 +97,7 @@ class Checkpoints:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _move_most(self) -> None:
+        self.before()
         with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
             _move(db)
             _move(db)

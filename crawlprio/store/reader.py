@@ -16,6 +16,7 @@ import numpy as np
 from crawlprio.errors import StoreError
 from crawlprio.graph import LinkGraph
 from crawlprio.pages import PageTable, Visit
+from crawlprio.store.archive_rows import has_archive
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
@@ -59,6 +60,12 @@ class StoreReader:
     def n_visits(self) -> int:
         """Number of stored visits, with revisits, without those of `NO_PAGE` that name seeds."""
         return self._n_visits
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the crawl has an archive."""
+        with store_errors(self.path):
+            return has_archive(self._db)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
+from crawlprio.store.companion import Companion
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
@@ -73,6 +74,7 @@ class Store(StoreReader):
         self._marks = Marks()
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
+        self._companion: Companion | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -173,6 +175,11 @@ class Store(StoreReader):
     ) -> None:
         self.close()
 
+    @property
+    def next_seq(self) -> int:
+        """The number that `record` will give to the next visit."""
+        return self._last_seq + len(self._recorded) + 1
+
     def record(
         self,
         visit: Visit,
@@ -218,9 +225,9 @@ class Store(StoreReader):
         -----
         O(new pages + links); `benchmarks/store.py` measures it.
         """
+        seq = self.next_seq
         self._recorded.append(_Recorded(visit, pages, requests, ended, items))
         self._marks.end_lease(visit.page)
-        seq = self._last_seq + len(self._recorded)
         if commits:
             self.commit()
         return seq
@@ -326,6 +333,14 @@ class Store(StoreReader):
         (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
         self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
 
+    def attach(self, companion: Companion) -> None:
+        """Have a companion write its part of each transaction from now on."""
+        assert self._checkpoints is not None, "the store is open for reading only"
+        with self._transaction():
+            companion.open(self._cursor)
+        self._companion = companion
+        self._checkpoints.before = companion.sync
+
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl, with its URLs left on disk.
 
@@ -398,6 +413,8 @@ class Store(StoreReader):
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
         self._marks.write(cursor)
+        if self._companion is not None:
+            self._companion.write(cursor)
 
     def _committed(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
@@ -405,6 +422,8 @@ class Store(StoreReader):
         self._n_identities = pages.n_identities
         pages.forget_stored()
         self._marks.committed()
+        if self._companion is not None:
+            self._companion.committed()
 
 
 def _seconds(text: str) -> float | None:

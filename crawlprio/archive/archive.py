@@ -1,0 +1,216 @@
+"""The archive of one crawl: its WARC files, and where in them each record of its store is."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from time import time
+
+from crawlprio.archive.cdxj import write_index
+from crawlprio.archive.files import WarcFiles, cut, file_name, new_series, series_of
+from crawlprio.archive.records import Exchange, Fetched, Original, packed, warcinfo
+from crawlprio.errors import ConfigError, StoreError
+from crawlprio.store.archive_rows import (
+    ArchivedRow,
+    FileRow,
+    archive_files,
+    create_archive,
+    drop_last,
+    find_original,
+    has_archive,
+    last_place,
+    put_archived,
+)
+
+logger = logging.getLogger("crawlprio")
+
+INDEX = "index.cdxj"
+"""Name of the index in the folder of the archive."""
+
+
+class Archive:
+    """Archives fetches, each with its visit or not at all, however the process ends.
+
+    It is a `crawlprio.store.Companion`: a transaction of the store first writes the records of its
+    visits to the file, and then commits them with the file's size. So the file is whole up to that
+    size after a kill, and the next run cuts off the rest. Without a store, each record is written
+    as it comes.
+
+    Each run begins a new file, because its settings may differ.
+
+    Parameters
+    ----------
+    folder
+        holds the files; it exists.
+    max_bytes
+        size from which on a file gets no further record.
+    about
+        what the first record of each file says of the program and the crawl.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, about: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._about = about
+        self._cursor: sqlite3.Cursor
+        self._files: WarcFiles
+        self._rows: list[ArchivedRow] = []
+        self._changed: dict[int, FileRow] = {}
+        self._recorded = FileRow(0, "", 0)
+        self._new: dict[bytes, Original] = {}
+        self._is_alone = False
+
+    def open_alone(self) -> None:
+        """Open the archive of a crawl without a store, which only knows what this process wrote."""
+        self._is_alone = True
+        self.open(sqlite3.connect("", isolation_level=None).cursor())
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        """Resume the archive of a store, or begin one; called inside a transaction.
+
+        Raises
+        ------
+        StoreError
+            The last file is missing or cannot be cut, or the store is damaged.
+        """
+        self._cursor = cursor
+        series, number = new_series(time()), 0
+        try:
+            if not has_archive(cursor.connection):
+                create_archive(cursor)
+            known = archive_files(cursor.connection)
+            if not all(series_of(file.name) for file in known):
+                raise TypeError("a file of the archive with a name that is not crawlprio's")
+        except TypeError as error:
+            raise StoreError(f"The store is damaged ({error}); restore a backup.") from None
+        if known:
+            last = self._mend(known[-1])
+            series, number = series_of(last.name), last.number + (last.n_bytes > 0)
+        # Recorded before it exists, so that it is found after a kill before the first transaction.
+        self._recorded = FileRow(number, file_name(series, number), 0)
+        put_archived(cursor, [], [self._recorded])
+        opening = partial(warcinfo, fields=self._about)
+        self._files = WarcFiles(self._folder, series, number, self._max_bytes, opening)
+
+    def _mend(self, last: FileRow) -> FileRow:
+        """Cut the last file of an earlier run to what is recorded and on disk."""
+        cut(self._folder, last.name, last.n_bytes)
+        n_lost = 0
+        while not self._is_whole(last):
+            last = drop_last(self._cursor, last)
+            n_lost += 1
+        if n_lost:
+            cut(self._folder, last.name, last.n_bytes)
+            logger.warning(
+                "%s: the last %d records are not on disk, as after a power failure; their pages "
+                "stay without one.",
+                self._folder / last.name,
+                n_lost,
+            )
+        return last
+
+    def _is_whole(self, file: FileRow) -> bool:
+        """Return whether the last record of a file is on disk."""
+        place = last_place(self._cursor, file.number)
+        if place is None:
+            return True
+        with (self._folder / file.name).open("rb") as stream:
+            stream.seek(place.offset)
+            try:
+                zlib.decompress(stream.read(place.length), zlib.MAX_WBITS | 16)
+            except zlib.error:
+                return False
+            return stream.seek(0, 2) >= file.n_bytes
+
+    # Records
+
+    def pack(self, fetched: Fetched) -> Exchange:
+        """Return the records of a fetch; what was archived with the same body is referred to."""
+        digest = fetched.digest
+        return packed(fetched, digest, self._original(digest) if fetched.body else None)
+
+    def _original(self, digest: bytes) -> Original | None:
+        found = self._new.get(digest) or find_original(self._cursor, digest)
+        return None if found is None else Original(*found)
+
+    def add(self, exchange: Exchange, visit: int | None) -> None:
+        """Append a fetch; it is on disk with the next transaction of the store.
+
+        Parameters
+        ----------
+        visit
+            `seq` of its visit; None if it is no visit.
+
+        Raises
+        ------
+        StoreError
+            The disk is full, or the file cannot be written.
+        """
+        offset = self._files.append(exchange.response, exchange.request)
+        self._rows.append(
+            ArchivedRow(
+                visit=visit,
+                url=exchange.url,
+                fetched_at=exchange.fetched_at,
+                status=exchange.status,
+                mime=exchange.mime,
+                digest=exchange.digest,
+                revisit=int(exchange.is_revisit),
+                file=self._files.number,
+                offset=offset,
+                length=len(exchange.response),
+            )
+        )
+        file = FileRow(self._files.number, self._files.name, self._files.end)
+        self._changed[file.number] = file
+        if not exchange.is_revisit:
+            self._new.setdefault(exchange.digest, Original(exchange.url, exchange.fetched_at))
+        if self._is_alone:
+            self.write(self._cursor)
+            self.committed()
+
+    # As the companion of a store
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Write what was added, first to the file, inside a transaction."""
+        if self._rows:
+            self._files.flush()
+            put_archived(cursor, self._rows, list(self._changed.values()))
+
+    def committed(self) -> None:
+        """Forget what was added, which is recorded now."""
+        if self._changed:
+            *_, self._recorded = self._changed.values()
+        self._rows.clear()
+        self._changed.clear()
+        self._new.clear()
+
+    def sync(self) -> None:
+        """Wait until the disk has what was written; any thread may call it."""
+        self._files.sync()
+
+    def close(self, *, has_failed: bool = False) -> None:
+        """Close the files and write the index; after a failure, only cut off what is unrecorded."""
+        try:
+            self._files.close()
+            if not has_failed:
+                write_index(self._cursor.connection, self._folder / INDEX)
+        finally:
+            with suppress(StoreError):
+                cut(self._folder, self._recorded.name, self._recorded.n_bytes)
+
+
+def missing_package() -> ConfigError | None:
+    """Return why no archive can be written: a package that only archives need is not installed."""
+    if find_spec("surt") is not None:
+        return None
+    return ConfigError(
+        "CRAWLPRIO_WARC names a folder, but the package surt is missing, which its index needs; "
+        "install crawlprio[warc]."
+    )
