@@ -1,6 +1,6 @@
 """The CDXJ index of an archive: one line for each response, sorted by SURT and time.
 
-The format is that of pywb: <https://pywb.readthedocs.io/en/latest/manual/indexing.html>.
+The lines are those of pywb's cdx-indexer: <https://pywb.readthedocs.io/en/latest/manual/indexing.html>.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ def _lines(db: sqlite3.Connection, names: dict[int, str]) -> Iterator[str]:
 
 def _line(row: ArchivedRow, name: str) -> str:
     date = datetime.fromtimestamp(row.fetched_at, UTC)
-    fields = {
-        "url": row.url,
-        "mime": "warc/revisit" if row.revisit else row.mime,
-        "status": str(row.status),
-        "digest": digest_text(row.digest),
+    fields = {"url": row.url}
+    if row.revisit:
+        fields["mime"] = "warc/revisit"
+    else:
+        fields |= {"mime": row.mime or "unk", "status": str(row.status)}
+    fields |= {
+        "digest": digest_text(row.digest).partition(":")[2],
         "length": str(row.length),
         "offset": str(row.offset),
         "filename": name,

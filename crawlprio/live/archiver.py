@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from time import time
@@ -124,7 +125,7 @@ def fetched(request: Request, response: Response) -> Fetched:
         head=_head(response),
         body=response.body,
         status=response.status,
-        mime=content_type.partition(";")[0].strip(),
+        mime=re.split("[; ]", content_type, maxsplit=1)[0],
         address="" if request.meta.get("proxy") else address,
         cut=_cut(response.flags),
     )

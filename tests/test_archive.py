@@ -1,0 +1,266 @@
+"""The archive of a crawl: WARC files that agree with the store, whatever happened to the crawl."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import scrapy
+from crawls import ADDON, Answer, Run, Site, page, run_spider
+from warcs import check_archive, records, responses
+
+from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+HOST = "http://a.example/"
+WEB = {
+    "/robots.txt": Answer("User-agent: *\nDisallow: /secret\n"),
+    "/": page("/old", "/same", "/copy", "/lost", "/secret", title="home"),
+    "/old": Answer("moved", status=301, headers={"Location": "/new?a=1"}),
+    "/new?a=1": page("/"),
+    "/same": page(title="same"),
+    "/copy": page(title="same"),
+    "/lost": Answer("not here", status=404),
+}
+
+
+def crawl(folder: Path, web: dict[str, Answer] = WEB, **settings: object) -> Run:
+    """Crawl a site with the bundled project, in one job, archived; or resume that."""
+    every = {
+        **bundled_settings(),
+        "DOWNLOAD_DELAY": 0,
+        "CONCURRENT_REQUESTS": 1,
+        "JOBDIR": str(folder / "job"),
+        "CRAWLPRIO_STORE": "crawl.sqlite",
+        "CRAWLPRIO_WARC": str(folder / "warc"),
+        "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
+        "CRAWLPRIO_PRINT": False,
+        "CRAWLPRIO_PLOT": None,
+        **settings,
+    }
+    with Site(web) as site:
+        return run_spider(SiteSpider, every, site=site, seeds=HOST)
+
+
+def store_of(folder: Path) -> Path:
+    return folder / "job" / "crawl.sqlite"
+
+
+def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(
+    tmp_path: Path,
+) -> None:
+    run = crawl(tmp_path)
+    assert run.reason == "finished"
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+    found = [
+        (record.url.removeprefix(HOST), record.kind) for record in responses(tmp_path / "warc")
+    ]
+    assert sorted(found) == [
+        ("", "response"),
+        ("copy", "revisit"),
+        ("lost", "response"),
+        ("new?a=1", "response"),
+        ("old", "response"),
+        ("robots.txt", "response"),
+        ("same", "response"),
+    ]
+
+
+def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path: Path) -> None:
+    crawl(tmp_path, USER_AGENT="archivist/1.0")
+    info, *rest = records(tmp_path / "warc")
+    assert info.kind == "warcinfo"
+    assert b"software: crawlprio/" in info.body
+    assert b"setting-USER_AGENT: 'archivist/1.0'" in info.body
+    (moved,) = [r for r in rest if r.url == f"{HOST}old" and r.kind == "response"]
+    assert moved.http.statusline == "301 Moved Permanently"
+    assert moved.http.get_header("Location") == "/new?a=1"
+    assert moved.body == b"moved"
+    (asked,) = [r for r in rest if r.url == f"{HOST}new?a=1" and r.kind == "request"]
+    assert asked.http.statusline == "/new?a=1 HTTP/1.1"
+    assert asked.http.get_header("Host") == "a.example"
+    assert asked.http.get_header("User-Agent") == "archivist/1.0"
+
+
+def test_a_revisit_names_the_first_response_of_its_body(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    by_url = {record.url: record for record in responses(tmp_path / "warc")}
+    first, second = by_url[f"{HOST}same"], by_url[f"{HOST}copy"]
+    tell = second.headers.get_header
+    assert tell("WARC-Refers-To-Target-URI") == first.url
+    assert tell("WARC-Refers-To-Date") == first.headers.get_header("WARC-Date")
+    assert tell("WARC-Payload-Digest") == first.headers.get_header("WARC-Payload-Digest")
+    assert second.body == b""
+    assert second.http.get_header("Content-Type") == "text/html"
+
+
+def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path: Path) -> None:
+    crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+    found = records(tmp_path / "warc")
+    names = list(dict.fromkeys(record.file for record in found))
+    assert len(names) > 2
+    assert [name[-13:] for name in names] == [f"{n:05d}.warc.gz"[-13:] for n in range(len(names))]
+    opening = [next(r for r in found if r.file == name) for name in names]
+    assert [record.kind for record in opening] == ["warcinfo"] * len(names)
+
+
+def test_a_resumed_crawl_cuts_what_a_killed_one_left_and_archives_the_rest(tmp_path: Path) -> None:
+    crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
+    (first,) = (tmp_path / "warc").glob("*.warc.gz")
+    whole = first.read_bytes()
+    # What a kill leaves: a torn record, and a file begun after it, neither known to the store.
+    first.write_bytes(whole + gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\n")[:-3])
+    later = first.with_name(first.name.replace("-00000", "-00001"))
+    later.write_bytes(b"torn")
+    other = first.with_name("another.warc.gz")
+    other.write_bytes(b"")
+    assert crawl(tmp_path).reason == "finished"
+    assert first.read_bytes() == whole
+    assert other.exists()
+    other.unlink()
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+    assert [r.url.removeprefix(HOST) for r in responses(tmp_path / "warc")].count("same") == 1
+
+
+def test_records_that_a_power_failure_took_are_named_and_forgotten(tmp_path: Path) -> None:
+    crawl(tmp_path, CLOSESPIDER_PAGECOUNT=4)
+    (first,) = (tmp_path / "warc").glob("*.warc.gz")
+    n_before = len(responses(tmp_path / "warc"))
+    # The last record, a request, and the response before it; then zeros, as some systems leave.
+    last = responses(tmp_path / "warc")[-1]
+    os.truncate(first, last.offset + 20)
+    os.truncate(first, last.offset + last.length)
+    run = crawl(tmp_path)
+    assert [text for text in run.messages() if "power failure" in text] == [
+        f"{first}: the last 1 records are not on disk, as after a power failure; their pages stay "
+        "without one."
+    ]
+    assert len([r for r in responses(tmp_path / "warc") if r.file == first.name]) == n_before - 1
+
+
+def test_a_resume_without_the_archive_or_without_its_last_file_is_refused(tmp_path: Path) -> None:
+    crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
+    (first,) = (tmp_path / "warc").glob("*.warc.gz")
+    before = first.read_bytes()
+    assert crawl(tmp_path, CRAWLPRIO_WARC=None).messages() == [
+        f"{store_of(tmp_path)}: this crawl is archived, and CRAWLPRIO_WARC is not set; name the "
+        "folder again (--warc FOLDER)."
+    ]
+    (elsewhere,) = crawl(tmp_path, CRAWLPRIO_WARC=str(tmp_path / "b")).messages()
+    assert elsewhere.endswith("name the folder that has it, or move it back.")
+    assert first.read_bytes() == before
+    assert crawl(tmp_path).reason == "finished"
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+
+
+def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path: Path) -> None:
+    crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
+    victim = tmp_path / "victim.warc.gz"
+    victim.write_bytes(b"precious")
+    with closing(sqlite3.connect(store_of(tmp_path))) as db:
+        db.execute("UPDATE archive_files SET name = '../victim.warc.gz', n_bytes = 0")
+        db.commit()
+    (sentence,) = crawl(tmp_path).messages()
+    assert "a name that is not crawlprio's" in sentence
+    assert victim.read_bytes() == b"precious"
+
+
+class OneRetry(scrapy.Spider):
+    name = "retry"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy.Request(HOST, headers={"Authorization": "Bearer secret"})
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        yield from ()
+
+
+def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path: Path) -> None:
+    answers = iter([Answer("broken", status=500), Answer("ready")])
+    settings = {
+        **ADDON,
+        "RETRY_ENABLED": True,
+        "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
+        "CRAWLPRIO_WARC": str(tmp_path / "warc"),
+    }
+    with Site({}, lambda host, path: next(answers)) as site:
+        run_spider(OneRetry, settings, site=site)
+        assert len(site.fetches) == 2
+    assert [record.body for record in responses(tmp_path / "warc")] == [b"ready"]
+    check_archive(tmp_path / "warc", tmp_path / "crawl.sqlite")
+    sent = b"".join(r.http.to_bytes() for r in records(tmp_path / "warc") if r.http is not None)
+    assert b"secret" not in sent
+
+
+@pytest.mark.parametrize("scheduler", ["crawlprio's", "Scrapy's"])
+def test_a_crawl_without_a_store_is_archived_too(tmp_path: Path, scheduler: str) -> None:
+    settings: dict[str, object] = {**ADDON, "CRAWLPRIO_WARC": str(tmp_path / "warc")}
+    if scheduler == "Scrapy's":
+        settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
+    with Site({"/": page()}) as site:
+        assert run_spider(OneRetry, settings, site=site).reason == "finished"
+    assert [record.url for record in responses(tmp_path / "warc")] == [HOST]
+    (line,) = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
+    assert line.startswith("example,a)/ ")
+
+
+@contextmanager
+def files_of_at_most(n_bytes: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path: Path) -> None:
+    noise = Random(7)
+    web = {
+        "/": page(*(f"/{n}" for n in range(8))),
+        **{f"/{n}": Answer(noise.randbytes(60_000).hex()) for n in range(8)},
+    }
+    with files_of_at_most(300_000):
+        run = crawl(tmp_path, web)
+    (sentence,) = run.messages()
+    assert sentence.endswith("the disk is full; free some space, then resume the crawl.")
+    with Store.open(store_of(tmp_path), readonly=True) as store:
+        assert 0 < store.n_visits < 9
+        n_visits = store.n_visits
+    assert len(responses(tmp_path / "warc")) == n_visits + 1  # robots.txt
+    assert crawl(tmp_path, web).reason == "finished"
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+    assert len(responses(tmp_path / "warc")) == 9 + 2
+
+
+def test_without_surt_the_crawl_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = import_module("crawlprio.archive.archive")
+    monkeypatch.setattr(archive, "find_spec", lambda name: None)
+    (sentence,) = crawl(tmp_path).messages()
+    assert sentence.endswith("install crawlprio[warc].")
+    assert not store_of(tmp_path).exists() or not list((tmp_path / "warc").glob("*.warc.gz"))
+
+
+def test_two_crawls_share_a_folder_and_its_index(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    first = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
+    second = tmp_path / "second"
+    second.mkdir()
+    crawl(second, CRAWLPRIO_WARC=str(tmp_path / "warc"))
+    both = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
+    assert len(both) == 2 * len(first)
+    assert both == sorted(both)
+    assert [line for line in both if line in first] == first
