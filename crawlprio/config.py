@@ -275,6 +275,12 @@ def given_settings(settings: BaseSettings) -> dict[str, Any]:
     return {name: settings[name] for name in SETTINGS if from_command_line(settings, name)}
 
 
+def changed_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that are not at their default, unparsed."""
+    given = {name: settings[name] for name in SETTINGS if name in settings}
+    return {name: value for name, value in given.items() if value != SETTINGS[name].guest_default}
+
+
 def names_component(settings: BaseSettings, name: str, component: type) -> bool:
     """Return whether a setting that lists components names this one, even to disable it."""
     return any(load_object(path) is component for path in settings.getdict(name))

@@ -16,13 +16,12 @@ from scrapy.http import Response
 
 from crawlprio import __version__
 from crawlprio.archive import Archive, Exchange, Fetched, missing_package
-from crawlprio.config import CrawlConfig, read_setting
+from crawlprio.config import CrawlConfig, changed_settings, read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.given import is_plain
 from crawlprio.live.recorder import Recorder
-from crawlprio.setting_table import SETTINGS
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def _head(response: Response) -> bytes:
 
 def about(settings: BaseSettings) -> dict[str, str]:
     """Return what the first record of each file says of the program and the crawl."""
-    obeys = settings.getbool("ROBOTSTXT_OBEY")
+    obeys = read_setting(settings, "ROBOTSTXT_OBEY")
     fields = {
         "software": f"crawlprio/{__version__} Scrapy/{scrapy_version} Python/"
         f"{platform.python_version()}",
@@ -177,9 +176,8 @@ def about(settings: BaseSettings) -> dict[str, str]:
         "robots": "obey" if obeys else "ignore",
         "http-header-user-agent": str(read_setting(settings, "USER_AGENT")),
     }
-    told = {name: settings[name] for name in SETTINGS if name in settings}
     return fields | {
         f"setting-{name}": repr(value)
-        for name, value in told.items()
-        if is_plain(name, value) and value != SETTINGS[name].guest_default
+        for name, value in changed_settings(settings).items()
+        if is_plain(name, value)
     }
