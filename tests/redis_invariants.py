@@ -11,7 +11,7 @@ from crawlprio.redis.counts import read_counts
 
 PAGE = struct.Struct(">dIiHBBB")
 PAGES_PER_BLOCK = 24
-SITE = struct.Struct(">IIIIIBIIBIIIddddddddd")
+SITE = struct.Struct(">IIIIIBIBIIBIIIddddddddd")
 TALLY = struct.Struct(">IIII")
 WAITING, LEASED, DONE = 1, 2, 3
 READY, DELAYED = 1, 2
@@ -135,6 +135,20 @@ def check(client: Any, prefix: str) -> None:
     for page, record in pages.items():
         assert record[5] == n_of_page[page]
 
+    domain_of = {site: record[6] for site, record in sites.items()}
+    flights = {int(domain): int(n) for domain, n in client.hgetall(f"{prefix}:flights").items()}
+    n_flights: Counter[int] = Counter()
+    for page, n in n_of_page.items():
+        n_flights[domain_of[pages[page][1]]] += n if page >= 0 else 0
+    assert flights == {domain: n for domain, n in n_flights.items() if n}
+    held_back = {
+        int(domain): [int(site) for site in client.lrange(f"{prefix}:held:{int(domain)}", 0, -1)]
+        for domain in client.zrange(f"{prefix}:held", 0, -1)
+    }
+    assert all(domain_of[site] == domain for domain, held in held_back.items() for site in held)
+    assert counts["held"] == sum(map(len, held_back.values())) == sum(r[7] for r in sites.values())
+    assert len(list(client.scan_iter(f"{escaped}:held:*"))) == len(held_back)
+
     ready = {
         (int(float(tier)), struct.unpack(">I", member)[0]): score
         for key in client.scan_iter(f"{escaped}:ready:*")
@@ -147,7 +161,8 @@ def check(client: Any, prefix: str) -> None:
     assert counts["ready"] == len(ready)
     n_ready = n_delayed = 0
     for site, record in sites.items():
-        leased, own_limit, waiting, known, n_claims, is_silent, _, first, place, *rest = record
+        leased, own_limit, waiting, known, n_claims, is_silent, domain, is_held, *more = record
+        _, first, place, *rest = more
         limit = own_limit or float(config["limit"])
         assert leased == n_leased[site]
         assert leased <= limit, "a site does not exceed its limit of leases"
@@ -155,7 +170,8 @@ def check(client: Any, prefix: str) -> None:
         assert known == sum(page[1] == site for page in pages.values())
         assert n_claims == sum(page[1] == site and page[6] & 32 > 0 for page in pages.values())
         assert is_silent == (site in silent)
-        assert (place != 0) == (waiting > 0 and leased < limit), record
+        assert (place != 0) == (waiting > 0 and leased < limit and not is_held), record
+        assert is_held == (site in held_back.get(domain, [])), record
         if place == READY:
             n_ready += 1
             tier, score, page = min(queues[site])

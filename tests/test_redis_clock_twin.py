@@ -24,8 +24,8 @@ from crawlprio.items import LinkPairs
 
 SEED = int(os.environ.get("CRAWLPRIO_CLOCK_SEED", "20261122"))
 N_CRAWLS, N_ACTIONS = 25, 120
-SITES = ["a.test", "b.test", "c.test"]
-URLS = [f"http://{site}/{n}" for site in SITES for n in range(40)]
+SITES = ["a.test", "b.test", "one.c.test", "two.c.test", "three.c.test"]
+URLS = [f"http://{site}/{n}" for site in SITES for n in range(24)]
 STATUSES = [200, 200, 200, 404, 500, 429, 503, 503, 0]
 MICROSECOND = 1e-6
 
@@ -46,6 +46,7 @@ def settings_of(rng: random.Random) -> dict[str, Any]:
     limit = rng.choice([1, 1, 2, 3])
     return {
         "ORDERING": "breadth-first",
+        "CONCURRENT_REQUESTS": rng.choice([0, 2, 3, 4, 16]),
         "CONCURRENT_REQUESTS_PER_DOMAIN": limit,
         "DOWNLOAD_DELAY": rng.choice([0, 0.5, 3]),
         "CRAWLPRIO_PAGES_PER_VISIT": rng.choice([1, 3]) if limit == 1 else 1,

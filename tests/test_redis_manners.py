@@ -168,7 +168,7 @@ def test_a_retried_call_is_done_once(
     client, prefix = redis_server.client(), "crawlprio:{again:0}"
     calls = script("calls").text
     run_id = client.info("server")["run_id"]
-    client.eval(script("heartbeat").text, 1, prefix, "w", 0, "", "renew", "", run_id)
+    client.eval(script("heartbeat").text, 1, prefix, "w", 0, "", "renew", "", run_id, 0)
     add = ("http://c.test/1", "", "c.test", "", "", "0", "0", "0", "{}", "1", "0")
     for _ in range(2):
         client.eval(calls, 1, prefix, "w", 1, "", "add", 12, b"x" * 10, *add)

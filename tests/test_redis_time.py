@@ -85,7 +85,7 @@ def test_time_that_a_call_spends_on_its_way_shortens_no_delay(redis_server: Redi
     client, run_id = redis_server.client(), redis_server.client().info("server")["run_id"]
 
     def now(seen: str) -> float:
-        said = ("renew", "", run_id)
+        said = ("renew", "", run_id, 0)
         reply = client.eval(script("heartbeat").text, 1, PREFIX, "w", 0, seen, *said)
         return float(reply[0])
 
@@ -104,7 +104,7 @@ def test_calls_of_a_worker_whose_lease_has_expired_are_refused_until_it_says_hel
     frontier = begin(redis_server)
     client, run_id = redis_server.client(), redis_server.client().info("server")["run_id"]
     call = (script("calls").text, 1, PREFIX, "w", 1, "", "lease", 2, 0, 0)
-    hello = (script("heartbeat").text, 1, PREFIX, "w", 0, "", "renew", "", run_id)
+    hello = (script("heartbeat").text, 1, PREFIX, "w", 0, "", "renew", "", run_id, 0)
     with pytest.raises(ResponseError, match="LAPSED"):
         client.eval(*call)
     client.eval(*hello)

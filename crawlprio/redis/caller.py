@@ -62,7 +62,7 @@ class Caller:
 
     def _heartbeat(self, action: str) -> None:
         run_id = str(node_for(self._client, self.prefix).info("server")["run_id"])
-        self._eval("heartbeat", self._seq, "", action, worker_name(), run_id)
+        self._eval("heartbeat", self._seq, "", action, worker_name(), run_id, 0)
 
     def _eval(self, name: str, *arguments: Argument) -> list[Any]:
         reply: list[Any] = self._client.evalsha(

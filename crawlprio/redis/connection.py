@@ -18,6 +18,7 @@ from redis.sentinel import Sentinel
 
 from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.frontier.domain_shares import LATELY
 from crawlprio.redis.cluster import CLUSTER, connect_cluster, script_keys, servers
 from crawlprio.redis.counts import pack_counts
 from crawlprio.redis.rules import Rules
@@ -27,7 +28,7 @@ from crawlprio.web import budgets
 from crawlprio.web.addresses import SeedAddresses
 from crawlprio.web.budgets import claimable, silent_sites
 
-LAYOUT = 4
+LAYOUT = 5
 """Version of the keys and records in Redis; workers refuse a crawl with another version."""
 
 MAX_ATTEMPTS = 3
@@ -322,6 +323,7 @@ def _values(
         "records": records,
         "lease_seconds": lease_seconds,
         "max_attempts": MAX_ATTEMPTS,
+        "lately": LATELY,
     }
     return {"ordering": config.ordering_name} | {
         name: repr(float(number)).removesuffix(".0") for name, number in numbers.items()

@@ -9,7 +9,7 @@ from typing import Any
 COUNTS = (
     *("pages", "keyed", "visits", "waiting", "leased", "links", "initial", "parent", "number"),
     *("rest_until", "max_delay", "ready", "taken_over", "dead", "recorded"),
-    *("outgoing", "fetched", "changes", "robots", "offset"),
+    *("outgoing", "fetched", "changes", "robots", "fetches", "held", "offset"),
 )
 """Names in the order in which they are packed; `common.lua` defines them."""
 

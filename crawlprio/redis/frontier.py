@@ -25,7 +25,7 @@ from crawlprio.redis.own_visits import OwnVisits
 from crawlprio.redis.robots import SharedRobots
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument, Client
-from crawlprio.redis.session import LINGER, Answer, Session, Status
+from crawlprio.redis.session import LINGER, UNLIMITED, Answer, Session, Status
 from crawlprio.redis.shard import Rounds, Shard, questions
 from crawlprio.redis.shards import Shards
 from crawlprio.redis.wire import LINKS_PER_CALL, Wire, hash_of, record
@@ -142,6 +142,7 @@ class RedisFrontier:
                     client,
                     prefix,
                     lease_seconds=lease_seconds,
+                    n_fetches=config.concurrency or UNLIMITED,
                     call_from_thread=call_from_thread,
                     on_failure=lambda error: (self._robots.give_up(error), on_failure(error)),
                     on_status=partial(self._on_status, number),

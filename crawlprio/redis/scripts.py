@@ -13,7 +13,7 @@ Client: TypeAlias = Any
 Argument: TypeAlias = str | bytes | int | float
 """An argument of a script."""
 
-_COMMON = ("common", "texts", "queue", "leases")
+_COMMON = ("common", "texts", "queue", "shares", "leases")
 
 _CALLS = ("lease", "end_lease", "clock", "robots", "delivered", "undelivered")
 """A worker's calls, by file name, that need only `_COMMON`; the script `calls` runs any of them."""

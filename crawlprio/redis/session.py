@@ -34,6 +34,9 @@ not block the server for long."""
 LINGER = 0.01
 """Seconds for which a call that is not urgent waits for others to share its round trip."""
 
+UNLIMITED = 2**30
+"""The fetches at once of a worker without a limit, as in `shares.lua`."""
+
 _URGENT = frozenset(["lease", "hold", "robots"])
 """Calls, and kinds of `clock` call, that a page waits for."""
 
@@ -157,6 +160,8 @@ class Session:
         The prefix of the shard's keys, including the hash tag.
     lease_seconds
         Silence after which the server considers the worker dead.
+    n_fetches
+        Fetches that the worker makes at once.
     call_from_thread
         Calls a function in the crawl's thread.
     on_failure
@@ -173,6 +178,7 @@ class Session:
         prefix: str,
         *,
         lease_seconds: float,
+        n_fetches: int = 0,
         call_from_thread: Callable[[Callable[[], object]], object],
         on_failure: Callable[[CrawlprioError], object],
         on_status: Callable[[Status, set[int]], object],
@@ -182,6 +188,7 @@ class Session:
         self._prefix = prefix
         self.worker = uuid4().hex
         self._lease_seconds = lease_seconds
+        self._n_fetches = n_fetches
         self._call_from_thread = call_from_thread
         self._on_failure = on_failure
         self._on_status = on_status
@@ -293,9 +300,8 @@ class Session:
         server = node_for(self._client, self._prefix)
         self._run_id = str(server.info("server")["run_id"])
         held = sorted(self._held) if action == "renew" else []
-        status, result, sent_at = self._execute(
-            server, "heartbeat", self._n_done, (action, worker_name(), self._run_id, *held)
-        )
+        says: list[Argument] = [action, worker_name(), self._run_id, self._n_fetches, *held]
+        status, result, sent_at = self._execute(server, "heartbeat", self._n_done, says)
         self._is_introduced = True
         self._heartbeat_at = monotonic() + self._lease_seconds / 3
         gone = {int(lease) for lease in result}

@@ -63,10 +63,6 @@ class Wire:
     def __init__(self, rules: Rules, config: CrawlConfig, *, bounded: bool) -> None:
         self._number_of = rules.link_value
         self._counts_patterns = bounded and config.max_pages_per_pattern is not None
-        # Every budget tells links from other domains apart.
-        self._counts_domains = self._counts_patterns or not (
-            config.max_pages_per_site is config.max_pages_per_domain is config.max_sites is None
-        )
 
     def links(
         self,
@@ -159,8 +155,8 @@ class Wire:
         return pieces
 
     def domain(self, host: str) -> str:
-        """Return the registered domain of a host; "" unless a budget needs it."""
-        return _domain_of(host) if self._counts_domains else ""
+        """Return the registered domain of a host."""
+        return _domain_of(host)
 
     def pattern(self, url: str) -> bytes:
         """Return a hash of a URL's pattern; b"" unless budgets count pages by it."""

@@ -18,7 +18,7 @@ function calls.add(at, is_done)
   local repeats, is_seed = ARGV[at + 11] == '1', ARGV[at + 12] == '1'
   local id = find_page(hash)
   if id == nil then
-    local site = site_of_host(host)
+    local site = site_of_host(host, domain)
     local reason = not is_seed and refusal(site, domain, pattern, false)
     if reason then
       return { reason }

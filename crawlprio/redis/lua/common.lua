@@ -47,8 +47,13 @@
 --   :ready:<tier>    zset    first page of each ready site, packed as >I4, by -(key of the site)
 --   :tiers           zset    tiers that may have ready sites, by -tier
 --   :delayed         zset    sites inside their delay, by the time at which it ends
+--   :flights         hash    number of a registered domain -> its leases that hold their sites
+--   :held            zset    domains with sites that are held back, in order; see `shares.lua`
+--   :held:<domain>   list    those sites, in order
+--   :shares          string  what `shares.lua` knows, as msgpack
 --   :workers         zset    workers, by the time at which their lease expires
---   :worker:<worker> hash    seq: number of the last call done; name; since: Unix time
+--   :worker:<worker> hash    seq: number of the last call done; name; since: Unix time; fetches: how many
+--                            it makes at once
 --   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, priority
 --                            of the request, since}
 --   :robots          hash    "<host> <robot>" -> msgpack of {time at which the file was read, time until
@@ -161,12 +166,14 @@ end
 --   fetched    fetches of pages that have ended, those that failed included
 --   changes    grows whenever another count changes
 --   robots     bytes in :robots
+--   fetches    fetches that all workers make at once
+--   held       sites that are held back, since their domain has its share of the fetches
 --   offset     seconds added to the server's clock, so that time goes on evenly when it is set
 -- `counts.py` has the same list.
 local COUNTS = {
   'pages', 'keyed', 'visits', 'waiting', 'leased', 'links', 'initial', 'parent', 'number',
   'rest_until', 'max_delay', 'ready', 'taken_over', 'dead', 'recorded', 'outgoing', 'fetched',
-  'changes', 'robots', 'offset',
+  'changes', 'robots', 'fetches', 'held', 'offset',
 }
 local COUNTS_FORMAT = '>' .. ('d'):rep(#COUNTS)
 local config, counts, counts_before = {}, {}, nil
@@ -303,19 +310,19 @@ end
 -- Sites
 
 -- leases, limit (0: default), waiting pages, known pages, claims among them, whether it is silent,
--- tiers other than 0, first page and place, pages of this visit, refusals, leases not yet started;
+-- number of its registered domain (0: without pages), whether it is held back, tiers other than 0, first page and place, pages of this visit, refusals, leases not yet started;
 -- then the tier of its place, own delay and Crawl-delay (-1: none), times (ready, started, ended,
 -- paused until, refused), and the key of the first page when the site was placed.
-local SITE = '>I4I4I4I4I4BI4I4BI4I4I4ddddddddd'
+local SITE = '>I4I4I4I4I4BI4BI4I4BI4I4I4ddddddddd'
 local sites = {}
 
 local function read_site(id, record)
-  local leased, limit, waiting, known, claims, silent, tiers, first, place, visited, refusals,
+  local leased, limit, waiting, known, claims, silent, domain, is_held, tiers, first, place, visited, refusals,
     unstarted, place_tier, own_delay, crawl_delay, ready_at, started_at, ended_at, paused_until,
     refused_at, first_key, at = unpack_struct(SITE, record)
   local site = {
     id = id, leased = leased, limit = limit, waiting = waiting, known = known, claims = claims,
-    silent = silent, tiers = tiers, first = first, place = place, visited = visited,
+    silent = silent, domain = domain, is_held = is_held, tiers = tiers, first = first, place = place, visited = visited,
     refusals = refusals, unstarted = unstarted, place_tier = place_tier, own_delay = own_delay, crawl_delay = crawl_delay,
     ready_at = ready_at, started_at = started_at, ended_at = ended_at,
     paused_until = paused_until, refused_at = refused_at, first_key = first_key,
@@ -360,7 +367,7 @@ local function save_sites()
     if site.dirty then
       records[#records + 1] = id
       records[#records + 1] = pack(SITE, site.leased, site.limit, site.waiting, site.known,
-        site.claims, site.silent, site.tiers, site.first, site.place, site.visited,
+        site.claims, site.silent, site.domain, site.is_held, site.tiers, site.first, site.place, site.visited,
         site.refusals, site.unstarted, site.place_tier, site.own_delay, site.crawl_delay, site.ready_at,
         site.started_at, site.ended_at, site.paused_until, site.refused_at, site.first_key) .. site.host
     end
@@ -397,17 +404,9 @@ local function read_hosts(hosts)
   read_sites(found)
 end
 
--- Return the site of a host; create it if the host is new.
-local function site_of_host(host)
-  local id = site_ids[host]
-  if id == nil then
-    id = tonumber(call('HGET', P .. ':hosts', host)) or false
-    site_ids[host] = id
-  end
-  if id then
-    return site_of(id)
-  end
-  id = n_known_hosts()
+-- Add a site for a new host.
+local function add_site(host)
+  local id = n_known_hosts()
   n_hosts = n_hosts + 1
   site_ids[host] = id
   new_hosts[#new_hosts + 1] = host
@@ -420,12 +419,28 @@ local function site_of_host(host)
   end
   sites[id] = {
     id = id, host = host, leased = 0, limit = limit, waiting = 0, known = 0, claims = 0,
-    silent = 0, tiers = 0, first = 0, place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
+    silent = 0, domain = 0, is_held = 0, tiers = 0, first = 0, place = NOWHERE, visited = 0, refusals = 0, unstarted = 0, place_tier = 0, own_delay = delay,
     crawl_delay = -1, ready_at = -huge, started_at = -huge, ended_at = -huge,
     paused_until = -huge, refused_at = -huge, first_key = 0,
     dirty = true, to_place = false, knows_head = true, head = nil, head_tier = 0, head_key = 0,
   }
   return sites[id]
+end
+
+-- Return the site of a host, which is added if it is new; `domain`: its registered domain, if known. Nobody
+-- outside can choose the number of a domain.
+local function site_of_host(host, domain)
+  local id = site_ids[host]
+  if id == nil then
+    id = tonumber(call('HGET', P .. ':hosts', host)) or false
+    site_ids[host] = id
+  end
+  local site = id and site_of(id) or add_site(host)
+  if domain and site.domain == 0 then
+    local hash = redis.sha1hex(config.crawl_id .. domain)
+    site.domain, site.dirty = max(tonumber(hash:sub(1, 8), 16), 1), true
+  end
+  return site
 end
 
 local function save_hosts()

@@ -1,7 +1,7 @@
 -- Receive a message: links of a visit in another shard to pages of this one. Idempotent.
 --
 --   [1,2]    sender: its shard and run id; number of the message from this sender to this shard, from 1
---   [3]      registered domain of the visited page; '' if no budget counts it
+--   [3]      registered domain of the visited page
 --   [4]      depth of new pages
 --   [5..7]   the values that `learn` returned in the visited page's shard; the last may be ''
 --   [8]      links as msgpack of what `read_piece` reads

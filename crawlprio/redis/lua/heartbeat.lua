@@ -4,7 +4,8 @@
 --   ARGV[4]     renew: stay alive; leave: end all its leases and queue their pages again
 --   ARGV[5]     name of the worker, for people
 --   ARGV[6]     run id of the server, as known to the worker
---   ARGV[7]...  its leases. Other leases of this worker are ended: their answers were lost.
+--   ARGV[7]     fetches that it makes at once
+--   ARGV[8]...  its leases. Other leases of this worker are ended: their answers were lost.
 --   result      those of its leases that the server does not have
 
 local known, err = begin(1, true)
@@ -13,6 +14,7 @@ if not known then
 end
 call('HSETNX', P .. ':worker:' .. worker, 'since', exact(now))
 call('HSET', P .. ':worker:' .. worker, 'name', ARGV[5])
+set_fetches(worker, ARGV[4] == 'leave' and '0' or ARGV[7])
 local run_id = call('HGET', P .. ':config', 'run_id')
 if run_id ~= ARGV[6] then
   -- The server restarted and may have lost its last second, so let all sites rest.
@@ -22,7 +24,7 @@ if run_id ~= ARGV[6] then
   call('HSET', P .. ':config', 'run_id', ARGV[6])
 end
 local has = {}
-for at = 7, #ARGV do
+for at = 8, #ARGV do
   has[ARGV[at]] = true
 end
 local lost = {}

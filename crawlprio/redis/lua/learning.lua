@@ -188,7 +188,7 @@ local function find_or_add(links, depth, source, room)
         reason = not has_room_for_site(source) and 'sites'
       end
       if not reason then
-        local site = site_of_host(host)
+        local site = site_of_host(host, domain)
         if introduces then
           count_site(site, source)
         end

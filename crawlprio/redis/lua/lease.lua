@@ -40,6 +40,7 @@ local function take_over_dead()
   if dead then
     take_over(dead, call('HKEYS', P .. ':leases:' .. dead), true)
     orphan_messages(dead)
+    set_fetches(dead, '0')
     call('ZREM', P .. ':workers', dead)
     call('DEL', P .. ':worker:' .. dead, P .. ':leases:' .. dead)
   end
@@ -63,11 +64,32 @@ local function place_due()
   end
 end
 
+-- Return the first page whose domain may have one more, or nil.
+local function first_to_leave()
+  while true do
+    place_touched()
+    local id = first_ready()
+    if id == nil then
+      if not domains.find_alone() then
+        return nil
+      end
+    else
+      local site = site_of(page_of(id).site)
+      if domains.has_share(site.domain) then
+        return id
+      elseif not domains.hold_back(site) then
+        return nil
+      end
+    end
+  end
+end
+
 local function lease_pages(n_pages, result)
+  domains.continue_returning()
   place_due()
   local records = {}
   for place_of_lease = 0, n_pages - 1 do
-    local id = first_ready()
+    local id = first_to_leave()
     if id == nil then
       break
     end
@@ -79,6 +101,7 @@ local function lease_pages(n_pages, result)
     site.unstarted = site.unstarted + 1
     counts.waiting = counts.waiting - 1
     counts.leased = counts.leased + 1
+    domains.note_handed_out(site.domain)
     page.state, page.leases, page.dirty = LEASED, page.leases + 1, true
     if limit_of(site) > 1 then
       site.ready_at = max(site.ready_at, now + delay_of(site, 0))

@@ -1,4 +1,4 @@
--- Waiting requests, leases, and the begin and end of a call. Follows `queue.lua`.
+-- Waiting requests, leases, and the begin and end of a call. Follows `shares.lua`.
 
 -- Waiting requests
 
@@ -90,6 +90,7 @@ local function release(id, page)
   local site = site_of(page.site)
   site.leased = site.leased - 1
   touch(site)
+  domains.note_ended(site.domain)
 end
 
 -- Reset a page's count of workers that died holding it.
@@ -155,6 +156,15 @@ local function take_over(owner, leases, has_died)
         end
       end
     end
+  end
+end
+
+-- Note how many fetches a worker makes at once; '0': it has left.
+local function set_fetches(owner, fetches)
+  local before = call('HGET', P .. ':worker:' .. owner, 'fetches') or '0'
+  if fetches ~= before then
+    counts.fetches = counts.fetches + tonumber(fetches) - tonumber(before)
+    call('HSET', P .. ':worker:' .. owner, 'fetches', fetches)
   end
 end
 
@@ -245,9 +255,10 @@ end
 
 -- Write all changes and return the state of the shard.
 local function finish(...)
+  domains.save()
   save_all()
   local ready_at = huge
-  if counts.ready > 0 then
+  if counts.ready > 0 or domains.has_sites_to_return() then
     ready_at = 0
   else
     local soonest = call('ZRANGE', P .. ':delayed', 0, 0, 'WITHSCORES')

@@ -7,7 +7,7 @@
 --   [3]     the visit, as JSON for the stream
 --   [4]     without a visit: seeds among the pages, as JSON
 --   [5]     target of each link of the visit, as JSON for the stream
---   [6]     the visited page's registered domain; '' if no budget counts it
+--   [6]     the visited page's registered domain
 --   [7]     1: it was fetched successfully; 0: not
 --   [8]...  links, see `read_piece`: new pages, then targets that are known. All links count as
 --           followed; "repeated" are new pages that the visit does not link to. Then the number of

@@ -3,7 +3,7 @@
 --   [1]  page
 --   [2]  request: queue [4], JSON, at priority [3]; unfiltered: the next request for the page is not a
 --        duplicate; first: the page was in flight, so queue it at priority [3] if it is waiting
---   [5,6]  request: URL of the page, and its registered domain; '' if no budget counts it
+--   [5,6]  request: URL of the page, and its registered domain
 
 function calls.load_request(at, is_done)
   if is_done then

@@ -8,7 +8,7 @@
 --           leased to another worker.
 --   [2]     the visit, as JSON for the stream
 --   [3]     1: the page was fetched successfully; 0: not
---   [4]     its registered domain; '' if no budget counts it
+--   [4]     its registered domain
 --   [5]...  links to pages of this shard, see `read_piece`; number of further distinct targets in the
 --           parts; number of parts; each part, as msgpack; number of messages; for each message the
 --           shard, the distinct targets of its followed or already queued links, and its links, as msgpack

@@ -108,7 +108,7 @@ end
 -- Put a site where its first page, leases and ready time require.
 local function place(site)
   site.to_place, site.dirty = false, true
-  if site.waiting == 0 or site.leased >= limit_of(site) then
+  if site.waiting == 0 or site.leased >= limit_of(site) or site.is_held == 1 then
     unplace(site)
   elseif site.ready_at > now then
     if site.place == READY then
