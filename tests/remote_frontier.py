@@ -111,6 +111,7 @@ class RemoteFrontier:
         self, settings: Mapping[str, Any], deliver: Callable[[Callable[[], None]], object]
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
+        self.on_lost: Callable[[int], object] = lambda lease: None
         self.n_links = 0
         self.clock = RemoteClock(self._tell)
         self._deliver = deliver

@@ -165,6 +165,8 @@ class Frontier(Protocol):
         Whether a request that cannot be written as JSON is kept in memory instead of dropped.
     on_ready
         Called when a page may have become ready; set it before the first call.
+    on_lost
+        Called with a lease that has expired, before `holds` is asked about it again.
     robots
         What other workers know of robots.txt files; None: there are no others.
     n_links
@@ -174,6 +176,7 @@ class Frontier(Protocol):
     carries_json_only: bool
     keeps_objects: bool
     on_ready: Callable[[], object]
+    on_lost: Callable[[int], object]
     n_links: int
     robots: SharedFiles | None
 

@@ -18,7 +18,12 @@ from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.causes import cause_of
-from crawlprio.live.downloader import FetchObserver, fill_downloader, observe_fetches
+from crawlprio.live.downloader import (
+    FetchObserver,
+    abort_fetch,
+    fill_downloader,
+    observe_fetches,
+)
 from crawlprio.live.identity import Identities, forget_inherited_slot
 from crawlprio.live.leases import Lease, Leases, State
 from crawlprio.live.packing import Packing
@@ -91,6 +96,7 @@ class Dispatcher(FetchObserver):
         self._is_closed = False
         self._alarm = engine.EngineAlarm(crawler)
         frontier.on_ready = self._wake
+        frontier.on_lost = self._abort
         observe_fetches(crawler, self)
         fill_downloader(crawler, self._fills_downloader)
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
@@ -239,6 +245,13 @@ class Dispatcher(FetchObserver):
     def may_send(self, lease: Lease) -> bool:
         """Return whether a leased page may still be fetched."""
         return self._frontier.holds(lease.handout.lease)
+
+    def _abort(self, lease: int) -> None:
+        """Abort the fetch under an expired lease: others may fetch its page by now."""
+        request = self._leases.fetching(lease)
+        if request is not None:
+            self._crawler.stats.inc_value("crawlprio/aborted")
+            abort_fetch(self._crawler, request)
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to reschedule, as its site is busy."""

@@ -8,6 +8,7 @@ state                 event                             what happens
 `HANDED_OUT`          a response or failure is passed   `ANSWERED`; the site waits for the
                       to the spider                     callback, but not longer than `PATIENCE`
 any earlier           its site turns out to be busy     given back: its page waits where it was
+`FETCHING`            the frontier has lost the lease   the fetch is aborted, its page given back
 any earlier           a middleware returns a request    retry: its page waits again, with the new
                       to fetch the same page again      request and its previous key; no visit
 any earlier           a middleware returns any other    redirect: the new request waits on its
@@ -138,6 +139,13 @@ class Leases:
     def of(self, request: Request) -> Lease | None:
         """Return the lease of a request; None if it has none."""
         return self._leases.get(request)
+
+    def fetching(self, number: int) -> Request | None:
+        """Return the request in flight under a lease of the frontier; None if there is none."""
+        for request, lease in self._leases.items():
+            if lease.handout.lease == number and lease.state is State.FETCHING:
+                return request
+        return None
 
     def begin(self, lease: Lease) -> None:
         self._leases[lease.request] = lease

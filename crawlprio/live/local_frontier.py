@@ -84,6 +84,7 @@ class LocalFrontier:
         call_soon: Callable[[Callable[[], object]], object] | None = None,
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
+        self.on_lost: Callable[[int], object] = lambda lease: None
         self.carries_json_only = recorder.saves_requests
         self.n_links = 0
         self._recorder = recorder

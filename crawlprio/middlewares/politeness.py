@@ -22,7 +22,7 @@ from crawlprio.config import read_setting
 from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.downloader import FetchGate, observe_fetches
+from crawlprio.live.downloader import FetchAborted, FetchGate, make_abortable, observe_fetches
 from crawlprio.live.identity import forget_inherited_slot
 from crawlprio.live.leases import Lease
 from crawlprio.live.sending import Sending, check_sends, sending
@@ -100,9 +100,9 @@ class PolitenessMiddleware(FetchGate):
         return None
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Start a fetch anew, or return its page, whose lease had lapsed before it was sent."""
+        """Start a fetch anew, or return its page, whose lease lapsed before its response came."""
         fetch = sending.get()
-        if fetch is None or not fetch.was_refused:
+        if fetch is None or not (fetch.was_refused or isinstance(exception, FetchAborted)):
             return None
         sending.set(None)
         dispatcher = self._crawl.dispatcher
@@ -212,6 +212,7 @@ class PolitenessMiddleware(FetchGate):
         self._is_shared = frontier is not None and frontier.robots is not None
         if self._is_shared:
             check_sends(self._crawler)
+            make_abortable(self._crawler)
         settings = self._crawler.settings
         if not self._throttles:
             engine.disable_downloader_delays(self._crawler)
