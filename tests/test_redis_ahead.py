@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+from redis_servers import RedisServer
+from settled_redis import SettledRedis
+
+from crawlprio.redis import leased
 from crawlprio.redis.ahead import MAX_AHEAD, Ahead
 
 
@@ -48,3 +55,30 @@ def test_a_fixed_number_does_not_change() -> None:
     ahead.count_miss(is_asking=True)
     ahead.adapt(6, 6, 6)
     assert ahead.n == 6
+
+
+def test_pages_leased_ahead_by_a_worker_that_needs_none_are_left_to_others(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, other = (
+        SettledRedis(redis_server.client(), "ahead", ORDERING="breadth-first", DOWNLOAD_DELAY=0)
+        for _ in range(2)
+    )
+    busy.add_seeds([f"http://{n}.test/" for n in range(4)])
+    busy._ahead = Ahead(4, 16)
+    handout = busy.next_page(0.0)
+    assert handout is not None
+    assert other.next_page(0.0) is None
+    busy._call(0, "lease", 0, 0, "")  # what happens next
+    assert other.next_page(0.0) is None
+    monkeypatch.setattr(leased, "IDLE_SECONDS", 0.0)
+    busy._call(0, "lease", 0, 0, "")
+    found = []
+    for _ in range(3):
+        other._all[0].ask_at = -math.inf
+        handout = other.next_page(0.0)
+        assert handout is not None
+        found.append(handout.url)
+    assert found == [f"http://{n}.test/" for n in (1, 2, 3)]
+    for frontier in (busy, other):
+        frontier.close()

@@ -413,6 +413,8 @@ class RedisFrontier:
             self._messages.recover(number)
         for lease in lost:
             self._lose(shard, lease)
+        for idle in self._leases.take_idle():
+            self._end_lease(idle, "put_back")
         if not self._n_pending:
             self.on_ready()
 

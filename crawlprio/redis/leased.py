@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from crawlprio.frontier.protocol import Handout
 from crawlprio.redis.clock import RedisClock
 from crawlprio.redis.shard import Shard
+
+IDLE_SECONDS = 5.0
+"""Seconds after which pages that were leased ahead are left to others, because this worker hands
+out none: all of its fetches are slow."""
 
 
 @dataclass(slots=True)
@@ -40,6 +45,7 @@ class LeasedPages:
         self._n_shards = n_shards
         self._waiting: deque[tuple[Handout, Leased]] = deque()
         self._handed_out: dict[int, Leased] = {}
+        self._moved_at = 0.0
 
     @property
     def n_waiting(self) -> int:
@@ -48,6 +54,8 @@ class LeasedPages:
 
     def add(self, shard: Shard, result: Sequence[Any]) -> int:
         """Add the pages in the result of `lease.lua`; return how many."""
+        if not self._waiting:
+            self._moved_at = monotonic()
         fields = iter(result)
         for number, url, depth, request, host in zip(*[fields] * 5, strict=True):
             lease = Leased(shard, int(number), url.decode(), host.decode())
@@ -59,8 +67,19 @@ class LeasedPages:
     def hand_out(self) -> Handout:
         """Return the page that was leased first."""
         handout, lease = self._waiting.popleft()
+        self._moved_at = monotonic()
         self._handed_out[handout.lease] = lease
         return handout
+
+    def take_idle(self) -> list[Leased]:
+        """Remove and return the pages that were leased ahead, if none is needed at the moment."""
+        if not self._waiting or monotonic() - self._moved_at < IDLE_SECONDS:
+            return []
+        idle = list(self.waiting())
+        self._waiting.clear()
+        for lease in idle:
+            self.release(lease)
+        return idle
 
     def waiting(self) -> Iterator[Leased]:
         """Yield the pages that were leased ahead."""
