@@ -7,6 +7,7 @@ import struct
 from collections import Counter, defaultdict
 from typing import Any
 
+from crawlprio.redis.cluster import node_for
 from crawlprio.redis.counts import read_counts
 
 PAGE = struct.Struct(">dIiHBBB")
@@ -19,15 +20,58 @@ ON_VISIT = 2**40
 IDENTITY = struct.Struct(">10sI")
 
 
-def _strings(client: Any, pattern: str) -> dict[int, bytes]:
-    """Return the strings whose keys end in a number, by that number."""
-    return {int(key.rsplit(b":", 1)[1]): client.get(key) for key in client.scan_iter(pattern)}
+_READ = """
+local found = {}
+for at, key in ipairs(redis.call('KEYS', ARGV[1])) do
+    local kind = redis.call('TYPE', key).ok
+    local value = false
+    if kind == 'string' then value = redis.call('GET', key)
+    elseif kind == 'hash' then value = redis.call('HGETALL', key)
+    elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+    found[at] = {key, kind, value}
+end
+return found
+"""
 
 
-def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]]:
+class Keys:
+    """The strings, hashes and sorted sets under a prefix, by the rest of their keys.
+
+    One round trip reads all of them: with one for each key, reading would take most of the time of
+    a test that checks them after every call.
+    """
+
+    def __init__(self, client: Any, prefix: str) -> None:
+        escaped = prefix.replace("{", "[{]").replace("}", "[}]")
+        self.strings: dict[str, bytes] = {}
+        self.hashes: dict[str, dict[bytes, bytes]] = {}
+        self.scores: dict[str, list[tuple[bytes, float]]] = {}
+        for key, kind, value in node_for(client, prefix).eval(_READ, 0, f"{escaped}:*"):
+            name = key.decode().removeprefix(f"{prefix}:")
+            if kind == b"string":
+                self.strings[name] = value
+            elif kind == b"hash":
+                self.hashes[name] = dict(zip(value[::2], value[1::2], strict=True))
+            elif kind == b"zset":
+                scores = map(float, value[1::2])
+                self.scores[name] = list(zip(value[::2], scores, strict=True))
+
+    def hash(self, name: str) -> dict[bytes, bytes]:
+        return self.hashes.get(name, {})
+
+    def numbered(self, kind: str) -> dict[int, bytes]:
+        """Return the strings `kind:NUMBER` by number."""
+        return {
+            int(name.rpartition(":")[2]): value
+            for name, value in self.strings.items()
+            if name.startswith(f"{kind}:")
+        }
+
+
+def _pages(keys: Keys, n_pages: int) -> dict[int, tuple[Any, ...]]:
     """Return page records by page; check that the rest of the last block is empty."""
     pages = {}
-    for block, records in _strings(client, pattern).items():
+    for block, records in keys.numbered("p").items():
         assert len(records) == PAGES_PER_BLOCK * PAGE.size
         for slot, record in enumerate(PAGE.iter_unpack(records), PAGES_PER_BLOCK * block):
             if slot < n_pages:
@@ -37,10 +81,10 @@ def _pages(client: Any, pattern: str, n_pages: int) -> dict[int, tuple[Any, ...]
     return pages
 
 
-def _urls(client: Any, pattern: str) -> dict[int, bytes]:
+def _urls(keys: Keys) -> dict[int, bytes]:
     """Return stored URLs by page, without scheme and host."""
     urls = {}
-    for block, packed in _strings(client, pattern).items():
+    for block, packed in keys.numbered("u").items():
         at = 0
         while at < len(packed):
             page = 16 * block + packed[at]
@@ -52,12 +96,12 @@ def _urls(client: Any, pattern: str) -> dict[int, bytes]:
     return urls
 
 
-def _identities(client: Any, pattern: str, n_pages: int) -> list[int]:
+def _identities(keys: Keys, n_pages: int) -> list[int]:
     """Return the pages with an identity, after checking that each is in the bucket of its hash."""
     n_buckets = n_pages // 16 + 1
     half = 1 << (n_buckets.bit_length() - 1)
     pages = []
-    for bucket, packed in _strings(client, pattern).items():
+    for bucket, packed in keys.numbered("i").items():
         for start, page in IDENTITY.iter_unpack(packed):
             wanted = int.from_bytes(start[:4], "big") % (2 * half)
             assert bucket == (wanted if wanted < n_buckets else wanted - half)
@@ -67,28 +111,28 @@ def _identities(client: Any, pattern: str, n_pages: int) -> list[int]:
 
 def check(client: Any, prefix: str) -> None:
     """Assert every invariant of the keys under a prefix. O(keys)."""
-    escaped = prefix.replace("{", "[{]").replace("}", "[}]")
-    config = {name.decode(): value for name, value in client.hgetall(f"{prefix}:config").items()}
+    keys = Keys(client, prefix)
+    config = {name.decode(): value for name, value in keys.hash("config").items()}
     counts = read_counts(client, prefix)
     n_pages = int(counts["pages"])
-    pages = _pages(client, f"{escaped}:p:*", n_pages)
-    urls = _urls(client, f"{escaped}:u:*")
+    pages = _pages(keys, n_pages)
+    urls = _urls(keys)
     sites = {
-        int(site): SITE.unpack(record[: SITE.size])
-        for site, record in client.hgetall(f"{prefix}:sites").items()
+        int(site): SITE.unpack(record[: SITE.size]) for site, record in keys.hash("sites").items()
     }
-    hosts = {
-        int(site): host for host, site in client.hgetall(f"{prefix}:hosts").items() if host != b" "
-    }
+    hosts = {int(site): host for host, site in keys.hash("hosts").items() if host != b" "}
     assert sorted(pages) == list(range(n_pages))
     assert sorted(sites) == sorted(hosts) == list(range(len(hosts)))
-    assert sorted(_identities(client, f"{escaped}:i:*", n_pages)) == sorted(pages)
+    assert sorted(_identities(keys, n_pages)) == sorted(pages)
 
     standing: dict[int, tuple[int, int, float]] = {}
     queues: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
-    for key in client.scan_iter(f"{escaped}:w:*"):
-        site, _, tier = key.decode().partition(f"{prefix}:w:")[2].partition(":")
-        for member, score in client.zrange(key, 0, -1, withscores=True):
+    for name, scores in keys.scores.items():
+        kind, _, place = name.partition(":")
+        if kind != "w":
+            continue
+        site, _, tier = place.partition(":")
+        for member, score in scores:
             (page,) = struct.unpack(">I", member)
             assert page not in standing, "a page waits once"
             standing[page] = (int(site), int(tier or 0), score)
@@ -101,20 +145,18 @@ def check(client: Any, prefix: str) -> None:
             assert math.isfinite(key)
             assert page in urls, "a waiting page has a URL"
 
-    waiting_requests = {
-        int(page): value for page, value in client.hgetall(f"{prefix}:requests").items()
-    }
+    waiting_requests = set(map(int, keys.hash("requests")))
     assert counts["waiting"] >= len(standing)
-    assert set(waiting_requests) == {page for page, record in pages.items() if record[6] & 8}
-    attempts = {int(page) for page in client.hkeys(f"{prefix}:attempts")}
+    assert waiting_requests == {page for page, record in pages.items() if record[6] & 8}
+    attempts = set(map(int, keys.hash("attempts")))
     assert attempts == {page for page, record in pages.items() if record[6] & 16}
 
-    silent = {int(site): domain for site, domain in client.hgetall(f"{prefix}:silent").items()}
-    claims = {int(page) for page in client.hkeys(f"{prefix}:claims")}
+    silent = {int(site): domain for site, domain in keys.hash("silent").items()}
+    claims = set(map(int, keys.hash("claims")))
     assert claims <= {page for page, record in pages.items() if record[6] & 32}
     tallies = [
-        {name: TALLY.unpack(found) for name, found in client.hgetall(key).items() if name != b" "}
-        for key in (f"{prefix}:domains", f"{prefix}:patterns")
+        {name: TALLY.unpack(found) for name, found in keys.hash(kind).items() if name != b" "}
+        for kind in ("domains", "patterns")
     ]
     n_silent = Counter(silent.values())
     assert {name: found[3] for name, found in tallies[0].items() if found[3]} == n_silent
@@ -123,8 +165,10 @@ def check(client: Any, prefix: str) -> None:
     n_leased: Counter[int] = Counter()
     n_of_page: Counter[int] = Counter()
     n_leases_of_all = 0
-    for key in client.scan_iter(f"{escaped}:leases:*"):
-        for lease in client.hgetall(key).values():
+    for name, leases in keys.hashes.items():
+        if not name.startswith("leases:"):
+            continue
+        for lease in leases.values():
             page, site, holds = lease_of(lease)
             n_leases_of_all += 1
             assert page < 0 or page in urls, "a leased page has a URL"
@@ -150,14 +194,12 @@ def check(client: Any, prefix: str) -> None:
     assert len(list(client.scan_iter(f"{escaped}:held:*"))) == len(held_back)
 
     ready = {
-        (int(float(tier)), struct.unpack(">I", member)[0]): score
-        for key in client.scan_iter(f"{escaped}:ready:*")
-        for tier in [key.rsplit(b":", 1)[1]]
-        for member, score in client.zrange(key, 0, -1, withscores=True)
+        (int(float(name.removeprefix("ready:"))), struct.unpack(">I", member)[0]): score
+        for name, scores in keys.scores.items()
+        if name.startswith("ready:")
+        for member, score in scores
     }
-    delayed = {
-        int(site): time for site, time in client.zrange(f"{prefix}:delayed", 0, -1, withscores=True)
-    }
+    delayed = {int(site) for site, _ in keys.scores.get("delayed", [])}
     assert counts["ready"] == len(ready)
     n_ready = n_delayed = 0
     for site, record in sites.items():
