@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
+# Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check lint lint-only bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 

@@ -168,7 +168,7 @@ def crawl_until_killed(
         while n_more and n_visited(folder) < n_before + n_more:
             assert monotonic() < deadline, "the crawl does not get on"
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.001)
+                process.wait(timeout=0.01)
                 break
         process.wait(timeout=seconds)
     if process.poll() is not None:

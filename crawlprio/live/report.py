@@ -121,7 +121,8 @@ class CrawlReport:
         if not is_printed:
             lines = "\n".join(f"  {name}: {value}" for name, value in rows)
             logger.info("Crawl report:\n%s", lines)
-            if self._crawl.web is None:
+            draws = read_setting(self._crawler.settings, "CRAWLPRIO_PLOT") is not None
+            if self._crawl.web is None or not draws:
                 return
         from rich.table import Table
         from rich.text import Text

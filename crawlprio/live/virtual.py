@@ -6,7 +6,7 @@ graph, so that a crawl of it can be evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ from crawlprio.ranking.pagerank import pagerank, round_significant
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+_Web = DemoWeb | WarcWeb | StoreWeb
+
 _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 
 
@@ -42,14 +44,12 @@ class VirtualWeb:
         the process that serves it.
     """
 
-    def __init__(
-        self, name: str, web: DemoWeb | WarcWeb | StoreWeb, server: LoopbackServer
-    ) -> None:
+    def __init__(self, name: str, web: Callable[[], _Web], server: LoopbackServer) -> None:
         self.name = name
         self.seeds: Sequence[str] = list(server.seeds)
         self.hosts: Sequence[str] = list(server.hosts)
         self.server = server
-        self._web = web
+        self._make_web = web
 
     @classmethod
     def start(cls, crawler: Crawler, recording: Path | None) -> VirtualWeb:
@@ -76,10 +76,9 @@ class VirtualWeb:
                     f"CRAWLPRIO_DEMO_PAGES, which is {pages}."
                 )
             server = LoopbackServer(pages=pages, sites=sites, seed=seed, port=port, log=log)
-            web: DemoWeb | WarcWeb | StoreWeb = DemoWeb(pages, sites, seed)
             name = "demo web"
         else:
-            web = open_web(recording)
+            opened = open_web(recording)
             server = LoopbackServer(recording=recording, port=port, log=log)
             name = f"recording {recording.name}"
         server.start()
@@ -88,7 +87,13 @@ class VirtualWeb:
         settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
         settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
         settings.set("DOWNLOAD_DELAY", 0.02, "spider")
+        # Only a crawl that is evaluated generates the demo web here too.
+        web = (lambda: DemoWeb(pages, sites, seed)) if recording is None else (lambda: opened)
         return cls(name, web, server)
+
+    @cached_property
+    def _web(self) -> _Web:
+        return self._make_web()
 
     @cached_property
     def graph(self) -> LinkGraph:

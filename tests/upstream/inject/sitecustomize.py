@@ -27,6 +27,8 @@ def switch_on(settings: Any) -> None:
         from crawlprio import Addon
 
         settings.setdefault_in_component_priority_dict("ADDONS", Addon, 500)
+        # All crawls share a folder, and each would look at the stores of all crawls before it.
+        settings.set("CRAWLPRIO_KEEP_STORES", 1, "default")
     elif PART == "scheduler":
         from crawlprio.middlewares import LinksMiddleware
 
