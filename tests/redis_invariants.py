@@ -27,6 +27,7 @@ for at, key in ipairs(redis.call('KEYS', ARGV[1])) do
     local value = false
     if kind == 'string' then value = redis.call('GET', key)
     elseif kind == 'hash' then value = redis.call('HGETALL', key)
+    elseif kind == 'list' then value = redis.call('LRANGE', key, 0, -1)
     elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
     found[at] = {key, kind, value}
 end
@@ -35,7 +36,7 @@ return found
 
 
 class Keys:
-    """The strings, hashes and sorted sets under a prefix, by the rest of their keys.
+    """The strings, hashes, lists and sorted sets under a prefix, by the rest of their keys.
 
     One round trip reads all of them: with one for each key, reading would take most of the time of
     a test that checks them after every call.
@@ -45,6 +46,7 @@ class Keys:
         escaped = prefix.replace("{", "[{]").replace("}", "[}]")
         self.strings: dict[str, bytes] = {}
         self.hashes: dict[str, dict[bytes, bytes]] = {}
+        self.lists: dict[str, list[bytes]] = {}
         self.scores: dict[str, list[tuple[bytes, float]]] = {}
         for key, kind, value in node_for(client, prefix).eval(_READ, 0, f"{escaped}:*"):
             name = key.decode().removeprefix(f"{prefix}:")
@@ -52,6 +54,8 @@ class Keys:
                 self.strings[name] = value
             elif kind == b"hash":
                 self.hashes[name] = dict(zip(value[::2], value[1::2], strict=True))
+            elif kind == b"list":
+                self.lists[name] = value
             elif kind == b"zset":
                 scores = map(float, value[1::2])
                 self.scores[name] = list(zip(value[::2], scores, strict=True))
@@ -180,18 +184,18 @@ def check(client: Any, prefix: str) -> None:
         assert record[5] == n_of_page[page]
 
     domain_of = {site: record[6] for site, record in sites.items()}
-    flights = {int(domain): int(n) for domain, n in client.hgetall(f"{prefix}:flights").items()}
+    flights = {int(domain): int(n) for domain, n in keys.hash("flights").items()}
     n_flights: Counter[int] = Counter()
     for page, n in n_of_page.items():
         n_flights[domain_of[pages[page][1]]] += n if page >= 0 else 0
     assert flights == {domain: n for domain, n in n_flights.items() if n}
     held_back = {
-        int(domain): [int(site) for site in client.lrange(f"{prefix}:held:{int(domain)}", 0, -1)]
-        for domain in client.zrange(f"{prefix}:held", 0, -1)
+        int(domain): list(map(int, keys.lists.get(f"held:{int(domain)}", ())))
+        for domain, _ in keys.scores.get("held", ())
     }
     assert all(domain_of[site] == domain for domain, held in held_back.items() for site in held)
     assert counts["held"] == sum(map(len, held_back.values())) == sum(r[7] for r in sites.values())
-    assert len(list(client.scan_iter(f"{escaped}:held:*"))) == len(held_back)
+    assert sum(name.startswith("held:") for name in keys.lists) == len(held_back)
 
     ready = {
         (int(float(name.removeprefix("ready:"))), struct.unpack(">I", member)[0]): score
