@@ -4,6 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Directives(NamedTuple):
+    """What was asked, word for word; several headers or elements are joined by a comma and a space.
+
+    Attributes
+    ----------
+    x_robots_tag, content_usage
+        The response headers of these names.
+    meta_robots
+        The `content` of `meta name=robots`.
+    robots_usage
+        The preferences of the robots.txt that apply to the page.
+    """
+
+    x_robots_tag: str = ""
+    meta_robots: str = ""
+    content_usage: str = ""
+    robots_usage: str = ""
+
+
+NO_DIRECTIVES = Directives()
 
 
 @dataclass(slots=True)
@@ -33,6 +56,8 @@ class LinkPairs:
         `content_hash` of the body; 0 when not computed. Equal hashes mean identical pages.
     n_bytes
         Length of the body in bytes.
+    directives
+        What the page and its server ask of those who use it.
     """
 
     source: str
@@ -44,6 +69,7 @@ class LinkPairs:
     text: str = ""
     content_hash: int = 0
     n_bytes: int = 0
+    directives: Directives = NO_DIRECTIVES
 
 
 def content_hash(body: bytes) -> int:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.items import NO_DIRECTIVES, Directives
+
 NO_PAGE = -1
 """The page of the visit that discovers the seeds; also returned where there is no page."""
 
@@ -70,6 +72,8 @@ class Visit(NamedTuple):
         64-bit signed hash of the body; 0 when not computed.
     error
         Short cause if there was no page; empty on success.
+    directives
+        What the page asks of those who use it; not read back from a store.
     """
 
     page: int
@@ -84,6 +88,7 @@ class Visit(NamedTuple):
     n_bytes: int = 0
     content_hash: int = 0
     error: str = ""
+    directives: Directives = NO_DIRECTIVES
 
 
 class PageTable:

@@ -67,6 +67,8 @@ class Crawl:
         self._crawler = crawler
         self.yielded: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
         """By request, the requests that its callback yielded, before any middleware drops some."""
+        self.usages: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """By request, the preferences of robots.txt on the use of its page."""
         self._ordering: str | None = None
         self._recorder: Recorder | None = None
         self._before_close: list[Callable[[str], object]] = []

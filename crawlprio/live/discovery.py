@@ -174,6 +174,7 @@ class Discovery:
             fetched_at=reported.fetched_at or time(),
             elapsed=reported.elapsed,
             error=reported.error,
+            directives=pairs.directives,
         )
 
 

@@ -14,12 +14,13 @@ from scrapy.utils.httpobj import urlparse_cached
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
+from crawlprio.live.asked import directives_of
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.middlewares.yielded import dropped_links
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.web.addresses import ALLOW_PRIVATE
-from crawlprio.web.anchors import read_anchors, read_title
+from crawlprio.web.anchors import read_anchors, read_robots, read_title
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
@@ -173,8 +174,10 @@ class LinksMiddleware:
         yielded = crawl.yielded.pop(response.request, []) if response.request else []
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
         title, text = "", ""
+        robots: list[str] = []
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
+            robots = read_robots(response.selector.root)
             title, text, texts = self._read(response, [*targets.values(), *dropped.values()])
 
         def anchor(request: Request) -> str:
@@ -191,6 +194,7 @@ class LinksMiddleware:
             text=text,
             n_bytes=len(response.body),
             content_hash=content_hash(response.body),
+            directives=directives_of(response, robots, crawl.usages),
         )
 
     def _read(

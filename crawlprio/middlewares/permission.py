@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from functools import lru_cache
 from sys import intern
 from time import time
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from crawlprio.live.causes import UNREACHABLE, cause_of
 from crawlprio.live.crawl import Crawl
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.directives import USAGE_LINE, UsageRules
 from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
 
 if TYPE_CHECKING:
@@ -87,11 +89,17 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             await maybe_deferred_to_future(own)
             file = self._files.get(netloc, agent)
         if not file.cause:
+            self._note_usage(request, file.rules)
             return self._parser(file.rules)
         if not self._forbids:
             return None
         self._stats.inc_value("crawlprio/refused/robots-unreachable")
         raise RobotsUnreachable(f"{UNREACHABLE} ({file.cause})")
+
+    def _note_usage(self, request: Request, rules: str) -> None:
+        """Keep the preferences on the use of a page, for its visit."""
+        if self._reduces and USAGE_LINE in rules:
+            self._crawl.usages[request] = _usage_rules(rules).preferences(request.url)
 
     def _agent(self, request: Request) -> str:
         """Return the robot whose rules apply to a request, as in Scrapy; empty for all robots."""
@@ -192,6 +200,9 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
 class RobotsUnreachable(IgnoreRequest):
     """A page is not fetched because the robots.txt of its site could not be read."""
+
+
+_usage_rules = lru_cache(maxsize=100)(UsageRules)
 
 
 def _is_own(request: Request) -> bool:

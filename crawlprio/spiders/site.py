@@ -16,6 +16,7 @@ from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
+from crawlprio.live.asked import directives_of
 from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.given import ARGUMENTS, check_same_seeds, record_arguments
@@ -222,6 +223,7 @@ class SiteSpider(Spider):
             text=page.text,
             content_hash=content_hash(body),
             n_bytes=len(body),
+            directives=directives_of(response, page.robots, Crawl.of(self.crawler).usages),
         )
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         self._sort_links(page, pairs, depth + 1, nofollow)

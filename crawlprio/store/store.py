@@ -12,10 +12,12 @@ from types import TracebackType
 from typing import NamedTuple
 
 from crawlprio.errors import StoreError
+from crawlprio.items import NO_DIRECTIVES
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.companion import Companion
 from crawlprio.store.connection import Connection
+from crawlprio.store.directive_rows import put_directives
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
 from crawlprio.store.item_rows import ItemRow, put_items
@@ -244,6 +246,14 @@ class Store(StoreReader):
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages)
             self._cursor.executemany(_INSERT_VISIT, rows)
+            put_directives(
+                self._cursor,
+                [
+                    (seq, each.visit.page, each.visit.directives)
+                    for seq, each in enumerate(recorded, self._last_seq + 1)
+                    if each.visit.directives is not NO_DIRECTIVES
+                ],
+            )
             for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
                     mark_seeds(self._cursor, visit.targets.tolist())

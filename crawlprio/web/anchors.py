@@ -24,6 +24,15 @@ def read_title(root: Any) -> str:
     return ""
 
 
+def read_robots(root: Any) -> list[str]:
+    """Return what each `meta name=robots` says, word for word."""
+    return [
+        element.get("content", "")
+        for element in islice(root.iter("meta"), _MAX_TEXTS)
+        if element.get("name", "").strip().lower() == "robots"
+    ]
+
+
 def read_anchors(root: Any, url: str, encoding: str, wanted: Collection[str]) -> dict[str, str]:
     """Return the anchor texts of a page's links to the wanted URLs, as `parse_page` does.
 

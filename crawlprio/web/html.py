@@ -30,6 +30,7 @@ MAX_ANCHOR_CHARACTERS = 500_000
 """Maximum total length of a page's anchor texts in characters; further texts are left empty."""
 
 _MAX_ANCHOR_NODES = 200
+_MAX_ROBOTS = 20
 _FEW_LINKS = 64
 _FEW_BYTES = 12_288
 
@@ -87,6 +88,8 @@ class ParsedPage:
         Visible text with normalised white space; empty unless requested.
     nofollow, noindex
         Whether a `meta name=robots` has `nofollow` or `noindex` (`none` means both).
+    robots
+        What each `meta name=robots` says, word for word.
     n_dropped
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
     cut
@@ -101,6 +104,7 @@ class ParsedPage:
     text: str = ""
     nofollow: bool = False
     noindex: bool = False
+    robots: list[str] = field(default_factory=list)
     n_dropped: int = 0
     cut: str = ""
 
@@ -318,7 +322,10 @@ def _tidy_all(texts: list[str]) -> list[str]:
 def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
     """Apply a `meta name=robots` to a page."""
     if (attributes.get("name") or "").strip().lower() == "robots":
-        words = _SEPARATORS.split((attributes.get("content") or "").lower())
+        content = attributes.get("content") or ""
+        if len(page.robots) < _MAX_ROBOTS:
+            page.robots.append(content)
+        words = _SEPARATORS.split(content.lower())
         page.nofollow |= "nofollow" in words or "none" in words
         page.noindex |= "noindex" in words or "none" in words
 

@@ -61,6 +61,7 @@ _KINDS = {
     **dict.fromkeys(("visit-time", "visit time"), (_RULE, "Visit-time")),
     **dict.fromkeys(("sitemap", "sitemaps", "site-map"), (_SITE, "Sitemap")),
     "host": (_SITE, "Host"),
+    "content-usage": (_RULE, "Content-Usage"),
 }
 
 

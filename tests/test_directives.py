@@ -1,0 +1,126 @@
+"""What pages and their servers ask of those who use them is recorded with each visit."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crawls import ADDON, Answer, Site, run_spider
+from scrapy import Spider
+
+from crawlprio.items import Directives
+from crawlprio.pages import PageTable, Visit
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.web.directives import MAX_LENGTH, UsageRules, joined
+from crawlprio.web.robots_txt import rules_for
+
+ROBOTS = """\
+User-agent: *
+Disallow: /never/
+Content-Usage: train-ai=n
+Content-Usage: /ai-ok/ train-ai=y
+Content-Usage: /*.pdf$ search=n
+Content-Usage: /twice a=y
+Content-Usage: /twice a=n
+
+User-agent: ExampleBot
+Content-Usage: train-ai=y
+"""
+USUAL = {"Content-Type": "text/html"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "said"),
+    [
+        ("otherbot", "/test", "train-ai=n"),
+        ("otherbot", "/ai-ok/test", "train-ai=y"),
+        ("otherbot", "/ai-ok", "train-ai=n"),
+        ("otherbot", "/x/y.pdf", "search=n"),
+        ("otherbot", "/twice/x", "a=y, a=n"),
+        ("examplebot", "/ai-ok/test", "train-ai=y"),
+        ("examplebot", "/never/test", "train-ai=y"),
+    ],
+)
+def test_the_longest_path_of_a_robots_own_group_decides(agent: str, path: str, said: str) -> None:
+    rules, _ = rules_for(ROBOTS, agent)
+    assert UsageRules(rules).preferences(f"http://a.test{path}") == said
+
+
+@pytest.mark.parametrize("line", ["", "/", "/x", "  ", "/x   ", "* a=n"])
+def test_a_line_without_preferences_asks_nothing_of_other_pages(line: str) -> None:
+    rules, _ = rules_for(f"User-agent: *\nContent-Usage: {line}\n", "bot")
+    assert UsageRules(rules).preferences("http://a.test/x") in ("", "* a=n")
+
+
+def test_what_is_recorded_is_printable_and_bounded() -> None:
+    assert joined(["a", " ", "b\x1b[2J"]) == "a, b [2J"
+    assert len(joined(["x" * 5_000] * 3)) == MAX_LENGTH
+
+
+PAGES = {
+    "/robots.txt": Answer("User-agent: *\nContent-Usage: /used train-ai=n\nDisallow: /no\n"),
+    "/": Answer(
+        "<meta name=robots content='NoArchive, max-snippet:5'><meta name=ROBOTS content=noai>"
+        "<a href=/tagged>1</a><a href=/used>2</a><a href=/plain>3</a><a href=/no>4</a>",
+        headers=USUAL,
+    ),
+    "/tagged": Answer("x", headers={**USUAL, "X-Robots-Tag": "otherbot: noindex"}),
+    "/used": Answer("x", headers={**USUAL, "Content-Usage": "search=y"}),
+    "/plain": Answer("x", headers=USUAL),
+}
+
+
+class Own(Spider):
+    name = "own"
+    start_urls = ("http://a.test/",)
+
+    def parse(self, response: Any) -> Any:
+        yield from response.follow_all(css="a")
+
+
+@pytest.mark.parametrize("spider", [SiteSpider, Own])
+def test_they_are_rows_beside_the_visits(spider: type[Spider], tmp_path: Path) -> None:
+    store = tmp_path / "crawl.sqlite"
+    settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ROBOTSTXT_OBEY": True}
+    given = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
+    with Site(PAGES) as site:
+        run_spider(spider, settings, site=site, **given)
+    with closing(sqlite3.connect(store)) as db:
+        rows = db.execute(
+            "SELECT url, x_robots_tag, meta_robots, content_usage, robots_usage "
+            "FROM directives JOIN visits USING (seq) JOIN pages ON pages.id = visits.page "
+            "ORDER BY url"
+        ).fetchall()
+        assert db.execute("SELECT count(*) FROM visits WHERE status = 200").fetchone() == (4,)
+    assert rows == [
+        ("http://a.test/", "", "NoArchive, max-snippet:5, noai", "", ""),
+        ("http://a.test/tagged", "otherbot: noindex", "", "", ""),
+        ("http://a.test/used", "", "", "search=y", "train-ai=n"),
+    ]
+
+
+def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path: Path) -> None:
+    path, pages = tmp_path / "crawl.sqlite", PageTable()
+    page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
+    plain = Visit(page, np.empty(0, dtype=np.int32))
+    with Store.create(path) as store:
+        store.record(plain, pages)
+    tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute(tables).fetchone() == (0,)
+    with Store.open(path) as store:
+        pages = store.load_pages()
+        asked = plain._replace(directives=Directives(meta_robots="noindex\x00"))
+        store.record(plain, pages, commits=False)
+        store.record(asked, pages)
+    with Store.open(path, readonly=True) as store:
+        assert store.n_visits == 3
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT seq, page, meta_robots FROM directives").fetchall() == [
+            (3, page, "noindex\ufffd")
+        ]
