@@ -19,6 +19,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.live.sitemaps import Sitemaps
+from crawlprio.live.user_agent import lacks_contact, robot_of, user_agent
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
+_AGENT = "USER_AGENT"
 _SCHEDULERS = {
     "local": "crawlprio.schedulers.Scheduler",
     "redis": "crawlprio.redis.scheduler.RedisScheduler",
@@ -66,6 +68,7 @@ class Addon:
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
+        _name_contact(settings)
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
@@ -87,6 +90,16 @@ class Addon:
         except ConfigError as error:
             Crawl.of(self._crawler).refuse(error)
             return "local"
+
+
+def _name_contact(settings: BaseSettings) -> None:
+    """Name CRAWLPRIO_CONTACT in the bundled project's user agent, unless that names another."""
+    with suppress(ConfigError):  # refused when the crawl starts
+        contact, agent = (read_setting(settings, name) for name in ("CRAWLPRIO_CONTACT", _AGENT))
+        if contact is not None and lacks_contact(str(agent)):
+            named = user_agent(None, contact, str(agent))
+            settings.set(_AGENT, named, "project")
+            settings.set("ROBOTSTXT_USER_AGENT", robot_of(named), "addon")
 
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:

@@ -113,7 +113,12 @@ def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_pat
 
 @pytest.mark.parametrize(
     ("options", "n_told"),
-    [([], 1), (["--contact", "me@example.org"], 0), (["-s", "USER_AGENT=x (+http://a.b)"], 0)],
+    [
+        ([], 1),
+        (["--contact", "me@example.org"], 0),
+        (["-s", "CRAWLPRIO_CONTACT=me@example.org"], 0),
+        (["-s", "USER_AGENT=x (+http://a.b)"], 0),
+    ],
 )
 def test_a_crawl_of_the_open_web_says_once_that_it_names_no_contact(
     options: list[str], n_told: int, tmp_path: Path

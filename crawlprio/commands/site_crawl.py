@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,10 +10,10 @@ from typing import Any, ClassVar
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio import __version__
 from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Number, Whole
 
@@ -53,10 +52,6 @@ _NUMBERS = {"pages": Whole(1), "at-once": Whole(1)}
 """What options take that is not what their setting takes."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
-_PRODUCT = re.compile(r"[\w!#$%&'*+.^`|~-]+(/[\w!#$%&'*+.^`|~-]+)?", re.ASCII).fullmatch
-_CONTACT = re.compile(r"https?://[^\s()<>\"\\]+|[^\s()<>@,;:\"\\]+@[^\s()<>@,;:\"\\]+").fullmatch
-_OUR_AGENT = re.compile(r"(?:(\S+) )?crawlprio/\S+ \(\+?(.*)\)").fullmatch
-_NO_CONTACT = "a Scrapy crawler"
 
 
 def bundled_settings() -> dict[str, Any]:
@@ -151,8 +146,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))
             )
             self.set("USER_AGENT", agent)
-            # The words of a contact name no robot.
-            self.set("ROBOTSTXT_USER_AGENT", agent.partition(" (")[0])
+            self.set("ROBOTSTXT_USER_AGENT", robot_of(agent))
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.crawl import Crawl
@@ -184,31 +178,3 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 f"CRAWLPRIO_STORE is {str(store)!r}, but there is no folder {store.parent}; "
                 "create it first."
             )
-
-
-def user_agent(name: str | None, contact: str | None, earlier: str) -> str:
-    """Return a user agent that names the robot, if it has a name, crawlprio and the contact.
-
-    Parameters
-    ----------
-    earlier
-        the user agent so far, which has what is not given.
-
-    Raises
-    ------
-    ConfigError
-        if the name is not one, or the contact neither a mail address nor a URL.
-    """
-    if name is not None and not _PRODUCT(name):
-        raise ConfigError(f"--agent is {name!r}; give a name without spaces, as in mybot/1.0.")
-    if contact is not None and not _CONTACT(contact):
-        raise ConfigError(
-            f"--contact is {contact!r}; give a mail address or a URL (http:// or https://) that "
-            "tells owners of sites who crawls them."
-        )
-    found = _OUR_AGENT(earlier)
-    if found is not None:
-        name, contact = name or found[1], contact or found[2]
-    comment = contact or _NO_CONTACT
-    parts = (name, f"crawlprio/{__version__}", f"({'+' * ('://' in comment)}{comment})")
-    return " ".join(filter(None, parts))

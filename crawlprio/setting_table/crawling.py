@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crawlprio.setting_table.contact import Contact
 from crawlprio.setting_table.kinds import (
     Anything,
     Choice,
@@ -67,6 +68,13 @@ POLITENESS = Section(
             "Whether a site may be fetched from if its robots.txt was not read: no response, a "
             "refused fetch, too many redirects, or a status other than 2xx and 4xx, or 429.",
             guest="allow",
+        ),
+        Setting(
+            "CRAWLPRIO_CONTACT",
+            Contact(none="nobody"),
+            None,
+            "Mail address or URL that the user agent of the bundled project names, for owners of "
+            "sites; your own USER_AGENT is left as it is.",
         ),
         Setting(
             "DOWNLOAD_DELAY",

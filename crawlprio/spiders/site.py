@@ -300,7 +300,7 @@ class SiteSpider(Spider):
         if any(PrivateAddresses("refuse").allows_host(host_of(seed)) for seed in self.seeds):
             say(
                 f"the user agent, {agent}, names nobody whom the owners of a site could reach; "
-                "add one with --contact, or set USER_AGENT."
+                "add one with --contact (CRAWLPRIO_CONTACT), or set USER_AGENT."
             )
 
     def _check_fetched(self, reason: str) -> None:

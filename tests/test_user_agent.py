@@ -1,0 +1,62 @@
+"""The user agent names whom the owners of a site can reach, and only that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from crawls import ADDON, Answer, Site, page, run_spider
+
+from crawlprio import __version__
+from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.errors import ConfigError
+from crawlprio.setting_table import SETTINGS
+from crawlprio.spiders.site import SiteSpider
+
+OURS = f"crawlprio/{__version__}"
+BUNDLED = {**bundled_settings(), "CRAWLPRIO_STORE": None, "CRAWLPRIO_PRINT": False}
+
+
+def agents(settings: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the user agents and the paths that a crawl of three pages sent."""
+    rules = "User-agent: scrapy\nDisallow: /\nUser-agent: example\nDisallow: /no\n"
+    web = {"/": page("/yes", "/no"), "/yes": page(), "/no": page(), "/robots.txt": Answer(rules)}
+    every = {**settings, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": True}
+    with Site(web) as site:
+        run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+    seen = dict.fromkeys(fetch.headers["user-agent"] for fetch in site.fetches)
+    return list(seen), sorted(site.paths())
+
+
+@pytest.mark.parametrize(
+    ("settings", "agent"),
+    [
+        ({"CRAWLPRIO_CONTACT": "me@example.org"}, f"{OURS} (me@example.org)"),
+        ({"CRAWLPRIO_CONTACT": "https://example.org/bot"}, f"{OURS} (+https://example.org/bot)"),
+        (
+            {"CRAWLPRIO_CONTACT": "me@example.org", "USER_AGENT": f"{OURS} (you@a.test)"},
+            f"{OURS} (you@a.test)",
+        ),
+        ({"CRAWLPRIO_CONTACT": "me@example.org", "USER_AGENT": "own/1"}, "own/1"),
+    ],
+)
+def test_the_contact_is_named_unless_the_user_agent_names_another(
+    settings: dict[str, Any], agent: str
+) -> None:
+    assert agents({**BUNDLED, **settings})[0] == [agent]
+
+
+def test_no_word_of_the_contact_names_a_robot() -> None:
+    _, paths = agents({**BUNDLED, "CRAWLPRIO_CONTACT": "me@example.org"})
+    assert paths == ["/", "/no", "/yes"]
+
+
+def test_a_project_of_its_own_keeps_its_user_agent() -> None:
+    seen, _ = agents({**ADDON, "CRAWLPRIO_CONTACT": "me@example.org", "USER_AGENT": "own/1"})
+    assert seen == ["own/1"]
+
+
+@pytest.mark.parametrize("value", ["me", "me@", "@a.test", "ftp://a.test", "a@b@c", "a b@c", 7])
+def test_what_is_no_contact_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"CRAWLPRIO_CONTACT is .*; give a mail address or a URL"):
+        SETTINGS["CRAWLPRIO_CONTACT"].parse(value)
