@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,14 @@ MAX_ATTRIBUTES = 1_000
 SMALL = 4_096
 """Size in bytes up to which a page is read whole: at most 0.15 s and 90 MB in the parser."""
 
-_LONG = 12_288
-_MANY_TAGS = 10_000
+_MANY_STEPS = 100_000_000
 _MANY_ATTRIBUTES = 200_000
 _MUCH = 48_000_000
 _PIECE_TAGS = 500
 _PIECE_MUCH = 1_000_000
 _ANY = 1 << 62
 _PATIENCE = 16
+_MAX_OPEN = 64
 
 _SPACE = rb"\t\n\x0c\r "
 _SENTINEL = b"><\"'>"
@@ -44,7 +45,6 @@ def _opening(names: str) -> bytes:
 
 
 _FORMATTING_NAMES = "b big code em font i nobr s small strike strong tt u"
-_FORMATTING = re.compile(_opening(_FORMATTING_NAMES))
 # If a piece begins with one of these, the parser cannot see a tag before its end.
 _HIDDEN = b"|".join(
     (
@@ -64,8 +64,11 @@ def _key(name: str) -> np.uint64:
 
 
 _FORMATTING_KEYS = tuple(map(_key, _FORMATTING_NAMES.split()))
+_WITHIN_KEYS = tuple(map(_key, ("span", "sub", "sup")))
+_VOID_KEYS = tuple(map(_key, ["area", "br", "col", "hr", "img", "input", "link", "meta", "wbr"]))
 _A, _HTML, _BODY = map(_key, ("a", "html", "body"))
 _IS_SPACE, _IS_SLASH, _IS_EQUALS, _IS_END = 1, 2, 4, 8
+_ENDS_NAME = _IS_SPACE | _IS_SLASH | _IS_END
 _CLASS = np.zeros(256, np.uint8)
 _CLASS[list(b"\t\n\x0c\r ")] = _IS_SPACE
 _CLASS[ord("/")] = _IS_SLASH
@@ -73,8 +76,6 @@ _CLASS[ord("=")] = _IS_EQUALS
 _CLASS[ord(">")] = _IS_END
 _LESS, _GREATER, _EQUALS, _SLASH, _QUOTE, _APOSTROPHE = b"<>=/\"'"
 _FIRST_LETTER, _LAST_LETTER = b"az"
-_BEGINS_KEY = np.zeros(256, np.bool_)
-_BEGINS_KEY[list(b"abcefhinstuABCEFHINSTU")] = True
 
 
 def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
@@ -85,15 +86,16 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
     became a tree of 750 MB. At many tags it also walks up all open elements, and it compares each
     attribute with all others of its tag, or, for `html` and `body`, of all such tags.
 
-    For every `<`, the parser repeats at most all formatting elements so far, but only one `a` and
-    at most three identical elements (HTML standard, "list of active formatting elements"). A page
-    is therefore read whole if its number of `<` times the memory of these elements is below 48 MB,
-    and it has at most 10,000 `<`, 200,000 attributes, and 1,000 attributes per tag. Other pages are
-    read in pieces of 500 tags, or fewer if that product reaches 1 MB, up to `MAX_TAGS` (`tags`).
-    The rest of a tag with more than `MAX_ATTRIBUTES` is read as text (`attributes`). Anything that
-    could be a tag counts as one, so that no limit relies on how the parser interprets the page. A
-    page whose tags could overlap many times over is truncated at that point (`attributes`).
-    Character references that overflow a buffer of lexbor are replaced by their characters.
+    For every `<`, the parser repeats at most the formatting elements that were not closed for
+    certain (`_scan`), but only one `a`, and it walks up at most the elements that may be open. A
+    page is therefore read whole if its number of `<` times the memory of these formatting elements
+    is below 48 MB, and times the number of these open elements below 100 million, and if it has at
+    most `MAX_TAGS` `<`, 200,000 attributes, and 1,000 attributes per tag. Other pages are read in
+    pieces of 500 tags, or fewer if the memory reaches 1 MB, up to `MAX_TAGS` (`tags`). The rest of
+    a tag with more than `MAX_ATTRIBUTES` is read as text (`attributes`). Anything that could be a
+    tag counts as one, so that no limit relies on how the parser interprets the page. A page whose
+    tags could overlap many times over is truncated at that point (`attributes`). Character
+    references that overflow a buffer of lexbor are replaced by their characters.
 
     Returns
     -------
@@ -105,22 +107,20 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
 
     Notes
     -----
-    Cost: nothing up to 4 kB, then 1 ns per byte, and 1.4 ns from 12 kB on: a twelfth of the cost of
-    the parser.
+    Cost: nothing up to 4 kB, then 1.4 ns per byte: a twelfth of the cost of the parser.
     """
     if len(html) <= SMALL:
         return [html], ""
     if isinstance(html, str):
         html = html.encode("utf-8", "replace")
-    every = len(html) > _LONG
-    if every:
-        html = _GROWING.sub(_write_out, html)
+    html = _GROWING.sub(_write_out, html)
     page = np.frombuffer(html + _SENTINEL, np.uint8)
     patience = _PATIENCE * len(html)
-    end, n_tags, weight, link_weight, *_ = _scan(page, 0, 0, _MANY_TAGS, _ANY, patience, every)
-    if end == len(html) and (
-        n_tags * (link_weight + weight) <= _MUCH
-        or n_tags * (link_weight + _weight_of_distinct(html)) <= _MUCH
+    end, n_tags, n_left, weight, link_weight, *_ = _scan(page, 0, 0, MAX_TAGS, _ANY, patience)
+    if (
+        end == len(html)
+        and n_tags * n_left <= _MANY_STEPS
+        and n_tags * (weight + link_weight) <= _MUCH
     ):
         return [html], ""
     parts: list[bytes | str] = []
@@ -131,9 +131,7 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
             return parts, cut or "tags"
         hidden = _HIDDEN_HERE.match(html, start)
         shown = start if hidden is None else hidden.end()
-        end, *_, patience, is_inside = _scan(
-            page, start, shown, _PIECE_TAGS, _PIECE_MUCH, patience, True
-        )
+        end, *_, patience, is_inside = _scan(page, start, shown, _PIECE_TAGS, _PIECE_MUCH, patience)
         if is_inside or patience < 0:
             cut = "attributes"
         elif end < len(html):
@@ -149,17 +147,6 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
 def _write_out(reference: re.Match[bytes]) -> bytes:
     """Return the characters of a character reference."""
     return ("\u226b\u20d2" if reference[1] == b"G" else "\u226a\u20d2").encode()
-
-
-def _weight_of_distinct(html: bytes) -> int:
-    """Return the weight of the formatting elements except `a`, at three of each distinct one."""
-    page = np.frombuffer(html + _SENTINEL, np.uint8)
-    tags = set()
-    for found in _FORMATTING.finditer(html):
-        end, _ = _tag_end(page, found.end() - 1, len(html), MAX_ATTRIBUTES)
-        tags.add(html[found.start() : end])
-    page = np.frombuffer(b"".join(tags) + _SENTINEL, np.uint8)
-    return 3 * int(_scan(page, 0, 0, _ANY, _ANY, _ANY, False)[2])
 
 
 def _boundary(html: bytes, start: int, end: int) -> int:
@@ -209,71 +196,111 @@ def _tag_end(page: NDArray[np.uint8], at: int, size: int, most: int) -> tuple[in
 
 
 @njit(cache=True)
+def _is_among(keys: Iterable[np.uint64], key: np.uint64) -> bool:
+    """Return whether a name is one of these."""
+    found = False
+    for one in keys:
+        found |= one == key
+    return found
+
+
+@njit(cache=True)
+def _is_same_name(page: NDArray[np.uint8], one: int, other: int) -> bool:
+    """Return whether the tag names at two places are the same, byte for byte."""
+    while page[one] == page[other] and not _CLASS[page[one]] & _ENDS_NAME:
+        one += 1
+        other += 1
+    return bool(_CLASS[page[one]] & _ENDS_NAME and _CLASS[page[other]] & _ENDS_NAME)
+
+
+@njit(cache=True)
 def _scan(
-    page: NDArray[np.uint8],
-    start: int,
-    shown: int,
-    max_tags: int,
-    max_weight: int,
-    patience: int,
-    every: bool,
-) -> tuple[int, int, int, int, int, bool]:
+    page: NDArray[np.uint8], start: int, shown: int, max_tags: int, max_weight: int, patience: int
+) -> tuple[int, int, int, int, int, int, bool]:
     """Return how far a piece may extend, and statistics of its content.
 
-    Returns the end; the number of `<` before it; the weight of the formatting elements except `a`,
-    and of the heaviest `a`; the rest of the patience, in bytes of tags; and whether the end is
-    inside the first tag. Before `shown` only the first tag counts. The page ends with the sentinel,
-    which stops every loop. Unless `every` is set, only formatting tags are examined.
+    Returns the end; the number of `<` before it; how many elements may still be open there; the
+    weight of the formatting elements except `a`, and of the heaviest `a`; the rest of the patience,
+    in bytes of tags; and whether the end is inside the first tag. Before `shown` only the first tag
+    counts. The page ends with the sentinel, which stops every loop.
+
+    An element is closed for certain by its end tag if only text and elements closed in their turn
+    are between its tags: in text no comment, script or attribute can begin, so that the parser sees
+    the end tag if it saw the start tag. If besides all these elements are formatting elements or in
+    `_WITHIN`, nothing that follows repeats it, so that it weighs nothing.
     """
     size = len(page) - len(_SENTINEL)
-    n_tags = n_attributes = n_of_root = weight = link_weight = 0
+    n_tags = n_attributes = n_of_root = n_left = weight = link_weight = 0
+    n_open = last_end = last_block = 0
+    open_keys = np.empty(_MAX_OPEN, np.uint64)
+    before = np.empty((_MAX_OPEN, 4), np.int64)
     at = start
     while True:
         while page[at] != _LESS:
             at += 1
         if at >= size:
-            return size, n_tags, weight, link_weight, patience, False
+            return size, n_tags, n_left, weight, link_weight, patience, False
         tag = at
         if n_tags == max_tags:
-            return tag, n_tags, weight, link_weight, patience, False
+            return tag, n_tags, n_left, weight, link_weight, patience, False
         at += 1
-        new_weight, new_link_weight = weight, link_weight
-        # The attributes of end tags are compared as well; "/" keeps their keys from matching names.
-        name = at + 1 if every and page[at] == _SLASH else at
-        if _BEGINS_KEY[page[at]] or (every and _FIRST_LETTER <= (page[name] | 32) <= _LAST_LETTER):
-            key = np.uint64(page[at]) if name > at else np.uint64(0)
-            at = name
-            while not _CLASS[page[at]] & (_IS_SPACE | _IS_SLASH | _IS_END):
+        is_end_tag = page[at] == _SLASH
+        at += is_end_tag
+        new_left, new_weight, new_link_weight = n_left, weight, link_weight
+        is_tag = _FIRST_LETTER <= (page[at] | 32) <= _LAST_LETTER
+        if not is_tag or tag < last_end:
+            n_open = 0
+        if is_tag:
+            key = np.uint64(0)
+            name = at
+            while not _CLASS[page[at]] & _ENDS_NAME:
                 key = (key << np.uint64(8)) | np.uint64(page[at] | 32)
                 at += 1
-            is_link = key == _A
-            is_formatting = False
-            for formatting in _FORMATTING_KEYS:
-                is_formatting |= key == formatting
-            if every or is_link or is_formatting:
-                end, n_here = _tag_end(page, at, size, MAX_ATTRIBUTES)
-                patience -= end - tag
+            # The attributes of end tags are compared as well.
+            last_end, n_here = _tag_end(page, at, size, MAX_ATTRIBUTES)
+            patience -= last_end - tag
+            n_attributes += n_here
+            if is_end_tag:
+                n_open -= 1
+                if n_open >= 0 and _is_same_name(page, before[n_open, 0] + 1, name):
+                    opened_at, new_left, weight_then, link_weight_then = before[n_open]
+                    if last_block < opened_at:
+                        new_weight, new_link_weight = weight_then, link_weight_then
+                else:
+                    n_open = 0
+            elif _is_among(_VOID_KEYS, key):
+                new_left += 1  # in SVG and MathML, some of them are not void
+            else:
+                is_formatting = key == _A or _is_among(_FORMATTING_KEYS, key)
+                if not is_formatting and not _is_among(_WITHIN_KEYS, key):
+                    last_block = tag
+                if n_open == _MAX_OPEN or (is_formatting and _is_among(open_keys[:n_open], key)):
+                    n_open = 0
+                open_keys[n_open] = key
+                before[n_open] = tag, n_left, weight, link_weight
+                n_open += 1
+                new_left += 1
                 # Bytes that the parser allocates for an element and for each attribute.
-                here = 265 + 150 * n_here + (end - tag)
-                if is_link:
+                here = 265 + 150 * n_here + (last_end - tag)
+                if key == _A:
                     new_link_weight = max(link_weight, here)
                 elif is_formatting:
                     new_weight = weight + here
                 elif key in (_HTML, _BODY):
                     n_of_root += n_here
-                n_attributes += n_here
-                if n_here > MAX_ATTRIBUTES and tag == start:
-                    return end, 1, new_weight, new_link_weight, patience, True
-                if (
-                    n_here > MAX_ATTRIBUTES
-                    or patience < 0
-                    or (n_tags > 0 and n_of_root > MAX_ATTRIBUTES)
-                    or (n_tags > 0 and n_attributes > _MANY_ATTRIBUTES)
-                ):
-                    return tag, n_tags, weight, link_weight, patience, False
+            if n_here > MAX_ATTRIBUTES and tag == start:
+                return last_end, 1, new_left, new_weight, new_link_weight, patience, True
+            if (
+                n_here > MAX_ATTRIBUTES
+                or patience < 0
+                or (n_tags > 0 and n_of_root > MAX_ATTRIBUTES)
+                or (n_tags > 0 and n_attributes > _MANY_ATTRIBUTES)
+            ):
+                return tag, n_tags, n_left, weight, link_weight, patience, False
         if n_tags > 0 and (n_tags + 1) * (new_weight + new_link_weight) > max_weight:
-            return tag, n_tags, weight, link_weight, patience, False
+            return tag, n_tags, n_left, weight, link_weight, patience, False
         n_tags += 1
-        weight, link_weight = new_weight, new_link_weight
+        n_left, weight, link_weight = new_left, new_weight, new_link_weight
         if tag == start and at < shown:
             at = shown
+            n_open = 0
