@@ -7,7 +7,8 @@ Only this module reads settings. An invalid value, or an unknown name with our p
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -279,6 +280,15 @@ def changed_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of the table that are not at their default, unparsed."""
     given = {name: settings[name] for name in SETTINGS if name in settings}
     return {name: value for name, value in given.items() if value != SETTINGS[name].guest_default}
+
+
+def scrapys_own(settings: BaseSettings, names: Iterable[str]) -> dict[str, float]:
+    """Return settings that are not in the table: numbers above 0 that Scrapy alone reads."""
+    values: dict[str, float] = {}
+    for name in names:
+        with suppress(TypeError, ValueError):  # which Scrapy reports
+            values[name] = settings.getfloat(name)
+    return {name: value for name, value in values.items() if value > 0}
 
 
 def names_component(settings: BaseSettings, name: str, component: type) -> bool:

@@ -38,7 +38,7 @@ def local_frontier(
     """Return a frontier in this process that records nothing, and computes keys at once."""
     crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
     config = CrawlConfig.from_settings(crawler.settings)
-    recorder = Recorder(config, Identities(crawler), refused=refused)
+    recorder = Recorder(config, Identities(crawler), refused=lambda rule, _: refused(rule))
     frontier = LocalFrontier(config, recorder, truth=truth)
     frontier.queue.recompute = lambda work: frontier.queue.accept(work())
     return frontier

@@ -38,7 +38,7 @@ class Pairs(Spider):
 
 def assert_closed(store: Path) -> None:
     """Assert that a store is cleanly closed and nobody holds it."""
-    assert sorted(path.name for path in store.parent.iterdir()) == [store.name]
+    assert sorted(path.name for path in store.parent.iterdir()) == [store.name, "receipt.json"]
     with Store.open(store) as opened:
         assert opened.ended_at is not None
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     "crawl",
     "resume",
+    "receipt",
     "score",
     "simulate",
     "links",

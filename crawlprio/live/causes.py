@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from crawlprio.store.outcomes import REFUSED, ROBOTS, UNREACHABLE
+
 _CAUSES = {
     "CannotResolveHostError": "name not resolved",
     "DNSLookupError": "name not resolved",
@@ -23,18 +25,6 @@ _CAUSES = {
 }
 """Causes by class name of the exception or of one of its bases, from Scrapy and Twisted."""
 
-ROBOTS = "forbidden by robots.txt"
-UNREACHABLE = "robots.txt unreachable"
-_REFUSED = "refused"
-
-
-def is_refusal(status: int, error: str) -> bool:
-    """Return whether a visit is of a page that this run would not request.
-
-    Another run may: under other settings, say, or once robots.txt can be read.
-    """
-    return status == 0 and error.startswith((_REFUSED, ROBOTS, UNREACHABLE))
-
 
 def cause_of(error: BaseException) -> str:
     """Return why a fetch failed: a fixed phrase, or the name of the exception's class."""
@@ -50,7 +40,7 @@ def cause_of(error: BaseException) -> str:
         if cls.__name__ in _CAUSES:
             return _CAUSES[cls.__name__]
     if type(error).__name__ == "IgnoreRequest":
-        return f"{_REFUSED}: {error}" if str(error) else _REFUSED
+        return f"{REFUSED}: {error}" if str(error) else REFUSED
     return type(error).__name__
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -25,11 +25,13 @@ from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
 from crawlprio.live.item_keeper import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.receipts import keep_settings, made_receipt
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
 from crawlprio.live.seed_hosts import SeedHosts, Share, record_in
 from crawlprio.orderings.base import Ordering
 from crawlprio.orderings.guard import OrderingError
+from crawlprio.receipt.files import NAME, write_receipt
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Crawl:
         the record of the seeds' addresses that all workers share; None: it is in the store.
     awaits_seeds
         whether pages must wait because the addresses of the seeds are not known yet.
+    receipt
+        what the crawl got, once it has ended; None without a store.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -83,6 +87,7 @@ class Crawl:
         self.dispatcher: Dispatcher | None = None
         self.share_seeds: Share | None = None
         self.awaits_seeds = False
+        self.receipt: dict[str, Any] | None = None
         self._seed_hosts: SeedHosts | None = None
         self._items: ItemKeeper | None = None
         self._archiver: FetchObserver | None = None
@@ -297,6 +302,8 @@ class Crawl:
                 self.fail(error)
 
     def _open_seed_hosts(self) -> None:
+        if self.recorder.store is not None:
+            keep_settings(self.recorder.store, self._crawler.settings)
         share = self.share_seeds or record_in(self.recorder.store)
         self._seed_hosts = SeedHosts(self._crawler.settings, self.addresses, share)
 
@@ -311,18 +318,24 @@ class Crawl:
     def _make_recorder(self) -> Recorder:
         if self.failure is not None:
             raise self.failure
-        stats = self._crawler.stats
-        assert stats is not None
         self._recorder = Recorder(
             self.config,
             self.identities,
             is_elsewhere=self._is_recorded_elsewhere,
             # A web that is known completely has no traps, and is evaluated as a whole.
             bounds_patterns=self.web is None,
-            refused=lambda reason: stats.inc_value(f"crawlprio/refused/{reason}"),
+            refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             covered=self._stop_covered,
         )
         return self._recorder
+
+    def refuse_links(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
+        """Count links that a rule refused, in the stats and in the store, with a few of them."""
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value(f"crawlprio/refused/{rule}", n_links)
+        if self._recorder is not None and self._recorder.store is not None:
+            self._recorder.store.refuse(rule, n_links, urls)
 
     def _stop_covered(self) -> None:
         """End the crawl because enough of the total importance has been fetched."""
@@ -380,6 +393,13 @@ class Crawl:
         """Report what was fetched and close all parts, after the event loop was stopped."""
         self._close("interrupted")
 
+    def _make_receipt(self, reason: str) -> None:
+        self.receipt = made_receipt(self.recorder, self._crawler.settings, reason)
+
+    def _write_receipt(self) -> None:
+        if self.receipt is not None and self.recorder.store is not None:
+            write_receipt(self.receipt, self.recorder.store.path.with_name(NAME))
+
     def _log_failure(self) -> bool:
         """Log why the crawl failed, once; return whether this was the first call."""
         is_first = not self._is_failure_logged
@@ -401,11 +421,13 @@ class Crawl:
             return
         steps: list[Callable[[], object]] = []
         if self._recorder is not None:
+            steps.append(partial(self._make_receipt, reason))
             steps += [partial(callback, reason) for callback in self._before_close]
         if self.frontier is not None:
             steps.append(self.frontier.close)
         if self._recorder is not None:
             steps.append(self._recorder.close)
+            steps.append(self._write_receipt)
         if self.web is not None:
             steps.append(self.web.stop)
         for step in steps:

@@ -32,7 +32,7 @@ class Discovery:
     budgets
         what a site, a domain, a pattern and the crawl may have.
     refused
-        called with the reason when a budget has no room for a page.
+        called with the reason and the URL when a budget has no room for a page.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Discovery:
         pages: PageTable,
         identities: Identities,
         budgets: Budgets,
-        refused: Callable[[str], object],
+        refused: Callable[[str, str], object],
     ) -> None:
         self._pages = pages
         self._identities = identities
@@ -67,7 +67,7 @@ class Discovery:
         """Return whether the budgets of a site, its domain and its pattern have room for a page."""
         refusal = self._budgets.refuses(site, self._pages.host(site), url)
         if refusal:
-            self._refused(refusal)
+            self._refused(refusal, url)
         return not refusal
 
     def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
@@ -100,12 +100,12 @@ class Discovery:
                     if not self._budgets.take_site(
                         n_new_sites, pages.n_sites, source_site, pages.host(source_site)
                     ):
-                        self._refused("sites")
+                        self._refused("sites", url)
                         continue
                 site = site_of(host)
                 refusal = take(site, host, url, len(pages), source_site)
                 if refusal:
-                    self._refused(refusal)
+                    self._refused(refusal, url)
                 else:
                     page = added[identity] = add(identity, url, site, depth)
             found[at] = page

@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 
-from crawlprio.live.causes import ROBOTS
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.hashtable import HashTable
+from crawlprio.store.outcomes import ROBOTS, failure_of
 
 _MAX_CAUSES = 100
 """Causes that are counted separately; all others count as one."""
@@ -61,18 +61,12 @@ class Figures:
     def count(self, visit: Visit) -> None:
         """Count one visit."""
         self.n_links += len(visit.targets)
-        if visit.status == 0:
-            if visit.error == ROBOTS:
-                self.n_forbidden += 1
-            else:
-                # The text after a colon may differ for each page.
-                self._count_failure(visit.error.partition(":")[0] or "no answer")
+        cause = failure_of(visit)
+        if cause == ROBOTS:
+            self.n_forbidden += 1
             return
-        if visit.status >= 400 or (visit.status >= 300 and not len(visit.targets)):
-            self._count_failure(f"HTTP {visit.status}")
-            return
-        if visit.error.startswith("refused"):
-            self._count_failure("refused")
+        if cause:
+            self._count_failure(cause)
             return
         self.visited.append(visit.page)
         site = int(self._pages.sites[visit.page])

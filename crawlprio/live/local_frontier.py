@@ -14,13 +14,13 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
 from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
-from crawlprio.live.causes import is_refusal
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
 from crawlprio.live.requests import WaitingRequests
 from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.request_rows import RequestRow
 
 _FIRST = 2**29

@@ -15,6 +15,7 @@ from crawlprio.live.job_store import StorePlace
 from crawlprio.live.requests import SavedRequests
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
+from crawlprio.receipt.rules import ENDED_KEY
 from crawlprio.store import SiteState, StoredPages
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.web.budgets import Budgets
@@ -38,7 +39,7 @@ class Recorder:
     bounds_patterns
         whether the budget per URL pattern applies; False in a web that is known completely.
     refused
-        called with the reason when a budget has no room for a page.
+        called with the reason and the URL when a budget has no room for a page.
     covered
         called after each visit once CRAWLPRIO_STOP_AT_COVERAGE is reached.
 
@@ -77,7 +78,7 @@ class Recorder:
         *,
         is_elsewhere: bool = False,
         bounds_patterns: bool = True,
-        refused: Callable[[str], object] = lambda reason: None,
+        refused: Callable[[str, str], object] = lambda reason, url: None,
         covered: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
@@ -242,6 +243,12 @@ class Recorder:
         """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
             self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
+
+    def finish(self, reason: str) -> None:
+        """Flush, and record why the run ends; do nothing after a failure to write."""
+        if self.store is not None and not self._failed:
+            self.flush()
+            self.store.set_meta(ENDED_KEY, reason)
 
     # Other state that survives a restart
 

@@ -11,12 +11,14 @@ import numpy as np
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from crawlprio.config import read_setting, writes_items_to_stdout
+from crawlprio.config import read_setting, scrapys_own, writes_items_to_stdout
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
 from crawlprio.live.plain_log import keep_log_plain
+from crawlprio.live.receipts import CoverageSoFar, time_left
 from crawlprio.orderings import make_ordering
+from crawlprio.receipt.sentences import sentences
 from crawlprio.store import earlier_stores
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class CrawlReport:
         self._started_at = 0.0
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._coverage: CoverageSoFar | None = None
         self._ticker: AsyncioLoopingCall | LoopingCall | None = None
         crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         self._crawl.on_close(self._crawl_ends)
@@ -78,6 +81,8 @@ class CrawlReport:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+        store = self._crawl.recorder.store
+        self._coverage = None if store is None else CoverageSoFar(store.path)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -96,13 +101,22 @@ class CrawlReport:
         crawl = self._crawl
         figures, n_waiting = crawl.recorder.figures, len(crawl.frontier or ())
         rate = _per_second(figures, monotonic() - self._started_at)
-        self._progress.update(
-            self._task,
-            description=(
-                f"{figures.n_fetched:,} pages fetched, {n_waiting:,} waiting on "
-                f"{crawl.recorder.pages.n_sites:,} sites, {rate:.0f} pages/s"
-            ),
-        )
+        n_sites = crawl.recorder.pages.n_sites
+        parts = [
+            f"{figures.n_fetched:,} pages",  # all of it fits into 80 columns
+            f"{n_waiting:,} waiting",
+            f"{n_sites:,} sites",
+            f"{rate:.0f}/s",
+            "" if self._coverage is None else self._coverage.text(figures.n_fetched),
+            time_left(*self._pages_left(), rate),
+        ]
+        self._progress.update(self._task, description=", ".join(filter(None, parts)))
+
+    def _pages_left(self) -> tuple[int, float]:
+        """Return how many responses Scrapy has counted, and its limit of them; 0: none."""
+        limits = scrapys_own(self._crawler.settings, ["CLOSESPIDER_PAGECOUNT"])
+        n_responses = self._crawler.stats.get_value("response_received_count", 0)
+        return int(n_responses), limits.get("CLOSESPIDER_PAGECOUNT", 0.0)
 
     def _crawl_ends(self, reason: str) -> None:
         elapsed = monotonic() - self._started_at
@@ -186,6 +200,8 @@ class CrawlReport:
             n_earlier = 0 if crawl.config.resumes else len(earlier_stores(store.path))
             if n_earlier:
                 figures["earlier stores kept"] = f"{n_earlier}; CRAWLPRIO_KEEP_STORES sets how many"
+        if crawl.receipt is not None:
+            figures["receipt"] = "\n".join(sentences(crawl.receipt))
         return figures
 
     def _why_ended(self, reason: str) -> str:

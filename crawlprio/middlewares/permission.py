@@ -21,8 +21,9 @@ from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred
 
 from crawlprio.config import read_setting
-from crawlprio.live.causes import UNREACHABLE, cause_of
+from crawlprio.live.causes import cause_of
 from crawlprio.live.crawl import Crawl
+from crawlprio.store.outcomes import UNREACHABLE
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.directives import USAGE_LINE, UsageRules

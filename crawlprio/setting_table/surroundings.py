@@ -39,6 +39,14 @@ OUTPUT = Section(
             "stores",
         ),
         Setting(
+            "CRAWLPRIO_RECEIPT",
+            Switch(),
+            True,
+            "When a crawl with a store ends, write `receipt.json` beside it: what was asked, got, "
+            "refused and missed, and the share of all importance that was fetched "
+            "([coverage](coverage.md)).",
+        ),
+        Setting(
             "CRAWLPRIO_ITEMS",
             Switch(),
             False,

@@ -17,9 +17,9 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.asked import directives_of
-from crawlprio.live.causes import ROBOTS
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.given import ARGUMENTS, check_same_seeds, record_arguments
+from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage, parse_page
 from crawlprio.web.scope import Scope, read_seeds
@@ -235,9 +235,9 @@ class SiteSpider(Spider):
     def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
         """Assign each link of a page to the targets or to `outside`."""
         if page.cut:
-            self._count(f"cut/{page.cut}", 1)
+            self._count_cut(page.cut)
         if page.n_dropped:
-            self._count("refused/long-url", page.n_dropped)
+            self._refuse("long-url", page.n_dropped)
         urls, anchors = page.urls, page.anchors
         if self._strips_sessions:
             joined = "".join(urls)
@@ -249,6 +249,9 @@ class SiteSpider(Spider):
                 for url, anchor in zip(urls, anchors, strict=True)
                 if url != pairs.source
             ]
+            if pairs.outside:
+                rule = "nofollow" if nofollow else "depth"
+                self._refuse(rule, len(pairs.outside), (url for url, _ in pairs.outside))
             return
         refusals = self.scope.refuse_all(urls, depth)
         if self._obeys_nofollow and True in page.nofollows:
@@ -269,7 +272,8 @@ class SiteSpider(Spider):
         pairs.anchors = list(compress(anchors, followed))
         pairs.outside = list(compress(zip(urls, anchors, strict=True), refusals))
         for refusal in filter(None, dict.fromkeys(refusals)):
-            self._count(f"refused/{refusal}", refusals.count(refusal))
+            of_rule = (url for url, rule in zip(urls, refusals, strict=True) if rule == refusal)
+            self._refuse(refusal, refusals.count(refusal), of_rule)
 
     def _opened(self) -> None:
         self._stats = self.crawler.stats
@@ -321,10 +325,15 @@ class SiteSpider(Spider):
             logger.error("No page was fetched: robots.txt files used up --pages; raise it.")
         engine.exit_with_error(self.crawler)
 
-    def _count(self, name: str, count: int) -> None:
-        """Add to a count in the stats, once the crawl has started."""
+    def _refuse(self, rule: str, n_links: int, urls: Iterable[str] = ()) -> None:
+        """Count links that a rule refused, once the crawl has started."""
         if self._stats is not None:
-            self._stats.inc_value(f"crawlprio/{name}", count)
+            Crawl.of(self.crawler).refuse_links(rule, n_links, urls)
+
+    def _count_cut(self, reason: str) -> None:
+        """Count a page that was not read to the end, once the crawl has started."""
+        if self._stats is not None:
+            self._stats.inc_value(f"crawlprio/cut/{reason}")
 
     def _source(self, response: Response) -> str:
         """Return the URL under which a page was requested."""

@@ -1,13 +1,16 @@
-"""Marks on pages that survive a kill, each written with whatever is recorded next."""
+"""Marks on pages, and counts, that survive a kill: written with whatever is recorded next."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
 
+from crawlprio.store.refusals import Refusals
+
 
 class Marks:
-    """Pages that are handed out, and pages that are still new to requests without `dont_filter`.
+    """Pages that are handed out, pages that are still new to requests without `dont_filter`, and
+    refused links.
 
     Only what has changed since the last commit is written.
     """
@@ -16,6 +19,7 @@ class Marks:
         self._leased: set[int] = set()
         self._leased_on_disk: set[int] = set()
         self._unfiltered: dict[int, bool] = {}
+        self.refusals = Refusals()
 
     def restore_leased(self, pages: Iterable[int]) -> None:
         """Take over marks that are on disk."""
@@ -46,8 +50,10 @@ class Marks:
                 cursor.execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
             else:
                 cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
+        self.refusals.write(cursor)
 
     def committed(self) -> None:
         """Forget the changes, which are on disk now."""
         self._leased_on_disk = self._leased.copy()
         self._unfiltered.clear()
+        self.refusals.committed()

@@ -35,12 +35,17 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
 
 def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
     """Load the hashes of what is on disk into an empty table; raise ValueError if invalid."""
-    hosts = [host for _, host in _sites(db)]
+    hosts = read_hosts(db)
     cursor = db.execute("SELECT id, url, key, site, depth FROM pages ORDER BY id")
     chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
     pages.load(hosts, (list(zip(*chunk, strict=True)) for chunk in chunks))
     for key, page in _aliases(db, len(pages)):
         pages.load_alias(key, page)
+
+
+def read_hosts(db: sqlite3.Connection) -> list[str]:
+    """Return the hosts of all sites, in order; raise ValueError or TypeError if one is invalid."""
+    return [host for _, host in _sites(db)]
 
 
 def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:

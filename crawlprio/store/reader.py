@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawlprio.errors import StoreError
 from crawlprio.graph import LinkGraph
@@ -22,8 +23,9 @@ from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
-from crawlprio.store.page_rows import read_pages
+from crawlprio.store.page_rows import read_hosts, read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
+from crawlprio.store.refusals import Refusal, read_refusals
 from crawlprio.store.request_rows import RequestRow, read_requests
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
@@ -171,6 +173,18 @@ class StoreReader:
                 return row.request
             raise ValueError(f"request {number} is missing")
 
+    def page_sites(self) -> tuple[NDArray[np.int32], list[str]]:
+        """Return the site of every page, by id, and the hosts of all sites. O(pages)."""
+        with self.snapshot(), store_errors(self.path):
+            hosts = read_hosts(self._db)
+            rows = self._db.execute("SELECT site FROM pages ORDER BY id")
+            sites = np.fromiter((site for (site,) in rows), dtype=np.int32)
+            if len(sites) != self._n_pages or (
+                len(sites) and not 0 <= sites.min() <= sites.max() < len(hosts)
+            ):
+                raise ValueError(f"{len(sites)} of {self._n_pages} pages are on a known site")
+        return sites, hosts
+
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
         with store_errors(self.path):
@@ -280,6 +294,11 @@ class StoreReader:
         with store_errors(self.path):
             return list(read_site_states(self._db))
 
+    def refusals(self) -> dict[str, Refusal]:
+        """Return the links that rules refused, counted by rule, in the order of their names."""
+        with store_errors(self.path):
+            return read_refusals(self._db)
+
     def last_fetches(self) -> list[tuple[int, float, float, int]]:
         """Return `(site, fetched_at, elapsed, n_bytes)` of each site's last visit. O(visits)."""
         with store_errors(self.path):
@@ -368,3 +387,12 @@ def _inode(path: Path) -> tuple[int, int]:
         status = os.stat(path)
         return status.st_dev, status.st_ino
     return 0, 0
+
+
+def seconds_of(text: str) -> float | None:
+    """Return a Unix time from `meta`; None if it is missing or invalid."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None

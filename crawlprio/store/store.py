@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from crawlprio.store.late_links import fill_table
 from crawlprio.store.locks import StoreInUse, WriterLock
 from crawlprio.store.marks import Marks
 from crawlprio.store.page_rows import insert_pages, insert_sites, load_stored_pages, mark_seeds
-from crawlprio.store.reader import StoreReader
+from crawlprio.store.reader import StoreReader, seconds_of
 from crawlprio.store.request_rows import RequestRow, put_requests
 from crawlprio.store.schema import (
     ADD_INDEX,
@@ -299,6 +298,13 @@ class Store(StoreReader):
         """
         self._marks.set_unfiltered(page, unfiltered)
 
+    def refuse(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
+        """Count links that a rule refused; written with the next record. O(1) mostly.
+
+        `urls` are theirs; the first few of each rule are kept.
+        """
+        self._marks.refusals.add(rule, n_links, urls)
+
     def leased(self) -> list[int]:
         """Return the pages that were handed out when the last writer was killed."""
         pages = self._marked("leased")
@@ -405,10 +411,12 @@ class Store(StoreReader):
         self._checkpoints = Checkpoints(self.path, self._db)
         with self._transaction():
             self._put_meta("writer_pid", str(os.getpid()))
-            self.ended_at = _seconds(self.get_meta("ended_at"))
+            self.ended_at = seconds_of(self.get_meta("ended_at"))
             self._cursor.execute("DELETE FROM meta WHERE key = 'ended_at'")
             self._cursor.execute(DROP_INDEX)
             add_newer_parts(self._cursor)
+        with store_errors(self.path):
+            self._marks.refusals.restore(self._db)
         return self
 
     def _add_pages(self, pages: PageTable) -> None:
@@ -436,12 +444,3 @@ class Store(StoreReader):
         self._marks.committed()
         if self._companion is not None:
             self._companion.committed()
-
-
-def _seconds(text: str) -> float | None:
-    """Return a Unix time from `meta`; None if it is missing or invalid."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) else None

@@ -1,0 +1,133 @@
+"""The command `crawlprio receipt`: what a crawl got, refused and missed, from its store."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crawlprio.commands import OneLineCommand
+from crawlprio.commands.arguments import check_outputs, named_outputs, only_argument, write_text
+from crawlprio.errors import ConfigError
+
+
+class Command(OneLineCommand):
+    """`crawlprio receipt STORE` makes the receipt of a crawl again, and shows it."""
+
+    examples = (
+        "receipt crawl.sqlite",
+        "receipt example",
+        "receipt example/crawl.sqlite --check",
+    )
+
+    def syntax(self) -> str:
+        return "[options] STORE|FOLDER"
+
+    def short_desc(self) -> str:
+        return "Show what a crawl got, refused and missed"
+
+    def long_desc(self) -> str:
+        return (
+            "Show the receipt of the crawl in STORE, or in the FOLDER of a crawl, and write it to "
+            "receipt.json beside the store, as the crawl does when it ends: what was asked and "
+            "got, the share of all importance that was fetched, every refusal by rule and setting, "
+            "failures by cause, the best pages not fetched, and what more pages would bring. It "
+            "depends on the store alone, so it also has the receipt of a crawl that was killed. "
+            "crawlprio/receipt/schema.json is its JSON Schema."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Receipt")
+        group.add_argument(
+            "--check",
+            action="store_true",
+            help="write nothing; exit with status 1 unless receipt.json belongs to this store",
+        )
+        group.add_argument("--json", metavar="FILE", help="write the receipt to FILE instead")
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        store = _store(only_argument("receipt", "STORE or FOLDER", args))
+        from crawlprio.receipt.document import check_receipt, make_receipt
+        from crawlprio.receipt.files import NAME, text_of, write_receipt
+
+        beside = store.with_name(NAME)
+        if opts.check:
+            fault = check_receipt(Path(opts.json) if opts.json else beside, store)
+            print(fault or f"{opts.json or beside} is the receipt of the crawl in {store}.")
+            self.exitcode = 1 if fault else 0
+            return
+        check_outputs(named_outputs(opts, "--json"), inputs={"STORE": str(store)})
+        receipt = make_receipt(store)
+        if opts.json:
+            write_text("--json", opts.json, text_of(receipt))
+        else:
+            write_receipt(receipt, beside)
+        _print(receipt)
+
+
+def _store(name: str) -> Path:
+    """Return the store that an argument names."""
+    path = Path(name)
+    if not path.is_dir():
+        return path
+    if not (path / "crawl.sqlite").is_file():
+        raise ConfigError(f"{path} has no crawl.sqlite; name the store itself.")
+    return path / "crawl.sqlite"
+
+
+def _print(receipt: Mapping[str, Any]) -> None:
+    """Print a receipt for people."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from crawlprio.live.console import PipeSafeConsole
+    from crawlprio.receipt.sentences import sentences
+
+    console = PipeSafeConsole()
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for name, value in _rows(receipt):
+        table.add_row(name, Text(value))
+    console.print(table)
+    for sentence in sentences(receipt):
+        console.print(sentence, markup=False, highlight=False)
+
+
+def _rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the table."""
+    from crawlprio.receipt.sentences import duration
+
+    asked, got, coverage = receipt["asked"], receipt["got"], receipt["coverage"]
+    more = "" if asked["n_seeds"] <= 3 else f" and {asked['n_seeds'] - 3:,} more"
+    yield "seeds", "\n".join(asked["seeds"][:3]) + more
+    yield "ordering", ", then ".join(asked["orderings"])
+    yield "ended because", got["ended_because"] or "not known: it still runs, or was killed"
+    statuses = ", ".join(f"{status}: {n:,}" for status, n in got["by_status"].items())
+    yield "pages got", f"{got['pages']:,} ({statuses})" if statuses else "0"
+    yield "bytes, time", f"{got['bytes']:,} in {duration(got['seconds'])}"
+    yield "not fetched yet", f"{got['waiting']:,} of {got['known']:,} known pages"
+    low, high = coverage["interval"]
+    yield (
+        "importance got",
+        (
+            f"at least {coverage['at_least']:.1%}; estimate {coverage['likely']:.1%}, "
+            f"{low:.1%} to {high:.1%} in 9 of 10 crawls"
+        ),
+    )
+    for cause, n in receipt["failed"].items():
+        yield "failed", f"{cause}: {n:,}"
+    for rule, refused in receipt["refused"].items():
+        setting = f" ({refused['setting']})" if refused["setting"] else ""
+        yield (
+            "refused",
+            f"{rule}: {refused['links']:,}{setting}"
+            + "".join(f"\n  {url}" for url in refused["examples"]),
+        )
+    for page in receipt["missing"]:
+        yield "missing", f"{page['share']:.3%} {page['url']} ({page['because']})"
+    for step in receipt["more"]:
+        share, time = f"{step['share']:.1%}", duration(step["seconds"])
+        yield "more", f"{step['pages']:,} pages: about {share}, in {time} or more"

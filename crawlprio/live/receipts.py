@@ -1,0 +1,104 @@
+"""What a crawl keeps in its store for the receipt, its coverage so far, and the receipt itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlprio.config import read_setting, scrapys_own
+from crawlprio.receipt.rules import ENDED_KEY, LIMITS, SCRAPY_LIMITS, SETTINGS_KEY
+from crawlprio.receipt.sentences import duration
+from crawlprio.store import Store
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+    from twisted.python.failure import Failure
+
+    from crawlprio.live.recorder import Recorder
+
+logger = logging.getLogger("crawlprio")
+
+FIRST_ESTIMATE = 100
+"""Pages fetched before the first estimate, and at least between two."""
+
+
+def keep_settings(store: Store, settings: BaseSettings) -> None:
+    """Record the values of the settings that limit a crawl, when a run begins."""
+    values = {name: read_setting(settings, name) for name in LIMITS}
+    values |= scrapys_own(settings, SCRAPY_LIMITS)
+    kept = {name: value for name, value in values.items() if _is_plain(value)}
+    store.set_meta(SETTINGS_KEY, json.dumps(kept))
+    store.set_meta(ENDED_KEY, "")
+
+
+def made_receipt(recorder: Recorder, settings: BaseSettings, reason: str) -> dict[str, Any] | None:
+    """Return the receipt when a run ends, from what is on disk; None if there is to be none.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be written or read.
+    """
+    if recorder.store is None or not read_setting(settings, "CRAWLPRIO_RECEIPT"):
+        return None
+    recorder.finish(reason)
+    from crawlprio.receipt.document import make_receipt
+
+    return make_receipt(recorder.store.path)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float | bool | None)
+
+
+class CoverageSoFar:
+    """The likely coverage of a running crawl, estimated in a thread.
+
+    An estimate reads the whole store. The next one is due when a quarter more pages are fetched, so
+    that all of them together cost what reading the final store five times does.
+
+    Parameters
+    ----------
+    store
+        path of the crawl's store.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._due_at = FIRST_ESTIMATE
+        self._interval: tuple[float, float] | None = None
+
+    def text(self, n_fetched: int) -> str:
+        """Return the last estimate, in words; empty before the first. Start the next if due."""
+        if n_fetched >= self._due_at:
+            self._due_at = n_fetched + max(n_fetched // 4, FIRST_ESTIMATE)
+            deferred_from_coro(self._estimate()).addErrback(self._give_up)
+        if self._interval is None:
+            return ""
+        low, high = self._interval
+        return f"importance {low:.0%} to {high:.0%}"
+
+    async def _estimate(self) -> None:
+        from crawlprio.receipt.document import coverage_of
+
+        low, high = (await run_in_thread(coverage_of, self._store))["interval"]
+        self._interval = low, high
+
+    def _give_up(self, failure: Failure) -> None:
+        """Show no more estimates; the crawl itself reports a store that cannot be read."""
+        logger.debug("No estimate of the coverage: %s", failure.getErrorMessage())
+        self._due_at = sys.maxsize
+
+
+def time_left(n_responses: int, limit: float, per_second: float) -> str:
+    """Return how long the page limit of a run is away, in words; empty if there is none."""
+    n_left = limit - n_responses
+    if n_left <= 0 or per_second <= 0:
+        return ""
+    return f"{duration(n_left / per_second)} left"

@@ -1,0 +1,328 @@
+"""How true the coverage estimate of receipts is: calibration on known webs; run by hand.
+
+    python experiments/calibration.py CASES [WEB...] [--synthetic] [--judge]
+        [--markdown FILE] [--plot FILE]
+
+A WEB is a graph that `crawlprio simulate` reads, as those of `benchmarks/webs.py` and
+`benchmarks/archives.py`; `NAME.homes.txt` beside it has its home pages. Each is crawled in the
+simulator from up to four starts (all home pages, the first one, random pages), under each of
+`ORDERINGS`, and the estimate of `crawlprio.ranking.likely` is compared with the truth when
+`STOPS` of all reachable pages are fetched. The folder CASES gets one JSON file per web; webs that
+have one are not crawled again.
+
+Then the constants of `crawlprio/ranking/calibration.py` are computed from all cases, and judged
+leaving one web out at a time: those of the other webs give the interval. Each web counts once.
+Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them with the
+constants in the package.
+
+It also says how much of what the next pages brought was expected (`more`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from archives import HELD_OUT
+
+from crawlprio.evaluation import reachable
+from crawlprio.evaluation.figures import plot_panels
+from crawlprio.evaluation.panels import Panel, Series
+from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.orderings import make_ordering
+from crawlprio.ranking import calibration
+from crawlprio.ranking.likely import Fetches, interval, likely_coverage
+from crawlprio.simulator import crawl_order
+
+Floats = NDArray[np.float64]
+Case = dict[str, Any]
+
+ORDERINGS = ("sibling-sampling", "breadth-first", "opic")
+STOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95)
+JUDGED = (0.05, 0.1, 0.3, 0.6)
+"""The stops that the tables report; the constants come from all of `STOPS`."""
+
+MORE = (100, 1_000, 10_000)
+FEWEST = 300
+"""Pages of the smallest web that takes part."""
+
+TOLERANCE = 5e-4
+"""By how much a share may be outside the interval; receipts have three digits."""
+
+
+def is_set_aside(web: str) -> bool:
+    """Return whether a web judges alone: nothing is computed from it."""
+    return web in HELD_OUT or web.startswith("held-out-")
+
+
+def starts_of(graph: LinkGraph, homes: Sequence[int]) -> list[list[int]]:
+    """Return the sets of seeds from which a web is crawled."""
+    first = list(homes[:1]) or [int(np.argmax(np.diff(graph.indptr)))]
+    starts = [list(homes)] if len(homes) > 1 else []
+    starts += [first] if homes else []
+    n_first = int(reachable(graph, first).sum())
+    least = max(n_first, 0.3 * graph.n_pages) / 2
+    for page in np.random.default_rng(1).permutation(graph.n_pages)[:200].tolist():
+        if len(starts) == 4:
+            break
+        if int(reachable(graph, [page]).sum()) >= least:
+            starts.append([page])
+    return starts
+
+
+def fetches_of(graph: LinkGraph, seeds: Sequence[int], order: NDArray[np.int32]) -> Fetches:
+    """Return what a crawl that fetched these pages knows."""
+    degrees = np.diff(graph.indptr)[order]
+    rows = [graph.indices[graph.indptr[page] : graph.indptr[page + 1]] for page in order.tolist()]
+    return Fetches(
+        graph.n_pages,
+        np.array(seeds, dtype=np.int32),
+        order.astype(np.int32),
+        np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64),
+        np.concatenate(rows).astype(np.int32),
+    )
+
+
+def true_shares(graph: LinkGraph, seeds: Sequence[int]) -> Floats:
+    """Return the importance of all pages: PageRank of a surfer who starts at the seeds."""
+    everything = np.flatnonzero(reachable(graph, seeds)).astype(np.int32)
+    return likely_coverage(fetches_of(graph, seeds, everything)).shares
+
+
+def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Case]:
+    """Yield what the estimate says at each stop of each crawl of a web, beside the truth."""
+    for number, seeds in enumerate(starts_of(graph, homes)):
+        truth = true_shares(graph, seeds)
+        n_reachable = int(np.count_nonzero(truth))
+        if n_reachable < FEWEST:
+            continue
+        for ordering in ORDERINGS:
+            order = np.asarray(crawl_order(graph, seeds, make_ordering(ordering)), dtype=np.int32)
+            for stop in STOPS:
+                n = max(2, int(stop * n_reachable))
+                fetches = fetches_of(graph, seeds, order[:n])
+                found = likely_coverage(fetches)
+                waiting = np.sort(found.shares[~fetches.is_fetched])[::-1]
+                yield {
+                    "web": name,
+                    "start": number,
+                    "ordering": ordering,
+                    "stop": stop,
+                    "fetched": n,
+                    "known": n + int(np.count_nonzero(waiting)),
+                    "bound": found.at_least,
+                    "likely": found.likely,
+                    "truth": float(truth[order[:n]].sum()),
+                    "more": {
+                        k: [float(truth[order[n : n + k]].sum()), float(waiting[:k].sum())]
+                        for k in MORE
+                        if n + k <= len(order)
+                    },
+                }
+
+
+def synthetic_webs() -> Iterator[tuple[str, LinkGraph]]:
+    """Yield synthetic webs of one site and of many."""
+    for n_sites, links in ((1, 8.0), (20, 15.0), (400, 10.0)):
+        graph = synthetic_web(20_000, n_sites, links_per_page=links, seed=n_sites)
+        yield f"synthetic-{n_sites}", graph
+
+
+def measure(folder: Path, paths: Sequence[Path], *, synthetic: bool) -> None:
+    """Crawl the webs that have no file in the folder yet."""
+    folder.mkdir(exist_ok=True)
+    for path in paths:
+        homes = path.with_name(f"{path.name.removesuffix('.npz')}.homes.txt")
+        pages = [int(page) for page in homes.read_text().split()] if homes.exists() else []
+        _write(folder, path.name.removesuffix(".npz"), lambda path=path: read_graph(path), pages)
+    for name, graph in synthetic_webs() if synthetic else ():
+        _write(folder, name, lambda graph=graph: graph, home_pages(graph).tolist())
+
+
+def _write(folder: Path, name: str, graph: Any, homes: Sequence[int]) -> None:
+    file = folder / f"{name}.json"
+    if not file.exists():
+        cases = list(crawls_of(name, graph(), homes))
+        file.write_text(json.dumps(cases))
+        print(f"{name}: {len(cases)} crawls", flush=True)
+
+
+def weights_of(cases: Sequence[Case]) -> Floats:
+    """Return the weight of each case, so that each web counts once."""
+    webs = [case["web"] for case in cases]
+    return np.array([1.0 / webs.count(web) for web in webs])
+
+
+def quantile(values: Floats, weights: Floats, share: float) -> float:
+    """Return the smallest value that at least a share of the weight does not exceed."""
+    by_value = np.argsort(values)
+    below = np.cumsum(weights[by_value]) / weights.sum()
+    return float(values[by_value][min(int(np.searchsorted(below, share)), len(values) - 1)])
+
+
+def errors_of(cases: Sequence[Case]) -> Floats:
+    """Return true minus estimated part of what is not certain, as logits."""
+    bound, likely, truth = (
+        np.array([case[name] for case in cases]) for name in ("bound", "likely", "truth")
+    )
+    rest = np.maximum(1.0 - bound, 1e-12)
+    least = calibration.LEAST
+    parts = (np.clip((share - bound) / rest, least, 1 - least) for share in (truth, likely))
+    true, estimated = (np.log(part / (1 - part)) for part in parts)
+    return true - estimated
+
+
+def constants(cases: Sequence[Case]) -> calibration.Classes:
+    """Return CLASSES: by bound, the quantiles of the errors that leave out a tenth in all."""
+    classes, above = [], -1.0
+    beyond = calibration.BEYOND
+    for most, *_ in calibration.CLASSES:
+        of = [case for case in cases if above < case["bound"] <= most]
+        errors, weights = errors_of(of), weights_of(of)
+        low, high = (quantile(errors, weights, share) for share in (beyond, 1.0 - beyond))
+        classes.append((most, round(low, 2), round(high, 2)))
+        above = most
+    return tuple(classes)
+
+
+def judged(cases: Sequence[Case], classes: calibration.Classes) -> list[Case]:
+    """Return the cases with the interval that the constants give them."""
+    return [
+        {**case, "low": edges[0], "high": edges[2]}
+        for case in cases
+        for edges in (interval(case["bound"], case["likely"], classes),)
+    ]
+
+
+def leave_one_out(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases with the interval that the other webs give them."""
+    found = []
+    for web in dict.fromkeys(case["web"] for case in cases):
+        classes = constants([case for case in cases if case["web"] != web])
+        found += judged([case for case in cases if case["web"] == web], classes)
+    return found
+
+
+def is_inside(case: Case) -> bool:
+    """Return whether the interval holds the true share."""
+    low, high = case["low"] - TOLERANCE, case["high"] + TOLERANCE
+    return bool(low <= case["truth"] <= high)
+
+
+def row_of(label: str, cases: Sequence[Case]) -> str:
+    """Return a row of the table: hits, errors and widths."""
+    weights = weights_of(cases)
+    hits = np.average([is_inside(case) for case in cases], weights=weights)
+    certain = [is_inside({**case, "low": case["bound"], "high": 1.0}) for case in cases]
+    errors = [abs(case["likely"] - case["truth"]) for case in cases]
+    widths = [case["high"] - case["low"] for case in cases]
+    gaps = [case["truth"] - case["bound"] for case in cases]
+    middle = [quantile(np.array(of), weights, 0.5) for of in (errors, gaps, widths)]
+    worst = max(cases, key=lambda case: abs(case["likely"] - case["truth"]))
+    shown = " | ".join(f"{value:.3f}" for value in middle)
+    far = f"{worst['likely']:.2f} for {worst['truth']:.2f} ({worst['web']}, {worst['ordering']})"
+    return f"| {label} | {hits:.0%} | {np.mean(certain):.0%} | {shown} | {far} |"
+
+
+def tables(cases: Sequence[Case]) -> str:
+    """Return the tables for the documentation: by stop, by ordering and by web."""
+    heading = (
+        "| {} | interval holds | bound holds | error | bound is below by | width "
+        "| farthest estimate |\n|---|---|---|---|---|---|---|"
+    )
+    at_stops = [case for case in cases if case["stop"] in JUDGED]
+    lines = [heading.format("pages fetched")]
+    lines += [row_of(f"{stop:.0%}", [c for c in cases if c["stop"] == stop]) for stop in JUDGED]
+    lines += [row_of("all four", at_stops), "", heading.format("ordering")]
+    lines += [row_of(name, [c for c in at_stops if c["ordering"] == name]) for name in ORDERINGS]
+    lines += ["", heading.format("web")]
+    webs = sorted({case["web"] for case in cases})
+    lines += [row_of(web, [c for c in at_stops if c["web"] == web]) for web in webs]
+    return "\n".join(lines)
+
+
+def expectations(cases: Sequence[Case]) -> str:
+    """Return what the next pages brought under the default ordering, beside what is expected."""
+    cases = [case for case in cases if case["ordering"] == ORDERINGS[0]]
+    lines = ["| next pages | crawls | they brought | expected | error, median | error, 9 in 10 |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for k in MORE:
+        of = [(*case["more"][str(k)], case) for case in cases if str(k) in case["more"]]
+        if of:
+            weights = weights_of([case for *_, case in of])
+            true, expected = (np.array([row[i] for row in of]) for i in (0, 1))
+            numbers = [quantile(v, weights, 0.5) for v in (true, expected, abs(true - expected))]
+            numbers.append(quantile(abs(true - expected), weights, 0.9))
+            shown = " | ".join(f"{number:.3f}" for number in numbers)
+            lines.append(f"| {k:,} | {len(of)} | {shown} |")
+    return "\n".join(lines)
+
+
+def draw(path: str, parts: Mapping[str, Sequence[Case]]) -> None:
+    """Draw estimates beside the truth, with the interval, one panel per stop."""
+    panels = []
+    for stop in JUDGED:
+        series: dict[str, Any] = {}
+        for name, cases in parts.items():
+            at_stop = sorted(
+                (case for case in cases if case["stop"] == stop), key=lambda case: case["likely"]
+            )
+            points = [(case["likely"], case["truth"]) for case in at_stop]
+            series[name] = Series(points, mark="points")
+        panels.append(
+            Panel(
+                series,
+                f"{stop:.0%} of the pages fetched",
+                "estimated share of importance",
+                "true share",
+                references={"ideal": [(0.0, 0.0), (1.0, 1.0)]},
+                x_percent=True,
+                y_percent=True,
+                x_limits=(0.0, 1.0),
+                y_limits=(0.0, 1.0),
+            )
+        )
+    plot_panels(panels, path, title="Coverage: estimated and true")
+
+
+def main() -> None:
+    """Measure what is missing; print constants and tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="CASES")
+    parser.add_argument("webs", nargs="*", type=Path, metavar="WEB")
+    parser.add_argument("--synthetic", action="store_true", help="crawl synthetic webs, too")
+    parser.add_argument("--judge", action="store_true", help="also judge the webs set aside")
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--plot")
+    given = parser.parse_args()
+    measure(given.folder, given.webs, synthetic=given.synthetic)
+    cases = [
+        c for file in sorted(given.folder.glob("*.json")) for c in json.loads(file.read_text())
+    ]
+    ours = [case for case in cases if not is_set_aside(case["web"])]
+    left_out = leave_one_out(ours)
+    text = f"CLASSES = {constants(ours)}\n\n{tables(left_out)}\n\n{expectations(ours)}\n"
+    parts = {"webs left out one at a time": left_out}
+    aside = [case for case in cases if is_set_aside(case["web"])]
+    if given.judge and aside:
+        parts["webs set aside"] = judged(aside, calibration.CLASSES)
+        text += f"\nSet aside:\n\n{tables(parts['webs set aside'])}\n\n{expectations(aside)}\n"
+    print(text)
+    if given.markdown:
+        given.markdown.write_text(text)
+    if given.plot:
+        draw(given.plot, parts)
+
+
+if __name__ == "__main__":
+    main()

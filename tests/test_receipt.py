@@ -1,0 +1,315 @@
+"""The receipt of a crawl: made from its store alone, and true to what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crawls import ADDON, Answer, Run, Site, _in_loop, page, run_spider
+from jsonschema import Draft202012Validator
+
+from crawlprio.commands.cli import main
+from crawlprio.errors import StoreError
+from crawlprio.live.receipts import CoverageSoFar, time_left
+from crawlprio.pages import PageTable, Visit
+from crawlprio.receipt import document
+from crawlprio.receipt.document import check_receipt, make_receipt
+from crawlprio.receipt.files import text_of
+from crawlprio.receipt.rules import SETTINGS_KEY
+from crawlprio.receipt.sentences import duration, sentences
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text())
+PAGES = {
+    "/": page("/a", "/b1", "/b2", "/b3", "/gone", "/secret", "http://else.test/", "/x.zip"),
+    "/a": page("/", "/b1", "/b4", "http://else.test/2", "http://else.test/3", "http://else.test/4"),
+    "/robots.txt": Answer("User-agent: *\nDisallow: /secret"),
+    **{f"/b{n}": page("/", "/a", "/b5") for n in range(1, 6)},
+}
+
+
+def crawl(folder: Path, **settings: object) -> Run:
+    every = {
+        **ADDON,
+        "ROBOTSTXT_OBEY": True,
+        "CONCURRENT_REQUESTS": 1,
+        "ORDERING": "breadth-first",
+        "CRAWLPRIO_STORE": folder / "crawl.sqlite",
+        **settings,
+    }
+    with Site(PAGES) as site:
+        return run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished crawl that a budget limited."""
+    folder = tmp_path_factory.mktemp("crawled")
+    run = crawl(folder, CRAWLPRIO_MAX_PAGES_PER_PATTERN=3, CRAWLPRIO_SKIP_EXTENSIONS=["zip"])
+    assert run.reason == "finished"
+    return folder
+
+
+@pytest.fixture
+def receipt(crawled: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((crawled / "receipt.json").read_text())
+    return found
+
+
+def store_of(folder: Path, visits: list[Visit], seeds: list[int], *, sites: int = 1) -> Path:
+    """Return a store of a crawl without an end, as a kill leaves it; each site has ten pages."""
+    path = folder / "crawl.sqlite"
+    pages = PageTable()
+    with Store.create(path) as store:
+        for site in range(sites):
+            for n in range(10):
+                url = f"http://s{site}.test/{n}"
+                pages.add(url, url, pages.site(f"s{site}.test"), 0)
+        store.record_pages(pages, seeds)
+        for visit in visits:
+            store.record(visit, pages)
+    return path
+
+
+def visit(page: int, *targets: int, **fields: Any) -> Visit:
+    given = {"status": 200, "fetched_at": 100.0 + page, "elapsed": 0.5, **fields}
+    return Visit(page, np.array(targets, dtype=np.int32), **given)
+
+
+def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(
+    crawled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = crawled / "receipt.json"
+    before = beside.read_bytes()
+    beside.unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["receipt", str(crawled)])
+    assert (ended.value.code, beside.read_bytes()) == (0, before)
+    assert "links were refused by CRAWLPRIO_MAX_PAGES_PER_PATTERN" in capsys.readouterr().out
+    assert beside.stat().st_mode & 0o777 == 0o600
+
+
+def test_it_has_what_was_asked_and_got(receipt: dict[str, Any]) -> None:
+    asked, got = receipt["asked"], receipt["got"]
+    assert asked["seeds"] == ["http://a.test/"]
+    assert asked["orderings"] == ["breadth-first"]
+    assert asked["settings"]["CRAWLPRIO_MAX_PAGES_PER_PATTERN"] == 3
+    assert (got["pages"], got["by_status"]) == (5, {"200": 5})
+    assert (got["failed"], got["refused"], got["waiting"], got["known"]) == (1, 1, 0, 7)
+    assert got["ended_because"] == "finished"
+    assert receipt["failed"] == {"HTTP 404": 1}
+
+
+def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(
+    receipt: dict[str, Any],
+) -> None:
+    refused = receipt["refused"]
+    assert list(refused) == [
+        "extension",
+        "forbidden by robots.txt",
+        "out-of-scope",
+        "pattern-budget",
+    ]
+    assert refused["out-of-scope"] == {
+        "links": 4,
+        "setting": "follow, allow, deny",
+        "examples": ["http://else.test/", "http://else.test/2", "http://else.test/3"],
+    }
+    assert refused["forbidden by robots.txt"]["examples"] == ["http://a.test/secret"]
+    assert refused["pattern-budget"]["setting"] == "CRAWLPRIO_MAX_PAGES_PER_PATTERN"
+    assert refused["pattern-budget"]["examples"] == ["http://a.test/b4", "http://a.test/b5"]
+
+
+def test_a_page_that_failed_or_was_forbidden_is_missing_and_not_fetched(
+    receipt: dict[str, Any],
+) -> None:
+    missing = [(entry["url"], entry["because"]) for entry in receipt["missing"]]
+    assert missing == [
+        ("http://a.test/gone", "HTTP 404"),
+        ("http://a.test/secret", "forbidden by robots.txt"),
+    ]
+    coverage = receipt["coverage"]
+    lost = sum(entry["share"] for entry in receipt["missing"])
+    assert coverage["at_least"] == pytest.approx(1 - lost, abs=2e-4)
+
+
+def test_receipts_have_the_form_of_the_schema(receipt: dict[str, Any], tmp_path: Path) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    empty = make_receipt(store_of(tmp_path, [], []))
+    for found in (receipt, empty):
+        assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
+
+
+def test_the_end_table_closes_with_its_sentences(tmp_path: Path) -> None:
+    run = crawl(tmp_path, CRAWLPRIO_MAX_PAGES_PER_PATTERN=3)
+    assert run.stats["crawlprio/receipt"] == "\n".join(
+        sentences(json.loads((tmp_path / "receipt.json").read_text()))
+    )
+
+
+def test_no_receipt_is_written_if_the_setting_says_so(tmp_path: Path) -> None:
+    run = crawl(tmp_path, CRAWLPRIO_RECEIPT=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["crawl.sqlite"]
+    assert "crawlprio/receipt" not in run.stats
+
+
+def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(
+    tmp_path: Path,
+) -> None:
+    found = make_receipt(store_of(tmp_path, [visit(0, 1, 2)], [0]))
+    assert found["got"]["ended_because"] is None
+    assert (found["got"]["pages"], found["got"]["waiting"]) == (1, 9)
+
+
+def test_a_crawl_whose_only_seed_failed_got_nothing(tmp_path: Path) -> None:
+    found = make_receipt(store_of(tmp_path, [visit(0, status=500)], [0]))
+    assert found["coverage"]["at_least"] == found["coverage"]["likely"] == 0
+    assert sentences(found)[0] == "At least 0% of the importance of this site was fetched."
+
+
+def test_a_page_that_was_got_after_it_failed_counts_with_its_links(tmp_path: Path) -> None:
+    visits = [visit(0, 1), visit(1, status=0, error="timed out"), visit(1, 2, status=200)]
+    found = make_receipt(store_of(tmp_path, visits, [0]))
+    assert (found["failed"], found["got"]["pages"]) == ({}, 2)
+    assert [entry["url"] for entry in found["missing"]] == ["http://s0.test/2"]
+
+
+def test_more_pages_take_as_long_as_the_slowest_site_needs(tmp_path: Path) -> None:
+    """Seven pages wait on one site and one on another; fetches take 0.5 s."""
+    path = store_of(tmp_path, [visit(0, *range(3, 10), 10), visit(1), visit(2)], [0, 1, 2], sites=2)
+    with Store.open(path) as store:
+        store.set_meta(SETTINGS_KEY, json.dumps({"DOWNLOAD_DELAY": 2.0}))
+    steps = make_receipt(path)["more"]
+    assert [(step["pages"], step["seconds"]) for step in steps] == [(17, 10 * 2.5)]
+
+
+def test_refusals_are_counted_over_all_runs(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0)], [0])
+    for run in range(2):
+        with Store.open(path) as store:
+            store.refuse("depth", 2, [f"http://s0.test/{run}", "http://s0.test/x"])
+            store.record_pages(store.load_pages())
+    refused = make_receipt(path)["refused"]["depth"]
+    assert (refused["links"], refused["setting"]) == (4, "DEPTH_LIMIT")
+    assert refused["examples"] == ["http://s0.test/0", "http://s0.test/x", "http://s0.test/1"]
+
+
+def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0)], [0])
+    with Store.open(path) as store:
+        store.refuse("depth", 1, [])
+    assert make_receipt(path)["refused"] == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "CREATE VIEW refusals AS SELECT 'depth' AS rule, 1 AS links, '[]' AS examples",
+        "CREATE TABLE refusals(rule TEXT PRIMARY KEY, links INTEGER NOT NULL, examples TEXT NOT "
+        "NULL); INSERT INTO refusals VALUES('depth', 'many', '[]')",
+        "CREATE TABLE refusals(rule TEXT PRIMARY KEY, links INTEGER NOT NULL, examples TEXT NOT "
+        "NULL); INSERT INTO refusals VALUES('depth', 1, '[1]')",
+    ],
+)
+def test_refusals_of_another_make_are_reported_as_damage(tmp_path: Path, damage: str) -> None:
+    path = store_of(tmp_path, [visit(0)], [0])
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(damage)
+    for use in (make_receipt, Store.open):
+        with pytest.raises(StoreError, match="is damaged"):
+            use(path)
+
+
+def checked(receipt: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[object]:
+    """Yield exit status and output of the check."""
+    with pytest.raises(SystemExit) as ended:
+        main(["receipt", str(store), "--check", "--json", str(receipt)])
+    yield ended.value.code
+    yield capsys.readouterr().out
+
+
+def test_a_receipt_belongs_to_the_store_it_was_made_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = store_of(tmp_path, [visit(0, 1)], [0])
+    file = tmp_path / "kept.json"
+    file.write_text(text_of(make_receipt(path)))
+    status, said = checked(file, path, capsys)
+    assert (status, said) == (0, f"{file} is the receipt of the crawl in {path}.\n")
+
+    changed = make_receipt(path)
+    changed["got"]["pages"] += 1
+    file.write_text(text_of(changed))
+    status, said = checked(file, path, capsys)
+    assert (status, said) == (1, f"{file} was changed: got is not what {path} says.\n")
+
+
+def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0, 1)], [0])
+    file = tmp_path / "receipt.json"
+    before = make_receipt(path)
+    file.write_text(text_of(before))
+    with Store.open(path) as store:
+        store.record(visit(1), store.load_pages())
+    assert "was made after 1 visits" in check_receipt(file, path)
+    before["store"]["created"] = "2020-01-01T00:00:00Z"
+    file.write_text(text_of(before))
+    assert "receipt of another crawl" in check_receipt(file, path)
+    file.write_text("[")
+    assert "not JSON" in check_receipt(file, path)
+    file.write_text("[]")
+    assert "not a receipt of version 1" in check_receipt(file, path)
+
+
+def test_sentences_say_how_sure_they_are() -> None:
+    receipt: dict[str, Any] = {
+        "asked": {"n_seeds": 2},
+        "got": {"waiting": 1_204},
+        "coverage": {"at_least": 0.7199, "likely": 0.85, "interval": [0.8312, 0.8749]},
+        "refused": {},
+        "more": [
+            {"pages": 100, "share": 0.004, "seconds": 50},
+            {"pages": 1_000, "share": 0.021, "seconds": 5_400},
+        ],
+    }
+    assert sentences(receipt) == [
+        "At least 71% of the importance of these sites was fetched (likely 83 to 88%).",
+        "1,204 known pages were not fetched yet.",
+        "Another 1,000 pages would add about 2%, in 1.5 h or more.",
+    ]
+    budget = {"links": 9, "setting": "CRAWLPRIO_MAX_PAGES_PER_SITE", "examples": []}
+    receipt["refused"] = {"site-budget": budget}
+    assert sentences(receipt)[1] == "9 links were refused by CRAWLPRIO_MAX_PAGES_PER_SITE."
+
+
+def test_durations_are_in_the_unit_that_people_use() -> None:
+    seconds = (0, 89, 90, 5_399, 5_400, 129_599, 129_600, 8_640_000)
+    shown = ["0 s", "89 s", "1.5 min", "90 min", "1.5 h", "36 h", "1.5 days", "100 days"]
+    assert list(map(duration, seconds)) == shown
+
+
+def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0, 1)], [0])
+    low, high = make_receipt(path)["coverage"]["interval"]
+
+    async def shown() -> list[str]:
+        so_far = CoverageSoFar(path)
+        texts = [so_far.text(99), so_far.text(100)]
+        while not so_far.text(101):
+            await asyncio.sleep(0.01)
+        return [*texts, so_far.text(102)]
+
+    assert _in_loop(shown(), 60.0) == ["", "", f"importance {low:.0%} to {high:.0%}"]
+
+
+def test_the_progress_line_shows_the_time_to_the_page_limit() -> None:
+    assert time_left(100, 700, 10.0) == "60 s left"
+    assert [time_left(700, 700, 10.0), time_left(5, 0, 10.0), time_left(0, 700, 0.0)] == [""] * 3
