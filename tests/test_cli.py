@@ -213,7 +213,7 @@ def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path: Path) 
     assert (tmp_path / "crawl.sqlite").read_bytes() == crawled
     assert (tmp_path / "crawl.png").read_text() == "mine"
     assert sorted(file.name for file in tmp_path.iterdir()) == [
-        *("crawl.png", "crawl.sqlite", "replay.png", "replay.sqlite")
+        *("crawl.png", "crawl.sqlite", "receipt.json", "replay.png", "replay.sqlite")
     ]
 
 

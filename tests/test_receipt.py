@@ -26,6 +26,7 @@ from crawlprio.receipt.rules import SETTINGS_KEY
 from crawlprio.receipt.sentences import duration, sentences
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+from crawlprio.store.sitemap_rows import NamedRow
 
 SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text())
 PAGES = {
@@ -191,6 +192,18 @@ def test_more_pages_take_as_long_as_the_slowest_site_needs(tmp_path: Path) -> No
     assert [(step["pages"], step["seconds"]) for step in steps] == [(17, 10 * 2.5)]
 
 
+def test_sitemaps_say_how_many_pages_there_are(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0, 1)], [0])
+    assert make_receipt(path)["outside"] == {}
+    with Store.open(path) as store:
+        (sitemap,) = store.sitemaps().add(["http://s0.test/map"], "s0.test", "robots", 0)
+        urls = [f"http://s0.test/{name}" for name in ("0", "1", "new", "newer")]
+        store.sitemaps().add_urls(sitemap.number, [NamedRow(u, "s0.test", "", None) for u in urls])
+    found = make_receipt(path)
+    assert found["outside"] == {"sitemaps": {"pages": 4, "known": 2, "fetched": 1}}
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
+
+
 def test_refusals_are_counted_over_all_runs(tmp_path: Path) -> None:
     path = store_of(tmp_path, [visit(0)], [0])
     for run in range(2):
@@ -271,8 +284,7 @@ def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path: 
 
 def test_sentences_say_how_sure_they_are() -> None:
     receipt: dict[str, Any] = {
-        "asked": {"n_seeds": 2},
-        "got": {"waiting": 1_204},
+        "got": {"waiting": 1_204, "sites_known": 2},
         "coverage": {"at_least": 0.7199, "likely": 0.85, "interval": [0.8312, 0.8749]},
         "refused": {},
         "more": [

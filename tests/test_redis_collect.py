@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from redis_servers import RedisServer
 from test_redis_crawl import crawl
 
+from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
+from crawlprio.receipt.document import make_receipt
 from crawlprio.redis.collect import collect
 from crawlprio.redis.shards import prefix_of
 
@@ -69,6 +72,25 @@ def test_overlapping_collections_give_the_store_of_a_local_crawl(
     assert client.xlen(f"{PREFIX}:visits") == 0
     assert contents(store) == contents(recorded)
     assert first.n_visits + rest.n_visits == len(contents(recorded)["visits"])
+
+
+def test_the_command_that_collects_ends_with_the_receipt_of_the_crawl(
+    recorded: Path,
+    redis_server: RedisServer,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "collected"
+    folder.mkdir()
+    line = ["links", "collect", "site", str(folder / "crawl.sqlite")]
+    with pytest.raises(SystemExit) as ended:
+        main([*line, "-s", f"REDIS_URL={redis_server.url}"])
+    assert ended.value.code == 0
+    there = json.loads((folder / "receipt.json").read_text())
+    here = make_receipt(recorded)
+    assert there == make_receipt(folder / "crawl.sqlite")
+    assert there["asked"]["seeds"] == here["asked"]["seeds"]
+    for part in ("coverage", "failed", "missing"):
+        assert there[part] == here[part]
 
 
 def test_a_store_without_the_entries_collected_elsewhere_is_refused(

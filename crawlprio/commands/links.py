@@ -74,7 +74,7 @@ class Command(OneLineCommand):
         _report(written, opts.json)
 
     def _collect(self, crawl: str, store: Path) -> None:
-        """Move the visits of a crawl from Redis into a store."""
+        """Move the visits of a crawl from Redis into a store, and write its receipt."""
         from crawlprio.config import read_setting
 
         try:
@@ -90,6 +90,11 @@ class Command(OneLineCommand):
         client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
         check_server(client, url)
         collected = collect(client, prefix_of(crawl), store)
+        if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
+            from crawlprio.receipt.document import make_receipt
+            from crawlprio.receipt.files import NAME, write_receipt
+
+            write_receipt(make_receipt(store), store.with_name(NAME))
         print(
             f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
             f"crawl {crawl}"

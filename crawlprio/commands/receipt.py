@@ -114,9 +114,11 @@ def _rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         "importance got",
         (
             f"at least {coverage['at_least']:.1%}; estimate {coverage['likely']:.1%}, "
-            f"{low:.1%} to {high:.1%} in 9 of 10 crawls"
+            f"{low:.1%} to {high:.1%} in 9 of 10 crawls of known webs"
         ),
     )
+    for source, of in receipt["outside"].items():
+        yield source, f"{of['fetched']:,} of {of['pages']:,} pages fetched, {of['known']:,} known"
     for cause, n in receipt["failed"].items():
         yield "failed", f"{cause}: {n:,}"
     for rule, refused in receipt["refused"].items():

@@ -10,8 +10,12 @@ from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError
 from crawlprio.setting_table import SETTINGS
 
-OWN_FILES = {"CRAWLPRIO_STORE": "replay.sqlite", "CRAWLPRIO_PLOT": "replay.png"}
-"""The files of a replay, apart from those of the crawls beside it."""
+OWN_FILES = {
+    "CRAWLPRIO_STORE": "replay.sqlite",
+    "CRAWLPRIO_PLOT": "replay.png",
+    "CRAWLPRIO_RECEIPT": False,
+}
+"""What keeps the files of a replay apart from those of the crawls beside it."""
 
 
 class Command(SiteCrawlCommand):

@@ -22,7 +22,7 @@ all crawls of webs left out, but not at every stop; there are few webs."""
 LEAST = 0.02
 """Parts are taken to be at least this, and at most 1 minus this, before the logit."""
 
-CLASSES = ((0.3, -2.35, 1.75), (0.6, -1.8, 1.55), (1.0, -1.67, 0.71))
+CLASSES = ((0.3, -2.13, 2.55), (0.6, -1.58, 1.33), (1.0, -1.54, 0.65))
 """`(bound up to which it applies, lower error, upper error)`."""
 
 Classes = tuple[tuple[float, float, float], ...]

@@ -53,6 +53,7 @@ def make_receipt(path: str | Path) -> dict[str, Any]:
             "asked": _asked(store, crawl, settings),
             "got": _got(store, crawl),
             "coverage": _coverage(crawl, found),
+            "outside": _outside(store),
             "refused": _refused(store, crawl),
             "failed": _failed(crawl),
             "missing": _missing(store, crawl, found),
@@ -154,6 +155,17 @@ def _coverage(crawl: StoredCrawl, found: Likely) -> dict[str, Any]:
         "confidence": found.confidence,
         "method": METHOD,
     }
+
+
+def _outside(store: Store) -> dict[str, Any]:
+    """Return what others say there is: the pages that sitemaps name, if any were read."""
+    counts = store.sitemaps().counts()
+    if not counts:
+        return {}
+    named, known, fetched = (
+        sum(values) for values in zip(*(count[1:] for count in counts), strict=True)
+    )
+    return {"sitemaps": {"pages": named, "known": known, "fetched": fetched}}
 
 
 def _refused(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def sentences(receipt: Mapping[str, Any]) -> list[str]:
 
 def _share(receipt: Mapping[str, Any]) -> str:
     coverage = receipt["coverage"]
-    of = "this site" if receipt["asked"]["n_seeds"] == 1 else "these sites"
+    of = "this site" if receipt["got"]["sites_known"] == 1 else "these sites"
     least, (low, high) = coverage["at_least"], coverage["interval"]
     got = f"At least {math.floor(100 * least)}% of the importance of {of} was fetched"
     if least == high:
@@ -41,7 +41,7 @@ def _more(receipt: Mapping[str, Any]) -> list[str]:
         return []
     step = steps[min(1, len(steps) - 1)]
     return [
-        f"Another {step['pages']:,} pages would add about {_percent(step['share'])}, in "
+        f"Another {step['pages']:,} pages would add {_about(step['share'])}, in "
         f"{duration(step['seconds'])} or more."
     ]
 
@@ -55,6 +55,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _percent(share: float) -> str:
+def _about(share: float) -> str:
     """Return a share in percent, with a digit more where it is small."""
-    return f"{share:.1%}" if 0 < share < 0.02 else f"{share:.0%}"
+    if share < 0.001:
+        return "less than 0.1%"
+    return f"about {share:.1%}" if share < 0.02 else f"about {share:.0%}"
