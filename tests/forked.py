@@ -1,0 +1,93 @@
+"""Runs commands as forks of one process that has imported what all of them import.
+
+Imports take most of the time of a short crawl: 0.3 instead of 1.3 seconds of processor time for one
+that refuses its settings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+
+PROGRAMS = {"scrapy": "scrapy.cmdline:execute", "crawlprio": "crawlprio.commands.cli:main"}
+
+# Neither numba nor the reactor: whether a command loads these is its own business.
+_SCRIPT = """
+import json, os, sys
+import crawlprio.middlewares, crawlprio.schedulers, crawlprio.spiders.site, crawlprio.commands.cli
+import scrapy.commands.crawl, scrapy.core.downloader.handlers.http11
+from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
+
+for kind in ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
+    for component in getattr(default_settings, f"{kind}_BASE"):
+        load_object(component)
+unwanted = {"numba", "twisted.internet.reactor"} & set(sys.modules)
+assert not unwanted, unwanted
+sys.path.insert(0, "")
+for line in sys.stdin:
+    program, words, folder, environment, *files = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for number, file in enumerate((os.devnull, *files)):
+            os.dup2(os.open(file, os.O_RDWR), number)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = [program.partition(":")[0], *words]
+        sys.exit(load_object(program.replace(":", "."))())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+_lock = Lock()
+
+
+@cache
+def _parent() -> subprocess.Popen[str]:
+    """Return the process to fork; it ends with this one, which closes its input."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        start_new_session=True,
+    )
+
+
+def run_forked(
+    program: str,
+    words: Sequence[str],
+    folder: Path,
+    *,
+    timeout: float = 300.0,
+    environment: Mapping[str, str] = {},
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of one of `PROGRAMS` in a folder, as a process of its own, to its end."""
+    with TemporaryDirectory() as temporary, _lock:
+        files = [Path(temporary, name) for name in ("stdout", "stderr")]
+        for file in files:
+            file.touch()
+        every = {**os.environ, "NO_COLOR": "1", **environment}
+        asked = (PROGRAMS[program], list(map(str, words)), str(folder), every, *map(str, files))
+        parent = _parent()
+        assert parent.poll() is None, "the process to fork has ended"
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.write(json.dumps(asked) + "\n")
+        if not select.select([parent.stdout], [], [], timeout)[0]:
+            os.killpg(parent.pid, signal.SIGKILL)
+            parent.wait()
+            _parent.cache_clear()
+            raise subprocess.TimeoutExpired([program, *words], timeout)
+        status = int(parent.stdout.readline())
+        return subprocess.CompletedProcess(words, status, *(file.read_text() for file in files))
