@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
+from forked import run_forked
 from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
@@ -71,12 +72,14 @@ def scrapy(
     arguments: Sequence[str],
     folder: Path,
     *,
-    timeout: float = 120.0,
-    wrapper: Callable[[Sequence[str]], Sequence[str]] = lambda line: line,
+    timeout: float = 300.0,
+    wrapper: Callable[[Sequence[str]], Sequence[str]] | None = None,
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a scrapy command in `folder`, with the bundled project."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+    if wrapper is None:
+        return run_forked("scrapy", arguments, folder, timeout=timeout, environment=environment)
     return subprocess.run(
         wrapper([sys.executable, "-m", "scrapy", *arguments]),
         cwd=folder,
@@ -189,12 +192,12 @@ class Site:
             reactor = _reactor()
             return reactor.listenTCP(0, _SiteFactory(self), backlog=500, interface="127.0.0.1")
 
-        self._port = _in_loop(_called(listen), 10.0)
+        self._port = _in_loop(_called(listen), 60.0)
         self.address = f"127.0.0.1:{self._port.getHost().port}"
         return self
 
     def __exit__(self, *_: object) -> None:
-        _in_loop(_called(lambda: self._port.stopListening()), 10.0)
+        _in_loop(_called(lambda: self._port.stopListening()), 60.0)
 
     def answer(self, host: str, path: str) -> Answer:
         found = self._answer(host, path)
@@ -310,7 +313,7 @@ _PLAIN: dict[str, object] = {
     "CRAWLPRIO_PRINT": False,
     "RETRY_ENABLED": False,
     "DOWNLOAD_DELAY": 0,
-    "CLOSESPIDER_TIMEOUT": 60,
+    "CLOSESPIDER_TIMEOUT": 240,
 }
 
 
@@ -320,7 +323,7 @@ def run_spider(
     *,
     site: Site | None = None,
     priority: str = "project",
-    timeout: float = 70.0,
+    timeout: float = 270.0,
     keeps_items: bool = True,
     **arguments: Any,
 ) -> Run:

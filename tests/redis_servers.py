@@ -115,7 +115,7 @@ class ClusterOfServers:
                 client.execute_command("CLUSTER ADDSLOTS", *slots)
                 client.execute_command("CLUSTER SET-CONFIG-EPOCH", at + 1)
                 client.execute_command("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
-        until = monotonic() + 30.0
+        until = monotonic() + 60.0
         for node in self.nodes:
             with node.client() as client:
                 while True:

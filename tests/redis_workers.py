@@ -97,14 +97,14 @@ class Workers:
         """Return how many requests the web has answered so far."""
         return self.log.read_bytes().count(b"\n") if self.log.exists() else 0
 
-    def wait_for(self, n_fetches: int, seconds: float = 60.0) -> None:
+    def wait_for(self, n_fetches: int, seconds: float = 120.0) -> None:
         """Wait until the web has answered this many requests."""
         until = monotonic() + seconds
         while self.n_fetched() < n_fetches:
             assert monotonic() < until, self.last_lines()
             sleep(0.05)
 
-    def wait_until_joined(self, n_workers: int, seconds: float = 60.0) -> None:
+    def wait_until_joined(self, n_workers: int, seconds: float = 120.0) -> None:
         """Wait until this many workers have opened the crawl."""
         until = monotonic() + seconds
         key = f"{prefix_of('site')}:workers"
@@ -113,7 +113,7 @@ class Workers:
                 assert monotonic() < until, f"{n_joined} workers joined\n{self.last_lines()}"
                 sleep(0.05)
 
-    def wait_until_logged(self, text: str, seconds: float = 60.0) -> None:
+    def wait_until_logged(self, text: str, seconds: float = 120.0) -> None:
         """Wait until every worker has logged a text."""
         until = monotonic() + seconds
         while (n_logs := self.n_logs_with(text)) < self._n_started:
@@ -124,7 +124,7 @@ class Workers:
         """Return how many workers have logged a text."""
         return sum(text in log.read_text() for log in self.folder.glob("worker*.log"))
 
-    def wait(self, seconds: float = 120.0) -> list[int]:
+    def wait(self, seconds: float = 240.0) -> list[int]:
         """Wait for all workers that were not killed; return their exit statuses."""
         until = monotonic() + seconds
         try:

@@ -81,11 +81,11 @@ class SettledRedis(RedisFrontier):
             awaits_keys=rules.is_elected,
         )
         while not (self.failures or all(shard.session.is_alive for shard in self._all)):
-            self._answers.get(timeout=30.0)()
+            self._answers.get(timeout=120.0)()
 
     def settle(self) -> None:
         """Wait until all calls have been answered."""
-        until = monotonic() + 30.0
+        until = monotonic() + 120.0
         while self._n_pending and not self.failures:
             self._answers.get(timeout=max(until - monotonic(), 0.0))()
         if self.failures:

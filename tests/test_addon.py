@@ -281,7 +281,7 @@ def test_pairs_are_recorded_and_are_not_items(tmp_path: Path) -> None:
     visits = {visit.page: visit for visit in recorded(store)}
     assert visits[1].title == "One"
     assert all(visit.fetched_at > 1e9 for visit in visits.values() if visit.page >= 0)
-    assert all(0 < visit.elapsed < 5 for visit in visits.values() if visit.page >= 0)
+    assert all(0 < visit.elapsed < 60 for visit in visits.values() if visit.page >= 0)
 
 
 def test_nothing_is_recorded_if_the_store_is_none(

@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -161,33 +160,17 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [matched[1] if matched else line for line, matched in matches]
 
 
-@pytest.fixture(scope="module")
-def outcomes(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, tuple[Path, subprocess.CompletedProcess[str]]]:
-    """Run all commands, some of them concurrently, each in its own folder."""
-
-    def run(case: Case, folder: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
-        for name, content in EXISTING.items():
-            (folder / name).write_bytes(content)
-        return folder, scrapy([*case.line, *QUIET], folder)
-
-    folders = [tmp_path_factory.mktemp("bad") for _ in CASES]
-    with ThreadPoolExecutor(3) as pool:
-        return dict(zip(CASES, pool.map(run, CASES.values(), folders), strict=True))
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(
-    name: str, outcomes: dict[str, tuple[Path, subprocess.CompletedProcess[str]]]
-) -> None:
-    folder, done = outcomes[name]
+def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
+    for file, content in EXISTING.items():
+        (tmp_path / file).write_bytes(content)
+    done = scrapy([*CASES[name].line, *QUIET], tmp_path)
     assert "Traceback" not in done.stderr
     assert done.returncode != 0
     (sentence,) = sentences(done)
     assert sentence.endswith(".")
     assert [word for word in CASES[name].names if word not in sentence] == []
-    left = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in EXISTING}
+    left = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.name in EXISTING}
     assert left == EXISTING
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from crawls import ROOT, Answer, Site, page
+from forked import run_forked
 
 from crawlprio import __version__
 from crawlprio.commands.cli import COMMANDS, main
@@ -25,16 +25,10 @@ FAST = ["--delay", "0", "-s", "ROBOTSTXT_OBEY=False"]
 
 
 def crawlprio(
-    *words: str, folder: Path, timeout: float = 120.0, **environment: str
+    *words: str, folder: Path, timeout: float = 300.0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "crawlprio.commands.cli", *words],
-        cwd=folder,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
+    return run_forked(
+        "crawlprio", words, folder, timeout=timeout, environment={"COLUMNS": "80", **environment}
     )
 
 

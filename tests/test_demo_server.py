@@ -236,7 +236,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
                 "serving 10 pages of 1 sites at http://127.0.0.1:"
             )
             process.send_signal(sent)
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         finally:
             process.kill()
 

@@ -253,7 +253,7 @@ class Sleeper(Spider):
     """Each callback awaits for a while, without blocking the event loop."""
 
     name = "sleeper"
-    n_pages, seconds = 20, 0.5
+    n_pages, seconds = 20, 2.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,11 +273,11 @@ class Sleeper(Spider):
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
 def test_callbacks_that_await_do_not_keep_others_from_being_fetched(n_at_once: int) -> None:
-    """In sequence they would take ten seconds; Scrapy takes half a second for all."""
+    """In sequence they would take forty seconds; Scrapy takes two for all."""
     with Any200() as site:
         run = run_spider(Sleeper, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
     assert len(run.items) == 20
-    assert run.stats["elapsed_time_seconds"] < 5
+    assert run.stats["elapsed_time_seconds"] < 20
 
 
 class Stopped(Spider):

@@ -297,7 +297,7 @@ def test_a_crawl_over_a_remote_frontier_has_the_order_of_a_local_one(
             "CRAWLPRIO_STORE": None,
             "CRAWLPRIO_PRINT": False,
             "CRAWLPRIO_PLOT": None,
-            "CLOSESPIDER_TIMEOUT": 60,
+            "CLOSESPIDER_TIMEOUT": 240,
         }
         run = run_spider(SiteSpider, settings, priority="cmdline")
         assert run.reason == "finished"

@@ -118,7 +118,7 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
 def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> None:
     class Slow:
         async def process_item(self, item: Any) -> Any:
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(2)
             return item
 
     class ItemLast(Follower):
@@ -131,7 +131,7 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> N
         run = finished(run_spider(ItemLast, settings, site=site))
     assert len(run.items) == 4
     starts = [fetch.start for fetch in site.fetches]
-    assert starts[-1] - starts[0] < 0.3
+    assert starts[-1] - starts[0] < 2
 
 
 def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: Path) -> None:

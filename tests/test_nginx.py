@@ -104,7 +104,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     line = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", f"{folder}/error.log"]
     process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
     try:
-        deadline = monotonic() + 20
+        deadline = monotonic() + 60
         while True:
             assert process.poll() is None, (folder / "error.log").read_text()
             assert monotonic() < deadline
@@ -116,7 +116,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield Server(port, folder / "access.log")
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def links_of(file: Path, url: str) -> dict[str, bool]:

@@ -119,7 +119,7 @@ def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) 
                 JOBDIR=str(tmp_path),
                 CRAWLPRIO_STORE="crawl.sqlite",
                 CLOSESPIDER_PAGECOUNT=3,
-                CLOSESPIDER_TIMEOUT=20,
+                CLOSESPIDER_TIMEOUT=120,
             )
             assert is_after_robots(site.fetches[before:])
     assert forbidden(site) == []

@@ -112,7 +112,7 @@ def repaired_once_noticed(
 
 def wait_until_written(server: RedisServer) -> None:
     """Wait until the server has written its log to the file, which survives a kill."""
-    until = monotonic() + 20.0
+    until = monotonic() + 60.0
     with server.client() as client:
         while client.info("persistence")["aof_buffer_length"]:
             assert monotonic() < until, "the server does not write its log"

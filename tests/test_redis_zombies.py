@@ -49,7 +49,7 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def wait_until(is_so: Callable[[], bool], workers: Workers, seconds: float = 60.0) -> None:
+def wait_until(is_so: Callable[[], bool], workers: Workers, seconds: float = 120.0) -> None:
     until = monotonic() + seconds
     while not is_so():
         assert monotonic() < until, workers.last_lines()

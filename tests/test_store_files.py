@@ -74,7 +74,7 @@ def another(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.stdin.close()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
 
 
@@ -382,7 +382,7 @@ class TestRenaming:
             "print('ready', flush=True)\nos.kill(os.getpid(), 9)"
         )
         with another(path, code) as process:
-            process.wait(10)
+            process.wait(60)
         assert path.with_name("crawl.sqlite-wal").stat().st_size > 0
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
         assert os.listdir(path.parent) == ["crawl.1.sqlite"]
