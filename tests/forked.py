@@ -72,7 +72,10 @@ def run_forked(
     timeout: float = 300.0,
     environment: Mapping[str, str] = {},
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of one of `PROGRAMS` in a folder, as a process of its own, to its end."""
+    """Run a command of one of `PROGRAMS` in a folder, as a process of its own, to its end.
+
+    Python and its modules have started before: what they read from the environment is settled.
+    """
     with TemporaryDirectory() as temporary, _lock:
         files = [Path(temporary, name) for name in ("stdout", "stderr")]
         for file in files:
