@@ -78,10 +78,10 @@ def scrapy(
 ) -> subprocess.CompletedProcess[str]:
     """Run a scrapy command in `folder`, with the bundled project."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
-    if wrapper is None and "PYTHONPATH" not in environment:
+    if wrapper is None:
         return run_forked("scrapy", arguments, folder, timeout=timeout, environment=environment)
     return subprocess.run(
-        (wrapper or list)([sys.executable, "-m", "scrapy", *arguments]),
+        wrapper([sys.executable, "-m", "scrapy", *arguments]),
         cwd=folder,
         env={**os.environ, "NO_COLOR": "1", **environment},
         capture_output=True,

@@ -18,7 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-PROGRAMS = {"scrapy": "scrapy.cmdline:execute", "crawlprio": "crawlprio.commands.cli:main"}
+PROGRAMS = {
+    "scrapy": ("scrapy", "scrapy.cmdline.execute"),
+    "crawlprio": ("crawlprio.commands.cli", "crawlprio.commands.cli.main"),
+}
+"""Programs by name: the module to run as one, and the function to call."""
 
 # Neither numba nor the reactor: whether a command loads these is its own business.
 _SCRIPT = """
@@ -43,8 +47,8 @@ for line in sys.stdin:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv = [program.partition(":")[0], *words]
-        sys.exit(load_object(program.replace(":", "."))())
+        sys.argv = [program, *words]
+        sys.exit(load_object(program)())
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
@@ -74,14 +78,25 @@ def run_forked(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of one of `PROGRAMS` in a folder, as a process of its own, to its end.
 
-    Python and its modules have started before: what they read from the environment is settled.
+    A new Python runs it if it is given another PYTHONPATH.
     """
+    module, function = PROGRAMS[program]
+    every = {**os.environ, "NO_COLOR": "1", **environment}
+    if "PYTHONPATH" in environment:
+        return subprocess.run(
+            [sys.executable, "-m", module, *words],
+            cwd=folder,
+            env=every,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
     with TemporaryDirectory() as temporary, _lock:
         files = [Path(temporary, name) for name in ("stdout", "stderr")]
         for file in files:
             file.touch()
-        every = {**os.environ, "NO_COLOR": "1", **environment}
-        asked = (PROGRAMS[program], list(map(str, words)), str(folder), every, *map(str, files))
+        asked = (function, list(map(str, words)), str(folder), every, *map(str, files))
         parent = _parent()
         assert parent.poll() is None, "the process to fork has ended"
         assert parent.stdin is not None
