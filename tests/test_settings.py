@@ -171,6 +171,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_STORE": 5,
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
+    "CRAWLPRIO_WARC": 5,
     "CRAWLPRIO_REDIS_CRAWL": "a{b}",
     "CRAWLPRIO_KEPT_HEADERS": "X-A: 1",
 }
