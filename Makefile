@@ -5,21 +5,24 @@ DATA ?= ../shared/data
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint lint-only bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test check compiled lint lint-only bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
 
 # All tests, or those that T names: make test T=tests/test_store.py. More processes than processors,
 # because crawls wait for delays. Compiling first keeps its notice out of what the tests read.
-test: .venv/dev $(if $(T),,lint-only)
-	$(BIN)/crawlprio compile
+test: .venv/dev
+	$(MAKE) -j2 compiled $(if $(T),,lint-only)
 	$(BIN)/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
 
 # Format, types, and the tests that run no crawl, no server and no other process: two minutes.
-check: .venv/dev lint-only
-	$(BIN)/crawlprio compile
+check: .venv/dev
+	$(MAKE) -j2 compiled lint-only
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+compiled: .venv/dev
+	$(BIN)/crawlprio compile
 
 lint-only: .venv/dev
 	$(BIN)/ruff check .

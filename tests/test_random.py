@@ -72,7 +72,7 @@ def random_ordering(seed: int) -> Ordering:
 @pytest.mark.slow
 def test_whole_orders_are_as_likely_as_with_draws_from_a_list() -> None:
     web, seeds = LATE_AND_EARLY, [0]
-    n = 20_000
+    n = 8_000
     drawn = [tuple(listed(web, seeds)(seed)) for seed in range(n)]
     clocks = simulated(web, seeds, random_ordering)
     assert probability_alike(drawn, [tuple(clocks(seed)) for seed in range(n)]) > ALIKE
