@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ _TOPIC_OPTIONS = ("distance", "title", "body", "stem")
 class CrawlConfig:
     """The settings of one crawl.
 
+    Fields not listed here have the values of the settings CRAWLPRIO_*, which the table describes.
+
     Parameters
     ----------
     ordering_name
@@ -56,39 +58,18 @@ class CrawlConfig:
         the delay rules (DOWNLOAD_DELAY, CRAWLPRIO_*).
     limit
         maximum concurrent fetches on a site (CONCURRENT_REQUESTS_PER_DOMAIN).
-    concurrency
-        maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
-    pages_per_visit
-        k (CRAWLPRIO_PAGES_PER_VISIT).
-    max_pages_per_site, max_pages_per_domain, max_pages_per_pattern
-        maximum pages taken from a site, a registered domain, and a pattern of URLs
-        (CRAWLPRIO_MAX_PAGES_PER_SITE and the like); None: no limit.
-    max_sites
-        maximum known sites (CRAWLPRIO_MAX_SITES); None: no limit.
-    max_waiting
-        maximum waiting pages (CRAWLPRIO_MAX_WAITING); None: no limit.
-    stop_at_coverage
-        the share of all importance at which the crawl stops (CRAWLPRIO_STOP_AT_COVERAGE); None: it
-        is not computed.
-    slots
-        DOWNLOAD_SLOTS: delay (seconds) and limit of individual sites, by host; None: the default.
     store_path
         path of the crawl store; None: nothing is recorded.
-    max_store_bytes
-        size of the store at which the crawl closes (CRAWLPRIO_MAX_STORE_BYTES); None: no limit.
-    kept_stores
-        stores of earlier crawls to keep (CRAWLPRIO_KEEP_STORES); None: all.
     warc_folder
         folder of the archive (CRAWLPRIO_WARC); None: there is none.
-    max_warc_bytes
-        size from which on a file of it gets no further record (CRAWLPRIO_MAX_WARC_BYTES).
     resumes
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
         whether items are kept in the store (CRAWLPRIO_ITEMS).
-    kept_headers
-        names of the headers to store with requests (CRAWLPRIO_KEPT_HEADERS), as Scrapy spells them;
-        None: all.
+    concurrency
+        maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
+    slots
+        DOWNLOAD_SLOTS: delay (seconds) and limit of individual sites, by host; None: the default.
     """
 
     ordering_name: str
@@ -97,22 +78,22 @@ class CrawlConfig:
     topic_options: dict[str, int]
     politeness: Politeness
     limit: int
+    store_path: Path | None
+    warc_folder: Path | None
+    resumes: bool
+    keeps_items: bool
     concurrency: int
+    slots: dict[str, tuple[float | None, int | None]]
     pages_per_visit: int
     max_pages_per_site: int | None
     max_pages_per_domain: int | None
     max_pages_per_pattern: int | None
+    max_sites: int | None
     max_waiting: int | None
     stop_at_coverage: float | None
-    slots: dict[str, tuple[float | None, int | None]]
-    store_path: Path | None
-    resumes: bool
-    keeps_items: bool
     kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
-    max_sites: int | None
-    kept_stores: int | None
-    warc_folder: Path | None
+    keep_stores: int | None
     max_warc_bytes: int
 
     @classmethod
@@ -140,6 +121,7 @@ class CrawlConfig:
         values = {name: read_setting(settings, name) for name in SETTINGS}
         name = ordering or values["ORDERING"]
         topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
+        named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
             ordering=make_ordering(name, values["ORDERING_OPTIONS"]),
@@ -147,14 +129,6 @@ class CrawlConfig:
             topic_options=topic_options,
             politeness=_politeness(values),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
-            concurrency=values["CONCURRENT_REQUESTS"],
-            pages_per_visit=values["CRAWLPRIO_PAGES_PER_VISIT"],
-            max_pages_per_site=values["CRAWLPRIO_MAX_PAGES_PER_SITE"],
-            max_pages_per_domain=values["CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
-            max_pages_per_pattern=values["CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
-            max_waiting=values["CRAWLPRIO_MAX_WAITING"],
-            stop_at_coverage=values["CRAWLPRIO_STOP_AT_COVERAGE"],
-            slots=values["DOWNLOAD_SLOTS"],
             store_path=(
                 _store_path(
                     values["CRAWLPRIO_STORE"],
@@ -166,14 +140,12 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_keeps_items(values) and records,
-            kept_headers=values["CRAWLPRIO_KEPT_HEADERS"],
-            max_sites=values["CRAWLPRIO_MAX_SITES"],
-            kept_stores=values["CRAWLPRIO_KEEP_STORES"],
-            max_store_bytes=values["CRAWLPRIO_MAX_STORE_BYTES"],
             warc_folder=Path(values["CRAWLPRIO_WARC"])
             if records and values["CRAWLPRIO_WARC"]
             else None,
-            max_warc_bytes=values["CRAWLPRIO_MAX_WARC_BYTES"],
+            concurrency=values["CONCURRENT_REQUESTS"],
+            slots=values["DOWNLOAD_SLOTS"],
+            **{name: values[own] for name, own in named.items() if own in values},
         )
 
     def hot_queue(self) -> HotQueue | None:

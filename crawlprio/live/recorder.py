@@ -85,7 +85,7 @@ class Recorder:
         self.is_elsewhere = is_elsewhere
         self._covered = covered
         path = None if is_elsewhere else config.store_path
-        self._place = StorePlace(path, config.resumes, config.kept_stores)
+        self._place = StorePlace(path, config.resumes, config.keep_stores)
         self.store = self._place.existing()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
