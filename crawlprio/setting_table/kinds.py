@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from crawlprio.errors import ConfigError
 
@@ -46,10 +46,12 @@ class Kind:
 
     none: str = field(default="", kw_only=True)
 
+    says: ClassVar[str] = "any value"
+
     @property
     def bounds(self) -> str:
-        """The allowed values other than None."""
-        return "any value"
+        """The allowed values other than None; default: the class attribute `says`."""
+        return self.says
 
     def parse(self, value: Any) -> Any:
         """Return a value as crawlprio uses it; raise NotAllowedError if it is not allowed."""
@@ -82,9 +84,7 @@ class Anything(Kind):
 class KeyName(Kind):
     """A name that can stand in the keys of a Redis server, inside a hash tag."""
 
-    @property
-    def bounds(self) -> str:
-        return "a name without braces"
+    says = "a name without braces"
 
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not value.isprintable() or {"{", "}"} & set(value):
@@ -115,9 +115,7 @@ class Number(Kind):
 class Share(Kind):
     """A share above 0 and at most 1, as float."""
 
-    @property
-    def bounds(self) -> str:
-        return "a number above 0 and at most 1"
+    says = "a number above 0 and at most 1"
 
     def convert(self, value: Any) -> float:
         number = float(value)
@@ -152,9 +150,7 @@ class Whole(Kind):
 class Switch(Kind):
     """True or False, in all the forms that Scrapy accepts."""
 
-    @property
-    def bounds(self) -> str:
-        return "True or False"
+    says = "True or False"
 
     def convert(self, value: Any) -> bool:
         if value in ("True", "true", "False", "false"):
@@ -183,9 +179,7 @@ class Choice(Kind):
 class Options(Kind):
     """A dict, which is JSON on the command line."""
 
-    @property
-    def bounds(self) -> str:
-        return "a dict, as JSON on the command line: '{\"option\": 1}'"
+    says = "a dict, as JSON on the command line: '{\"option\": 1}'"
 
     def convert(self, value: Any) -> dict[Any, Any]:
         if value is None:
@@ -232,9 +226,7 @@ class FileName(Kind):
 class Folder(Kind):
     """A writable folder, as a string; it is created if it does not exist."""
 
-    @property
-    def bounds(self) -> str:
-        return "a writable folder, or one that can be created"
+    says = "a writable folder, or one that can be created"
 
     def convert(self, value: Any) -> str:
         folder = Path(os.fspath(value))
@@ -250,78 +242,59 @@ class Folder(Kind):
 
 
 @dataclass(frozen=True)
-class Extensions(Kind):
-    """File name extensions, as a tuple, in lower case and without the dot.
+class Words(Kind):
+    """A list of distinct words, as a tuple; in a string, commas or spaces separate them."""
 
-    In a string, commas or spaces separate them.
-    """
-
-    @property
-    def bounds(self) -> str:
-        return "a list of extensions, comma-separated on the command line"
-
-    def convert(self, value: Any) -> tuple[str, ...]:
+    def convert(self, value: Any) -> tuple[Any, ...]:
         given = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
             raise NotAllowedError
-        extensions = []
-        for extension in given:
-            name = extension.strip().removeprefix(".").lower() if isinstance(extension, str) else ""
-            if not name.isalnum():
-                raise NotAllowedError(f"in which {extension!r} is not an extension")
-            extensions.append(name)
-        return tuple(dict.fromkeys(extensions))
+        return tuple(dict.fromkeys(map(self.word, given)))
+
+    def word(self, given: Any) -> Any:
+        """Return a word as crawlprio uses it; raise NotAllowedError if it is not allowed."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Networks(Kind):
-    """Networks (`10.0.0.0/8`), addresses and host names, as a tuple of strings.
+class Extensions(Words):
+    """File name extensions, in lower case and without the dot."""
 
-    In a string, commas or spaces separate them.
-    """
+    says = "a list of extensions, comma-separated on the command line"
 
-    @property
-    def bounds(self) -> str:
-        return "a list of networks, addresses or names, comma-separated on the command line"
-
-    def convert(self, value: Any) -> tuple[str, ...]:
-        given = value.replace(",", " ").split() if isinstance(value, str) else value
-        if not isinstance(given, Iterable) or isinstance(given, Mapping):
-            raise NotAllowedError
-        networks = []
-        for text in given:
-            if not isinstance(text, str) or not _is_network(text.strip("[]")):
-                raise NotAllowedError(f"in which {text!r} is not a network, address or name")
-            networks.append(text)
-        return tuple(dict.fromkeys(networks))
+    def word(self, given: Any) -> str:
+        name = given.strip().removeprefix(".").lower() if isinstance(given, str) else ""
+        if not name.isalnum():
+            raise NotAllowedError(f"in which {given!r} is not an extension")
+        return name
 
 
-@dataclass(frozen=True)
-class HeaderNames(Kind):
+class Networks(Words):
+    """Networks (`10.0.0.0/8`), addresses and host names."""
+
+    says = "a list of networks, addresses or names, comma-separated on the command line"
+
+    def word(self, given: Any) -> str:
+        if not isinstance(given, str) or not _is_network(given.strip("[]")):
+            raise NotAllowedError(f"in which {given!r} is not a network, address or name")
+        return given
+
+
+class HeaderNames(Words):
     """Names of HTTP headers, as a set of bytes in Scrapy's spelling (`b"Content-Type"`).
 
-    In a string, commas or spaces separate them; an empty string means no headers, not None.
+    An empty string means no headers, not None.
     """
 
-    @property
-    def bounds(self) -> str:
-        return "a list of header names, comma-separated on the command line"
+    says = "a list of header names, comma-separated on the command line"
 
     def parse(self, value: Any) -> frozenset[bytes] | None:
-        if self.none and (value is None or value == "None"):
-            return None
-        return self.convert(value)
+        is_none = self.none and (value is None or value == "None")
+        return None if is_none else frozenset(self.convert(value))
 
-    def convert(self, value: Any) -> frozenset[bytes]:
-        given = value.replace(",", " ").split() if isinstance(value, str) else value
-        if not isinstance(given, Iterable) or isinstance(given, Mapping):
-            raise NotAllowedError
-        names = set()
-        for name in given:
-            if not isinstance(name, str) or not _HEADER_NAME(name):
-                raise NotAllowedError(f"in which {name!r} is not the name of a header")
-            names.add(name.title().encode())
-        return frozenset(names)
+    def word(self, given: Any) -> bytes:
+        if not isinstance(given, str) or not _HEADER_NAME(given):
+            raise NotAllowedError(f"in which {given!r} is not the name of a header")
+        return given.title().encode()
 
 
 def _is_network(text: str) -> bool:
