@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,14 +13,12 @@ from rich.table import Table
 from crawlprio.errors import ConfigError, printable
 from crawlprio.evaluation.figures import plot_cumulative
 from crawlprio.evaluation.panels import Panel, split_at
+from crawlprio.evaluation.tables import figure, figures_table, wide_console
 from crawlprio.importance.base import Repository
 from crawlprio.importance.opening import RecordedCrawl
 from crawlprio.importance.scores import MARKS, Score
 from crawlprio.linkgraph.tables import as_text
 from crawlprio.ranking.pagerank import round_significant
-
-LEAST_WIDTH = 80
-"""Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
 
 
 def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
@@ -29,8 +26,7 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
 
     `order_name` is the name of the order; None: there is none.
     """
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = max(console.width, LEAST_WIDTH)
+    console = wide_console()
     _say(console, _summary(repository))
     for scored in scores:
         _say(console, "")
@@ -40,11 +36,8 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
         _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
     if order_name is None or not ordered:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    table.add_column("by", overflow="fold")
-    table.add_column("order", overflow="fold")
-    for heading in ("fetched", "average", *(f"{100 * mark:g} %" for mark in MARKS), "tau"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
+    marks = [f"{100 * mark:g} %" for mark in MARKS]
+    table = figures_table(("by", "order"), ("fetched", "average", *marks, "tau"))
     for scored in ordered:
         rows = {order_name: scored.order, "bound": scored.bound, "random": scored.random()}
         for name, figures in rows.items():
@@ -54,8 +47,8 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
                 scored.importance if first else "",
                 printable(name),
                 f"{scored.fetched:,}" if first else "",
-                *map(_share, (figures.average, *figures.gathered_at)),
-                _share(scored.kendall_tau) if first else "",
+                *map(figure, (figures.average, *figures.gathered_at)),
+                figure(scored.kendall_tau) if first else "",
             )
     console.print(table)
     _say(
@@ -69,8 +62,7 @@ def print_scores(repository: Repository, scores: Sequence[Score], order_name: st
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
     """Print another table about an order, with numbers right-aligned, followed by a caption."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = max(console.width, LEAST_WIDTH)
+    console = wide_console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for k, heading in enumerate(headings):
         is_number = all(_is_number(row[k]) for row in rows)
@@ -193,8 +185,8 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
             console,
             f"{scored.n_known:,} pages count; mean {spread['mean']:.4g}, median "
             f"{spread['median']:.4g}, maximum {spread['most']:.4g}; {spread['zero']:.1%} have 0; "
-            f"the top 1 % of pages hold {_percent(spread['top_1_percent'])} of all importance, "
-            f"which sums to {spread['total']:.6g}.",
+            f"the top 1 % of pages hold {figure(spread['top_1_percent'], '.1%')} of all "
+            f"importance, which sums to {spread['total']:.6g}.",
         )
     for remark in scored.remarks:
         _say(console, remark)
@@ -207,12 +199,3 @@ def _is_number(cell: str) -> bool:
 
 def _say(console: Console, text: str) -> None:
     console.print("\n".join(map(printable, text.split("\n"))))
-
-
-def _share(value: float) -> str:
-    """Format a share or tau with four decimals; a dash if it is NaN."""
-    return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _percent(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.1%}"

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from crawlprio.evaluation.figures import Panel, plot_cumulative, plot_panels
+from crawlprio.evaluation.tables import figure, figures_table, wide_console
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.runs import MARKS, Run, Simulation
 from crawlprio.simulator.time_figures import TIME_MARKS
-
-LEAST_WIDTH = 80
-"""Minimum width of the table; on a narrower terminal lines wrap, so that no figure is cut off."""
 
 
 def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str) -> None:
@@ -66,32 +61,27 @@ def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str
 def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> None:
     """Print a line on the graph, a table of the runs, and a line that explains the columns."""
     graph = simulation.graph
-    console = Console(highlight=False)
-    console.width = max(console.width, LEAST_WIDTH)
+    console = wide_console()
     sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
     console.print(
         f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
-        f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}.",
-        markup=False,
+        f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}."
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    table.add_column("ordering", overflow="fold")
-    for heading in ("fetched", "pages/s", "average", *(f"at {100 * m:g} %" for m in MARKS), "tau"):
-        width = len("1,000,000") if heading in ("fetched", "pages/s") else len("0.1234")
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    marks = [f"at {100 * mark:g} %" for mark in MARKS]
+    counts = ("fetched", "pages/s")
+    table = figures_table(("ordering",), (*counts, "average", *marks, "tau"), counts)
     for run in runs:
         table.add_row(
             run.ordering,
             f"{run.fetched:,}",
             f"{run.pages_per_second:,.0f}",
-            *map(_figure, (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)),
+            *map(figure, (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)),
         )
     console.print(table)
     _print_times(console, simulation, runs)
     console.print(
         "average, at x %: share of the PageRank of the reachable pages gathered, averaged over all "
-        "fetches and after x % of these pages. tau: Kendall's tau of the order against PageRank.",
-        markup=False,
+        "fetches and after x % of these pages. tau: Kendall's tau of the order against PageRank."
     )
 
 
@@ -99,26 +89,22 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     """Print the table of figures over time, if the crawls took time."""
     if not any(run.timed for run in runs):
         return
-    console.print(f"{_in_words(simulation.network)}:", markup=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    table.add_column("ordering", overflow="fold")
-    shares = [f"{100 * mark:g} %" for mark in TIME_MARKS]
-    for heading in ("hours", "pages/hour", "robots", "in time", *(f"{x} t" for x in shares)):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len("0.1234"))
+    console.print(f"{_in_words(simulation.network)}:")
+    marks = [f"{100 * mark:g} % t" for mark in TIME_MARKS]
+    table = figures_table(("ordering",), ("hours", "pages/hour", "robots", "in time", *marks))
     for run in runs:
         if run.timed is not None:
             table.add_row(
                 run.ordering,
                 f"{run.timed.hours:,.3f}",
-                _figure(run.timed.pages_per_hour, ",.0f"),
-                _figure(run.timed.mean_active_robots, ".2f"),
-                *map(_figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
+                figure(run.timed.pages_per_hour, ",.0f"),
+                figure(run.timed.mean_active_robots, ".2f"),
+                *map(figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
             )
     console.print(table)
     console.print(
         "robots: average number of fetches in flight. in time, x % t: share of the PageRank "
-        "gathered, averaged over the hours of a crawl and after x % of them.",
-        markup=False,
+        "gathered, averaged over the hours of a crawl and after x % of them."
     )
 
 
@@ -141,11 +127,6 @@ def _in_words(network: Network) -> str:
             median = "a median " if np.ndim(numbers) else ""
             words.append(words_of.format(f"{median}{np.median(numbers):,.6g}"))
     return ", ".join(words)
-
-
-def _figure(value: float, form: str = ".4f") -> str:
-    """Format a number, by default with four decimals; a dash if it is NaN."""
-    return "-" if math.isnan(value) else format(value, form)
 
 
 def _named(seeds: Sequence[int]) -> str:
