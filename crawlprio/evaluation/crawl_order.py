@@ -23,28 +23,7 @@ Order = Sequence[int] | NDArray[Any]
 
 
 def reachable(graph: LinkGraph, seeds: Order) -> PageMask:
-    """Return a mask of the pages that a crawl from the seeds can reach, including the seeds.
-
-    Parameters
-    ----------
-    graph
-        The link graph.
-    seeds
-        Page ids; at least one.
-
-    Returns
-    -------
-    bool, shape (n_pages,).
-
-    Raises
-    ------
-    GraphError
-        If there is no seed, or one is not a page of the graph.
-
-    Notes
-    -----
-    O(reached pages and links) time and O(n_pages) memory.
-    """
+    """Return a mask of the pages that a crawl can reach; arguments as for `depth_from_seeds`."""
     return depth_from_seeds(graph, seeds) >= 0
 
 
@@ -66,6 +45,10 @@ def depth_from_seeds(graph: LinkGraph, seeds: Order) -> NDArray[np.int32]:
     ------
     GraphError
         If there is no seed, or one is not a page of the graph.
+
+    Notes
+    -----
+    O(reached pages and links) time and O(n_pages) memory.
     """
     starts = integers("seeds", seeds)
     if len(starts) == 0:
