@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
@@ -224,22 +224,40 @@ def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch: pytest.Monk
     assert sorted(site.paths(robots=True)) == ["/robots.txt", "/robots.txt", "/yes1"]
 
 
-def test_each_request_obeys_the_rules_for_its_own_user_agent() -> None:
-    class Two(Spider):
-        name = "two"
+class Two(Spider):
+    """Has a User-Agent for each request, and notes the Crawl-delays that it is told of."""
 
-        async def start(self) -> Any:
-            for path, agent in itertools.product(("/no", "/yes"), ("one", "two", "one")):
-                url = f"http://a.test{path}"
-                yield Request(url, headers={"User-Agent": agent}, dont_filter=True)
+    name = "two"
 
-        def parse(self, response: Any) -> None:
-            pass
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Two:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.delays = []
+        crawler.signals.connect(spider.note, signal=signals.robots_parsed)
+        return spider
 
-    robots = Answer("User-agent: one\nDisallow: /no\n\nUser-agent: two\nDisallow: /yes")
+    def note(self, robotparser: Any) -> None:
+        self.delays.append(robotparser.rp.crawl_delay("any"))
+
+    async def start(self) -> Any:
+        for path, agent in itertools.product(("/no", "/yes"), ("one", "two", "one")):
+            url = f"http://a.test{path}"
+            yield Request(url, headers={"User-Agent": agent}, dont_filter=True)
+
+    def parse(self, response: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("n_at_once", [1, 16])
+def test_each_user_agent_obeys_its_own_rules_of_a_file_that_is_read_once(n_at_once: int) -> None:
+    robots = Answer(
+        "User-agent: one\nDisallow: /no\nCrawl-delay: 0.01\n\n"
+        "User-agent: two\nDisallow: /yes\nCrawl-delay: 0.02"
+    )
     with Site({"/no": page(), "/yes": page(), "/robots.txt": robots}) as site:
-        run_spider(Two, {**MANY, "CONCURRENT_REQUESTS": 1}, site=site)
-    assert sorted(site.paths(robots=True)) == ["/no", "/robots.txt", "/robots.txt", "/yes", "/yes"]
+        run = run_spider(Two, {**MANY, "CONCURRENT_REQUESTS": n_at_once}, site=site)
+    assert sorted(site.paths(robots=True)) == ["/no", "/robots.txt", "/yes", "/yes"]
+    assert run.spider.delays == [0.01, 0.02]
 
 
 def test_a_projects_own_middleware_remains() -> None:

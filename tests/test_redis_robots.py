@@ -6,9 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from crawls import Answer, Site, page, run_spider
 from redis_servers import RedisServer
 from redis_workers import Workers
 from settled_redis import SettledRedis
+from test_permission import MANY, Two
 
 from crawlprio.demo.web import DemoWeb
 from crawlprio.redis.counts import read_counts
@@ -64,6 +66,26 @@ def test_the_largest_files_go_first_when_all_are_too_large(redis_server: RedisSe
     assert sorted(name for name, _ in sizes) == sorted(names)
     assert read_counts(client, PREFIX)["robots"] == sum(size for _, size in sizes)
     frontier.close()
+
+
+def test_a_file_is_read_once_for_all_workers_and_all_their_user_agents(
+    redis_server: RedisServer,
+) -> None:
+    shared = {
+        **MANY,
+        "CRAWLPRIO_FRONTIER": "redis",
+        "REDIS_URL": redis_server.url,
+        "SCHEDULER_PERSIST": True,
+    }
+    robots = Answer(
+        "User-agent: one\nDisallow: /no\nCrawl-delay: 0.01\n\n"
+        "User-agent: two\nDisallow: /yes\nCrawl-delay: 0.02"
+    )
+    with Site({"/no": page(), "/yes": page(), "/robots.txt": robots}) as site:
+        runs = [run_spider(Two, shared, site=site) for _ in range(2)]
+    assert [run.reason for run in runs] == ["finished", "finished"]
+    assert sorted(site.paths(robots=True)) == [*["/no"] * 2, "/robots.txt", *["/yes"] * 4]
+    assert [run.spider.delays for run in runs] == [[0.01, 0.02], [0.02]]
 
 
 def test_four_workers_read_each_robots_txt_once_and_fetch_nothing_that_it_forbids(

@@ -22,6 +22,7 @@ from crawlprio.web.robots_txt import (
     RobotsTxt,
     can_be_read,
     decoded,
+    pack,
     rules_for,
     validity,
 )
@@ -142,15 +143,27 @@ def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch: pytest.MonkeyPat
     assert (rules.splitlines()[1:], is_cut) == (["Disallow: /*a$", "Disallow: /b"], True)
 
 
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(AGENTS))
+def test_a_packed_file_says_the_same_to_every_robot(text: str, agent: str) -> None:
+    assert rules_for(RobotsTxt(pack(text), 0, 1).text, agent) == rules_for(text, agent)
+
+
+def test_comments_take_no_room() -> None:
+    lines = "".join(f"# {random.Random(n).random()}\n" for n in range(20_000))
+    assert pack(lines) == b""
+    assert RobotsTxt(pack(lines + "Disallow: /a # why"), 0, 1).text == "Disallow: /a"
+
+
 def test_the_largest_files_go_first_beyond_the_bound() -> None:
     """Nine hundred sites of one owner with files of half a megabyte displace no small file."""
     files = RobotsFiles(64 * 1024 * 1024)
-    small, large = RobotsTxt("Disallow: /a", 0, 1), RobotsTxt("x" * 512_000, 0, 1)
+    small, large = RobotsTxt(b"small", 0, 1), RobotsTxt(b"x" * 512_000, 0, 1)
     for n in range(900):
-        files.keep(f"{n}.a.test", "x", large)
-        files.keep(f"{n}.b.test", "x", small)
-    assert [files.get(f"{n}.b.test", "x") for n in range(900)] == [small] * 900
-    assert sum(files.get(f"{n}.a.test", "x") is not None for n in range(900)) == 130
+        files.keep(f"{n}.a.test", large)
+        files.keep(f"{n}.b.test", small)
+    assert [files.get(f"{n}.b.test") for n in range(900)] == [small] * 900
+    assert sum(files.get(f"{n}.a.test") is not None for n in range(900)) == 130
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -163,13 +176,29 @@ def test_the_files_kept_never_exceed_the_bound(seed: int) -> None:
     latest: dict[str, RobotsTxt] = {}
     for _ in range(1_000):
         name = draw.choice(names)
-        latest[name] = RobotsTxt("x" * draw.randrange(10_000), draw.random(), 1)
-        files.keep(name, "x", latest[name])
-        kept = {name: file for name in names if (file := files.get(name, "x")) is not None}
+        if draw.random() < 0.5:
+            latest[name] = RobotsTxt(b"x" * draw.randrange(10_000), draw.random(), 1)
+            files.keep(name, latest[name])
+        else:
+            files.keep_rules(name, str(draw.randrange(9)), "x" * draw.randrange(3_000))
+        kept = {name: file for name in names if (file := files.get(name)) is not None}
         assert kept == {name: latest[name] for name in kept}
-        sizes = [robots_txt._size(file) for file in kept.values()]
+        sizes = [files._files[name].size for name in kept]
         assert sum(sizes) <= bound
         assert files._room == bound - sum(sizes)
+
+
+def test_the_rules_for_a_few_robots_are_kept_with_a_file() -> None:
+    """A project may have another User-Agent for each request."""
+    files = RobotsFiles(10**6)
+    files.keep_rules("a.test", "one", "Disallow: /1")
+    assert files.rules("a.test", "one") is None
+    files.keep("a.test", RobotsTxt(b"", 0, 1))
+    for n in range(100):
+        files.keep_rules("a.test", str(n), f"Disallow: /{n}")
+    assert [n for n in range(100) if files.rules("a.test", str(n))] == [96, 97, 98, 99]
+    files.keep("a.test", RobotsTxt(b"", 1, 1))
+    assert files.rules("a.test", "99") is None, "they are those of an earlier file"
 
 
 def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says() -> None:
@@ -182,7 +211,7 @@ def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says() -> Non
         "max-age=9999999",
     ]
     assert list(map(validity, said)) == [MAX_AGE, 3600, 7200, ASK_AGAIN, MAX_AGE, MAX_AGE]
-    file = RobotsTxt("", fetched_at=100, lasts=10)
+    file = RobotsTxt(b"", fetched_at=100, lasts=10)
     assert [file.is_valid(now) for now in (99, 100, 109, 110)] == [False, True, True, False]
 
 

@@ -139,13 +139,13 @@ class FetchClock(Protocol):
 class SharedFiles(Protocol):
     """The robots.txt files of sites, each read by one worker for all."""
 
-    async def find(self, netloc: str, agent: str) -> RobotsTxt | None:
-        """Return the file of a site for a robot, once no other worker is reading it.
+    async def find(self, netloc: str) -> RobotsTxt | None:
+        """Return the file of a site, once no other worker is reading it.
 
         If there is none, or it is no longer valid, the caller reads it and calls `keep`.
         """
 
-    def keep(self, netloc: str, agent: str, file: RobotsTxt) -> None:
+    def keep(self, netloc: str, file: RobotsTxt) -> None:
         """Share a file that was read, or why it could not be."""
 
 

@@ -59,9 +59,9 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     forbids fail after the project's own retries of the file, and are counted as
     `crawlprio/refused/robots-unreachable`.
 
-    Of each file only the rules for the robot that asks are kept, and they are parsed with Protego,
-    as in Scrapy. Each file that has more than the limits allow is counted as
-    `crawlprio/cut/robots-rules`.
+    A file is fetched once, whichever robots ask. The rules for each are parsed with Protego, as in
+    Scrapy, and announced (`robots_parsed`) when it first asks. Each file that has more than the
+    limits allow is counted as `crawlprio/cut/robots-rules`.
     A project's own ROBOTSTXT_PARSER gets the whole file, up to half a megabyte.
     """
 
@@ -72,26 +72,27 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._reduces = parser is ProtegoRobotParser
         self._crawl = Crawl.of(crawler)
         self._files = RobotsFiles(MAX_BYTES_KEPT)
-        self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
+        self._waiting: dict[str, list[Deferred[None]]] = {}
         self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
         self._n_parsed = 0
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """Return the rules for the site of a request once it has them; None allows everything."""
         netloc, agent = urlparse_cached(request).netloc, self._agent(request)
-        file = self._files.get(netloc, agent)
+        file = self._files.get(netloc)
         while file is None or not _decides(file, request):
-            waiting = self._waiting.get((netloc, agent))
+            waiting = self._waiting.get(netloc)
             if waiting is None:
                 file = await self._read(netloc, agent, request, file)
                 break
             own: Deferred[None] = Deferred()
             waiting.append(own)
             await maybe_deferred_to_future(own)
-            file = self._files.get(netloc, agent)
+            file = self._files.get(netloc)
         if not file.cause:
-            self._note_usage(request, file.rules)
-            return self._parser(file.rules)
+            rules = await self._rules(netloc, agent, file, request)
+            self._note_usage(request, rules)
+            return self._parser(rules)
         if not self._forbids:
             return None
         self._stats.inc_value("crawlprio/refused/robots-unreachable")
@@ -118,21 +119,21 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
         Only the worker that fetches it announces it.
         """
-        self._waiting[netloc, agent] = []
+        self._waiting[netloc] = []
         frontier = self._crawl.frontier
         shared = None if frontier is None else frontier.robots
         try:
-            file = None if shared is None else await shared.find(netloc, agent)
+            file = None if shared is None else await shared.find(netloc)
             if file is None or not _decides(file, request):
                 before = file or before
                 file = await self._fetch(netloc, agent, request)
                 if file.cause and before is not None and not before.cause:
                     file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
                 if shared is not None:
-                    shared.keep(netloc, agent, file)
-            self._files.keep(netloc, agent, file)
+                    shared.keep(netloc, file)
+            self._files.keep(netloc, file)
         finally:
-            for page in self._waiting.pop((netloc, agent)):
+            for page in self._waiting.pop(netloc):
                 page.callback(None)
         return file
 
@@ -168,7 +169,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
                 if self._forbids
                 else "",
             )
-        return RobotsTxt("", time(), robots_txt.ASK_AGAIN, cause)
+        return RobotsTxt(b"", time(), robots_txt.ASK_AGAIN, cause)
 
     async def _answered(self, response: Response, agent: str, request: Request) -> RobotsTxt:
         """Return what a response says, and announce it."""
@@ -176,16 +177,34 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
         # The page that comes with an error is no robots.txt, whatever it says.
         is_file = 200 <= response.status < 300
-        rules = robots_txt.decoded(response.body) if is_file else ""
+        text = robots_txt.decoded(response.body) if is_file else ""
+        await self._announce(text, agent, request, is_cut=len(response.body) > robots_txt.MAX_BYTES)
+        cache_control = (response.headers.get("Cache-Control") or b"").decode("latin-1")
+        lasts = robots_txt.validity(cache_control)
+        return RobotsTxt(robots_txt.pack(text), time(), lasts, agent=agent)
+
+    async def _rules(self, netloc: str, agent: str, file: RobotsTxt, request: Request) -> str:
+        """Return the rules of a file for a robot; announce them if it was fetched for another."""
+        rules = self._files.rules(netloc, agent)
+        if rules is None:
+            text = file.text
+            rules = robots_txt.rules_for(text, agent)[0] if self._reduces else text
+            self._files.keep_rules(netloc, agent, rules)
+            if agent != file.agent:
+                await self._announce(text, agent, request)
+        return rules
+
+    async def _announce(
+        self, text: str, agent: str, request: Request, *, is_cut: bool = False
+    ) -> None:
+        """Tell the project of the rules for a robot, and count them if the limits drop any."""
         if self._reduces:
-            rules, is_cut = robots_txt.rules_for(rules, agent)
-            if is_cut or len(response.body) > robots_txt.MAX_BYTES:
+            text, drops_rules = robots_txt.rules_for(text, agent)
+            if is_cut or drops_rules:
                 self._stats.inc_value("crawlprio/cut/robots-rules")
         await self.crawler.signals.send_catch_log_async(
-            signals.robots_parsed, robotparser=self._parser(rules), request=request
+            signals.robots_parsed, robotparser=self._parser(text), request=request
         )
-        cache_control = (response.headers.get("Cache-Control") or b"").decode("latin-1")
-        return RobotsTxt(rules, time(), robots_txt.validity(cache_control))
 
     def _parser(self, rules: str) -> RobotParser:
         """Return the parser of some rules, which all sites with the same rules share."""

@@ -12,6 +12,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.redis.scripts import Argument
 from crawlprio.redis.session import Answer
 from crawlprio.web.robots_txt import RobotsTxt
 from crawlprio.web.urls import host_of
@@ -33,24 +34,25 @@ class SharedRobots:
         self._call = call
         self._asking: set[Deferred[Answer]] = set()
 
-    async def find(self, netloc: str, agent: str) -> RobotsTxt | None:
+    async def find(self, netloc: str) -> RobotsTxt | None:
         while True:
             answered: Deferred[Answer] = Deferred()
             self._asking.add(answered)
-            self._tell("find", netloc, agent, on_answer=self._answer(answered))
-            state, file, age = (await maybe_deferred_to_future(answered)).result
-            if int(state) and not file:
+            self._tell("find", netloc, on_answer=self._answer(answered))
+            state, packed, age = (await maybe_deferred_to_future(answered)).result
+            if int(state) and not packed:
                 return None
             if int(state):
-                rules, lasts, cause = json.loads(file)
-                return RobotsTxt(rules, time() - float(age), lasts, cause)
+                head, _, file = packed.partition(b"\n")
+                lasts, cause, agent = json.loads(head)
+                return RobotsTxt(file, time() - float(age), lasts, cause, agent)
             polled: Deferred[None] = Deferred()
             call_later(_POLL, polled.callback, None)
             await maybe_deferred_to_future(polled)
 
-    def keep(self, netloc: str, agent: str, file: RobotsTxt) -> None:
-        packed = json.dumps([file.rules, file.lasts, file.cause])
-        self._tell("keep", netloc, agent, packed, repr(file.lasts))
+    def keep(self, netloc: str, file: RobotsTxt) -> None:
+        head = json.dumps([file.lasts, file.cause, file.agent]).encode()
+        self._tell("keep", netloc, head + b"\n" + file.packed, repr(file.lasts))
 
     def give_up(self, error: CrawlprioError) -> bool:
         """Pass an error to those who wait for an answer; return whether there were any."""
@@ -59,9 +61,8 @@ class SharedRobots:
             answered.errback(error)
         return bool(waiting)
 
-    def _tell(self, action: str, netloc: str, agent: str, *rest: str, **how: Any) -> None:
-        site = host_of(f"http://{netloc}/")
-        self._call("robots", action, site, f"{netloc} {agent}", *rest, **how)
+    def _tell(self, action: str, netloc: str, *rest: Argument, **how: Any) -> None:
+        self._call("robots", action, host_of(f"http://{netloc}/"), netloc, *rest, **how)
 
     def _answer(self, answered: Deferred[Answer]) -> Callable[[Answer], None]:
         def pass_on(answer: Answer) -> None:

@@ -1,10 +1,12 @@
-"""What a robots.txt says to one robot: its rules, within limits, and how long they are valid."""
+"""What a robots.txt says to each robot, within limits, and how long it is valid."""
 
 from __future__ import annotations
 
 import codecs
 import re
+import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -32,6 +34,9 @@ MAX_AGE = 86_400
 ASK_AGAIN = 600
 """Seconds after which a robots.txt that could not be read is fetched again, and for which one that
 was read is valid at least, whatever its Cache-Control says."""
+
+MAX_ROBOTS = 4
+"""Maximum number of robots for which the rules of one file are kept, besides the file."""
 
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _PRODUCT = re.compile(r"[^\s/]*").match
@@ -66,28 +71,49 @@ _KINDS = {
 
 
 class RobotsTxt(NamedTuple):
-    """What is known of the robots.txt of a site, for one robot.
+    """What is known of the robots.txt of a site, which is one file for all robots.
 
     Attributes
     ----------
-    rules
-        The rules for the robot, as the text of a robots.txt; empty if there are none.
+    packed
+        The file, from `pack`.
     fetched_at
         Unix time at which it was fetched.
     lasts
         Seconds after which it is to be fetched again.
     cause
         Why it could not be read; empty if it was.
+    agent
+        The robot that it was fetched for.
     """
 
-    rules: str
+    packed: bytes
     fetched_at: float
     lasts: float
     cause: str = ""
+    agent: str = ""
+
+    @property
+    def text(self) -> str:
+        return zlib.decompress(self.packed).decode() if self.packed else ""
 
     def is_valid(self, now: float) -> bool:
         """Return whether it need not be fetched again yet, at a Unix time."""
         return 0 <= now - self.fetched_at < self.lasts
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A file, and what it says to the robots that asked last."""
+
+    file: RobotsTxt
+    rules: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        n_rules = sum(map(len, self.rules.values()))
+        return _ENTRY_BYTES * (1 + len(self.rules)) + len(self.file.packed) + n_rules
 
 
 class RobotsFiles:
@@ -108,32 +134,50 @@ class RobotsFiles:
 
     def __init__(self, max_bytes: int) -> None:
         self._room = max_bytes
-        self._files: dict[tuple[str, str], RobotsTxt] = {}
-        self._by_size: list[tuple[int, tuple[str, str]]] = []
+        self._files: dict[str, _Kept] = {}
+        self._by_size: list[tuple[int, str]] = []
 
-    def get(self, site: str, agent: str) -> RobotsTxt | None:
-        """Return the file of a site for a robot; None if it is not known."""
-        return self._files.get((site, agent))
+    def get(self, site: str) -> RobotsTxt | None:
+        """Return the file of a site; None if it is not known."""
+        kept = self._files.get(site)
+        return None if kept is None else kept.file
 
-    def keep(self, site: str, agent: str, file: RobotsTxt) -> None:
-        """Keep the file of a site for a robot, in place of an earlier one."""
-        key = site, agent
-        before = self._files.get(key)
-        self._files[key] = file
-        self._room -= _size(file) - (0 if before is None else _size(before))
-        if before is None or _size(before) != _size(file):
-            heappush(self._by_size, (-_size(file), key))
+    def keep(self, site: str, file: RobotsTxt) -> None:
+        """Keep the file of a site, in place of an earlier one."""
+        self._put(site, _Kept(file))
+
+    def rules(self, site: str, agent: str) -> str | None:
+        """Return the rules of a site for a robot; None if they were not kept."""
+        kept = self._files.get(site)
+        return None if kept is None else kept.rules.get(agent)
+
+    def keep_rules(self, site: str, agent: str, rules: str) -> None:
+        """Keep the rules of a site for a robot, in place of the oldest if there are too many."""
+        kept = self._files.get(site)
+        if kept is not None:
+            latest = list(kept.rules.items())[1 - MAX_ROBOTS :]
+            self._put(site, _Kept(kept.file, {**dict(latest), agent: rules}))
+
+    def _put(self, site: str, kept: _Kept) -> None:
+        before = self._files.get(site)
+        size_before = 0 if before is None else before.size
+        self._files[site] = kept
+        self._room -= kept.size - size_before
+        if kept.size != size_before:
+            heappush(self._by_size, (-kept.size, site))
         while self._room < 0 and self._by_size:
-            size, key = heappop(self._by_size)
-            largest = self._files.get(key)
-            if largest is not None and -size == _size(largest):
-                del self._files[key]
+            size, site = heappop(self._by_size)
+            largest = self._files.get(site)
+            if largest is not None and -size == largest.size:
+                del self._files[site]
                 self._room -= size
 
 
-def _size(file: RobotsTxt) -> int:
-    """Return about how many bytes a file takes."""
-    return _ENTRY_BYTES + len(file.rules)
+def pack(text: str) -> bytes:
+    """Return a robots.txt compressed, without what no robot reads: comments and empty lines."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines()[:MAX_LINES])
+    kept = "\n".join(line for line in lines if line)
+    return zlib.compress(kept.encode(), 1) if kept else b""
 
 
 def can_be_read(status: int) -> bool:

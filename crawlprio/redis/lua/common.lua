@@ -56,7 +56,7 @@
 --                            it makes at once
 --   :leases:<worker> hash    lease -> msgpack of {page or -1, site, holds its site, request, priority
 --                            of the request, since}
---   :robots          hash    "<host> <robot>" -> msgpack of {time at which the file was read, time until
+--   :robots          hash    host and port -> msgpack of {time at which the file was read, time until
 --                            which it is valid, worker that is to read it, until when, the file}
 --   :robots_sizes    zset    the names in :robots, by their size in bytes
 --   :attempts        hash    page -> number of workers that died holding it

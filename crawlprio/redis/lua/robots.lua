@@ -3,7 +3,7 @@
 --   [1]  find: return a file; if none is valid, the first worker to ask reads it, and others wait
 --        keep: store a file that was read
 --   [2]  host
---   [3]  "<host and port> <robot>"
+--   [3]  host and port
 --   [4]  keep: the file, which the scripts do not parse; [5] seconds for which it is valid
 --   result  find: 0: wait, another worker reads it; 1: it is valid; 2: read it; then the last file
 --           known, or '', and its age in seconds
