@@ -6,11 +6,13 @@ This module runs a selection; `make redis-cluster` runs all tests of the Redis f
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from crawls import ADDON, Run, Site, page, run_spider
 from redis.exceptions import TryAgainError
 from redis_servers import ClusterOfServers, migrate_slot
 from redis_workers import Workers, smallest_gap
@@ -42,6 +44,7 @@ from crawlprio.redis.connection import check_server, connect
 from crawlprio.redis.counts import read_counts
 from crawlprio.redis.scripts import script
 from crawlprio.redis.shards import prefix_of
+from crawlprio.spiders.site import SiteSpider
 
 
 @pytest.fixture
@@ -99,6 +102,45 @@ def test_a_crawl_fetches_every_page_once_while_a_slot_migrates(
     assert set(times.values()) == {1}
     assert smallest_gap(fetches) >= DELAY
     assert workers.n_logs_with("Redis is available again") == 2
+
+
+def test_a_worker_that_starts_while_the_slot_migrates_waits_and_crawls(
+    redis_cluster: ClusterOfServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = {
+        **ADDON,
+        "CRAWLPRIO_FRONTIER": "redis",
+        "REDIS_URL": redis_cluster.url,
+        "SCHEDULER_PERSIST": True,
+        "CONCURRENT_REQUESTS": 1,
+    }
+    links = [f"/{n}" for n in range(8)]
+
+    def crawl(**settings: Any) -> Run:
+        return run_spider(SiteSpider, {**shared, **settings}, site=site, seeds="http://a.test/")
+
+    with Site({"/": page(*links), **{link: page() for link in links}}) as site:
+        crawl(CLOSESPIDER_PAGECOUNT=3)
+        n_before = len(site.fetches)
+        with ThreadPoolExecutor(1) as pool:
+            started: list[Future[Run]] = []
+
+            def start_worker(n_moved: int) -> None:
+                """Once some keys have moved, start a worker, and wait until it waits."""
+                if not n_moved or started:
+                    return
+                started.append(pool.submit(crawl))
+                until = monotonic() + 60.0
+                while "Waiting for up to" not in caplog.text:
+                    assert monotonic() < until, caplog.text
+                    assert not started[0].done(), started[0].result().messages()
+                    sleep(0.02)
+
+            migrate_slot(redis_cluster, prefix_of("site"), each=start_worker)
+            run = started[0].result(timeout=90.0)
+    assert run.reason == "finished", run.messages()
+    assert 1 < n_before < 9
+    assert sorted(site.paths()) == ["/", *links]
 
 
 def test_no_call_begins_in_a_migrating_slot(

@@ -15,6 +15,7 @@ from settled_redis import SettledRedis
 from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import ORDERINGS
+from crawlprio.redis.wire import LINKS_PER_CALL
 
 
 def truth(url: str) -> float:
@@ -119,6 +120,35 @@ def test_random_calls_have_the_same_outcome_as_on_a_local_frontier(
         seen = drive(there, seed)
         there.close()
         assert seen == drive(local_frontier(settings, truth), seed)
+
+
+@pytest.mark.parametrize("ordering", ["sibling-sampling", "pagerank", "scout", "combined"])
+def test_seeds_that_take_several_calls_keep_the_order_of_a_local_crawl(
+    ordering: str, redis_server: RedisServer
+) -> None:
+    """The keys of these orderings come from an elected worker, which sees each call by itself."""
+    settings: dict[str, Any] = {
+        "ORDERING": ordering,
+        "ORDERING_OPTIONS": OPTIONS.get(ordering, {}),
+        "CONCURRENT_REQUESTS": 1,
+        "DOWNLOAD_DELAY": 0,
+    }
+    n_seeds = 2 * LINKS_PER_CALL + 10
+    seeds = [f"http://{n % 30}.test/{n}" for n in range(n_seeds)]
+    orders: list[list[str]] = []
+    there = SettledRedis(redis_server.client(), f"seeds {ordering}", **settings)
+    for frontier in (there, local_frontier(settings)):
+        rng = random.Random(5)
+        frontier.add_seeds(seeds)
+        orders.append(order := [])
+        for n in range(30):
+            handout = frontier.next_page(0.0)
+            assert handout is not None
+            order.append(handout.url)
+            links = [*rng.sample(seeds, 6), f"http://{n}.test/new"]
+            frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links, status=200)))
+        frontier.close()
+    assert orders[0] == orders[1]
 
 
 def test_site_domain_and_pattern_budgets_apply_across_workers(
