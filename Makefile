@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
+PAGES ?= /tmp/crawlprio-pages
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check compiled lint lint-only bench bare kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test check compiled lint lint-only bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -44,6 +45,13 @@ bare: .venv/dev
 # Kill real crawls a hundred times: about six minutes.
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
+
+# Kill a crawl of the 3,000 pages and more of three documentation packages twenty times, with an archive: five minutes.
+archive-kills: .venv/dev
+	mkdir -p $(PAGES) && cd $(PAGES) && apt-get download python3.11-doc postgresql-doc-15 python-django-doc
+	for package in $(PAGES)/*.deb; do dpkg-deb -x $$package $(PAGES); done
+	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html \
+		$(BIN)/pytest -s tests/test_archive_kills.py
 
 # Four workers crawl 20,000 pages through one Redis server; every ten seconds one of them is killed:
 # about five minutes.

@@ -7,9 +7,6 @@ both. The crawl runs three times, and two of the runs are resumed, as a user wou
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import lxml.html
 import pytest
+from nginx_sites import NGINX, Server, serve
 from protego import Protego
 
 from crawlprio.importance import open_repository
@@ -39,7 +36,6 @@ SITES = {
 }
 """Addresses, with what is served there and what its robots.txt forbids."""
 
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 MISSING = [name for name, _ in SITES.values() if not (DOCS / name / "index.html").is_file()]
 
 pytestmark = [
@@ -50,73 +46,11 @@ pytestmark = [
 ]
 
 
-@dataclass
-class Server:
-    """nginx on one port of several loopback addresses."""
-
-    port: int
-    log: Path
-
-    def url(self, host: str, path: str) -> str:
-        return f"http://{host}:{self.port}{path}"
-
-    @property
-    def seeds(self) -> list[str]:
-        return [self.url(host, "/index.html") for host in SITES]
-
-    def requests(self) -> list[tuple[str, str, int]]:
-        """Return host, path and status of each request so far."""
-        found = []
-        for line in self.log.read_text().splitlines():
-            host, uri, status = line.split(" ")
-            found.append((host, uri, int(status)))
-        return found
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    assert NGINX is not None
-    folder = tmp_path / "nginx"
-    folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    sites = []
-    for host, (name, forbidden) in SITES.items():
-        rules = "".join(f"Disallow: {path}\\n" for path in forbidden)
-        sites.append(
-            f"server {{ listen {host}:{port}; root {DOCS / name}; "
-            f'location = /robots.txt {{ return 200 "User-agent: *\\n{rules}"; }} }}'
-        )
-    temporary = "".join(
-        f"{kind}_temp_path {folder / kind};"
-        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    user = "user root;" if os.getuid() == 0 else ""
-    (folder / "nginx.conf").write_text(
-        f"{user} daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;"
-        "events { worker_connections 512; }"
-        f"http {{ include /etc/nginx/mime.types; default_type application/octet-stream; {temporary}"
-        "gzip on; gzip_types text/plain text/css application/javascript; charset utf-8;"
-        "log_format short '$server_addr $request_uri $status';"
-        f"access_log {folder}/access.log short; {' '.join(sites)} }}"
-    )
-    line = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", f"{folder}/error.log"]
-    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
-    try:
-        deadline = monotonic() + 60
-        while True:
-            assert process.poll() is None, (folder / "error.log").read_text()
-            assert monotonic() < deadline
-            try:
-                socket.create_connection(("127.0.0.21", port), 1).close()
-                break
-            except OSError:
-                sleep(0.02)
-        yield Server(port, folder / "access.log")
-    finally:
-        process.terminate()
-        process.wait(60)
+    sites = {host: (DOCS / name, forbidden) for host, (name, forbidden) in SITES.items()}
+    with serve(tmp_path / "nginx", sites) as served:
+        yield served
 
 
 def links_of(file: Path, url: str) -> dict[str, bool]:

@@ -19,7 +19,7 @@ OWN_FILES = {
 
 
 class Command(SiteCrawlCommand):
-    """Crawls a WARC file or a crawl store with the spider `site`, served over HTTP on loopback.
+    """Crawls WARC files or a crawl store with the spider `site`, served over HTTP on loopback.
 
     Pages come from the recording for http and https alike; a page that it lacks gets a 404. Nothing
     is fetched from anywhere else.
@@ -34,14 +34,15 @@ class Command(SiteCrawlCommand):
         return "[options] WARC|STORE"
 
     def short_desc(self) -> str:
-        return "Crawl a WARC file or a crawl store as if it were the web"
+        return "Crawl WARC files or a crawl store as if it were the web"
 
     def long_desc(self) -> str:
         return (
-            "Crawl a recording, a WARC file or a crawl store, with the spider 'site' as if it were "
-            "the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets the order, and "
-            "-s CLOSESPIDER_PAGECOUNT=N sets when to stop. It is recorded in replay.sqlite and "
-            "drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say otherwise."
+            "Crawl a recording, a WARC file, a folder of them or a crawl store, with the spider "
+            "'site' as if it were the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets "
+            "the order, and -s CLOSESPIDER_PAGECOUNT=N sets when to stop. It is recorded in "
+            "replay.sqlite and drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say "
+            "otherwise."
         )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -49,10 +50,13 @@ class Command(SiteCrawlCommand):
 
         if len(args) != 1:
             raise ConfigError(
-                f"{program()} replay takes one recording, a WARC file or a crawl store."
+                f"{program()} replay takes one recording, a WARC file, a folder of them or a "
+                "crawl store."
             )
-        if not Path(args[0]).is_file():
-            raise ConfigError(f"{args[0]}: no such file; give a WARC file or a crawl store.")
+        if not Path(args[0]).exists():
+            raise ConfigError(
+                f"{args[0]}: no such file; give a WARC file, a folder of them or a crawl store."
+            )
         self.set("CRAWLPRIO_REPLAY", args[0])
         assert self.settings is not None
         for name, own in OWN_FILES.items():

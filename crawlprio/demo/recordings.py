@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urljoin
 
 from w3lib.url import canonicalize_url
@@ -102,22 +102,32 @@ class _Pages:
         return True
 
 
+class _Place(NamedTuple):
+    """Where a record is: number of its file, and offset."""
+
+    file: int
+    offset: int
+
+
 class WarcWeb(_Pages):
-    """A web that serves the responses of a WARC file for their URLs, over both http and https.
+    """A web that serves the responses of WARC files for their URLs, over both http and https.
 
     A page is the first response for its URL that does not redirect to itself (redirects from http
-    to https do, since both are the same page here). All other URLs get a 404.
+    to https do, since both are the same page here). A revisit record counts as a response if the
+    one that it repeats is recorded before it. All other URLs get a 404.
 
     Parameters
     ----------
     path
-        A WARC file, plain or compressed record by record (`.warc.gz`). A truncated or damaged file
-        is served up to the first bad record, with a warning in the log.
+        A WARC file, plain or compressed record by record (`.warc.gz`), or a folder of such files,
+        which are read in order of their names. A truncated or damaged file is served up to the
+        first bad record, with a warning in the log.
 
     Raises
     ------
     StoreError
-        If the file cannot be read, is not a WARC file, or has no response over http or https.
+        If a file cannot be read, one is not a WARC file, or they have no response over http or
+        https.
 
     Notes
     -----
@@ -129,24 +139,33 @@ class WarcWeb(_Pages):
     def __init__(self, path: str | Path) -> None:
         super().__init__()
         self.path = Path(path)
-        self._offsets = array("q")
+        self._places = array("q")
+        self._bodies: dict[int, _Place] = {}
+        self._originals: dict[str, _Place] = {}
+        self._files: list[BinaryIO] = []
         try:
-            self._file: BinaryIO = self.path.open("rb")
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}; check the name.") from None
-        try:
-            self._index()
+            for file in _warc_files(self.path):
+                self._open(file)
+                self._index(file)
             if not len(self):
                 raise StoreError(
                     f"{path} has no response over http or https; give a recording of web pages."
                 )
         except BaseException:
-            self._file.close()
+            self.close()
             raise
+        self._originals.clear()
+
+    def _open(self, file: Path) -> None:
+        try:
+            self._files.append(file.open("rb"))
+        except OSError as error:
+            raise StoreError(f"{file} cannot be read: {error.strerror}; check the name.") from None
 
     def close(self) -> None:
-        """Close the file; `answer` must not be called afterwards."""
-        self._file.close()
+        """Close the files; `answer` must not be called afterwards."""
+        for file in self._files:
+            file.close()
 
     @property
     def seeds(self) -> list[str]:
@@ -163,50 +182,71 @@ class WarcWeb(_Pages):
 
     def response(self, page: int) -> Answer:
         """Return the recorded response of a page. Cost: about 0.2 ms."""
-        self._file.seek(self._offsets[page])
-        record = next(iter(_records(self._file)))
+        record = self._record(_Place(self._places[2 * page], self._places[2 * page + 1]))
         headers = {
             name: text
             for name, text in record.http_headers.headers
             if name.lower() not in _OF_THE_CONNECTION
         }
-        return Answer(_status(record), headers, _read(record.content_stream()))
+        status = _status(record)
+        if page in self._bodies:
+            record = self._record(self._bodies[page])
+        return Answer(status, headers, _read(record.content_stream()))
 
-    def _index(self) -> None:
-        """Index the offset of each page's record, up to the first bad record."""
+    def _record(self, place: _Place) -> Any:
+        file = self._files[place.file]
+        file.seek(place.offset)
+        return next(iter(_records(file)))
+
+    def _index(self, path: Path) -> None:
+        """Index the place of each page's record in the last file, up to the first bad record."""
         n_records = end = 0
-        records = _records(self._file)
+        records = _records(self._files[-1])
+        n_before = len(self)
         try:
             for record in records:
-                taken = self._take(record)
+                digest, original = self._body(record)
+                taken = self._take(record, original)
                 offset = records.get_record_offset()
                 end = offset + records.get_record_length()
                 length = record.rec_headers.get_header("Content-Length")
                 if length is None or getattr(record.raw_stream, "limit", 0) > 0:
                     raise EOFError("the record is incomplete")
                 n_records += 1
+                place = _Place(len(self._files) - 1, offset)
                 if taken:
-                    self._offsets.append(offset)
-            if end < self.path.stat().st_size:
+                    self._places.extend(place)
+                    if original is not None:
+                        self._bodies[len(self) - 1] = original
+                if digest and original is None:
+                    self._originals.setdefault(digest, place)
+            if end < path.stat().st_size:
                 raise EOFError("no complete record follows")
         except Exception as error:  # warcio passes on any exception of its parsers
-            if n_records == 0:
+            if n_records == 0 and path == self.path:
                 raise StoreError(
-                    f"{self.path} is not a WARC file, or is damaged in its first record; "
+                    f"{path} is not a WARC file, or is damaged in its first record; "
                     "give a .warc or .warc.gz file."
                 ) from error
-            self._drop_after(len(self._offsets))
+            self._drop_after(len(self._places) // 2)
             logger.warning(
                 "%s is damaged at record %d (%s); the %d pages before it are served.",
-                self.path,
+                path,
                 n_records + 1,
                 " ".join(str(error).split())[:80],
-                len(self),
+                len(self) - n_before,
             )
 
-    def _take(self, record: Any) -> bool:
+    def _body(self, record: Any) -> tuple[str, _Place | None]:
+        """Return the digest of a body, and its place if the record is a revisit of a known one."""
+        if record.rec_type not in ("response", "revisit"):
+            return "", None
+        digest = record.rec_headers.get_header("WARC-Payload-Digest") or ""
+        return digest, self._originals.get(digest) if record.rec_type == "revisit" else None
+
+    def _take(self, record: Any, original: _Place | None) -> bool:
         """Add a record as a page if it is a suitable response; return whether it was added."""
-        if record.rec_type != "response" or record.http_headers is None:
+        if record.http_headers is None or not (record.rec_type == "response" or original):
             return False
         url = (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
         status = _status(record)
@@ -297,11 +337,15 @@ class StoreWeb(_Pages):
 def open_web(path: str | Path) -> WarcWeb | StoreWeb:
     """Return the web recorded in a file, whose type is recognised by its content, not its name.
 
+    A folder is one of WARC files.
+
     Raises
     ------
     StoreError
         If it is neither a WARC file nor a crawl store.
     """
+    if Path(path).is_dir():
+        return WarcWeb(path)
     try:
         with Path(path).open("rb") as file:
             head = file.read(16)
@@ -312,6 +356,18 @@ def open_web(path: str | Path) -> WarcWeb | StoreWeb:
     if head.startswith((b"WARC/", b"\x1f\x8b")):
         return WarcWeb(path)
     raise StoreError(f"{path} is neither a WARC file nor a crawl store; give one of these.")
+
+
+def _warc_files(path: Path) -> list[Path]:
+    """Return the WARC files of a folder, or a file itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        file for file in path.iterdir() if file.name.lower().endswith((".warc", ".warc.gz"))
+    )
+    if not found:
+        raise StoreError(f"{path} has no .warc or .warc.gz file; give the folder of an archive.")
+    return found
 
 
 class _BoundedReader(DecompressingBufferedReader):

@@ -1,0 +1,85 @@
+"""Folders of real pages, served by Debian's nginx on loopback addresses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
+@dataclass
+class Server:
+    """nginx on one port of several loopback addresses."""
+
+    port: int
+    log: Path
+    hosts: Sequence[str]
+
+    def url(self, host: str, path: str) -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    @property
+    def seeds(self) -> list[str]:
+        return [self.url(host, "/index.html") for host in self.hosts]
+
+    def requests(self) -> list[tuple[str, str, int]]:
+        """Return host, path and status of each request so far."""
+        found = []
+        for line in self.log.read_text().splitlines():
+            host, uri, status = line.split(" ")
+            found.append((host, uri, int(status)))
+        return found
+
+
+@contextmanager
+def serve(folder: Path, sites: Mapping[str, tuple[Path, Sequence[str]]]) -> Iterator[Server]:
+    """Serve sites by their address: a folder of pages, and the paths that robots.txt forbids."""
+    assert NGINX is not None
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    blocks = []
+    for host, (root, forbidden) in sites.items():
+        rules = "".join(f"Disallow: {path}\\n" for path in forbidden)
+        blocks.append(
+            f"server {{ listen {host}:{port}; root {root}; "
+            f'location = /robots.txt {{ return 200 "User-agent: *\\n{rules}"; }} }}'
+        )
+    temporary = "".join(
+        f"{kind}_temp_path {folder / kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = "user root;" if os.getuid() == 0 else ""
+    (folder / "nginx.conf").write_text(
+        f"{user} daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;"
+        "events { worker_connections 512; }"
+        f"http {{ include /etc/nginx/mime.types; default_type application/octet-stream; {temporary}"
+        "gzip on; gzip_types text/plain text/css application/javascript; charset utf-8;"
+        "log_format short '$server_addr $request_uri $status';"
+        f"access_log {folder}/access.log short; {' '.join(blocks)} }}"
+    )
+    line = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", f"{folder}/error.log"]
+    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    try:
+        deadline = monotonic() + 60
+        while True:
+            assert process.poll() is None, (folder / "error.log").read_text()
+            assert monotonic() < deadline
+            try:
+                socket.create_connection((next(iter(sites)), port), 1).close()
+                break
+            except OSError:
+                sleep(0.02)
+        yield Server(port, folder / "access.log", list(sites))
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -1,0 +1,115 @@
+"""Real pages behind nginx, archived by a crawl that is killed again and again, and replayed.
+
+By default it is killed three times. `make archive-kills` kills it twenty times, in a crawl of the
+3,000 and more pages of three documentation packages, which it downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from nginx_sites import NGINX, Server, serve
+from warcs import check_archive, responses
+
+N_KILLS = int(os.environ.get("CRAWLPRIO_ARCHIVE_KILLS", "3"))
+FOLDERS = [
+    Path(name)
+    for name in os.environ.get(
+        "CRAWLPRIO_ARCHIVE_PAGES",
+        "/usr/share/doc/python-click-doc/html:/usr/share/doc/python-jinja2-doc/html",
+    ).split(":")
+]
+MISSING = [str(folder) for folder in FOLDERS if not (folder / "index.html").is_file()]
+
+pytestmark = [
+    pytest.mark.skipif(NGINX is None, reason="nginx is not installed (apt install nginx-light)"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+
+
+def command(server: Server, folder: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", *server.seeds),
+        *("--folder", str(folder / "job"), "--warc", str(folder / "warc"), "--delay", "0"),
+        *("-s", "CONCURRENT_REQUESTS=8", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4"),
+        *("-s", "CRAWLPRIO_COMPILE=False", "-s", "CRAWLPRIO_MAX_WARC_BYTES=100000"),
+    ]
+
+
+def visited(folder: Path) -> list[tuple[str, int]]:
+    """Return URL and status of each visit so far."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(f"file:{folder}/job/crawl.sqlite?mode=ro", uri=True)) as db,
+    ):
+        return db.execute(
+            "SELECT url, status FROM visits JOIN pages ON pages.id = page ORDER BY seq"
+        ).fetchall()
+    return []
+
+
+def pairs(store: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(store)) as db:
+        return sorted(db.execute("SELECT source_url, target_url FROM link_urls"))
+
+
+def run_until_killed(line: list[str], folder: Path, n_visits: int) -> None:
+    with (folder / "log.txt").open("ab") as log:
+        process = subprocess.Popen(line, stdout=log, stderr=log)
+    deadline = monotonic() + 300
+    try:
+        while len(visited(folder)) < n_visits:
+            assert monotonic() < deadline
+            assert process.poll() is None, (folder / "log.txt").read_text()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.005)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(
+    tmp_path: Path,
+) -> None:
+    sites = {f"127.0.0.{31 + n}": (folder, ["/genindex"]) for n, folder in enumerate(FOLDERS)}
+    n_files = sum(len(list(folder.rglob("*.html"))) for folder in FOLDERS)
+    with serve(tmp_path / "nginx", sites) as server:
+        line = command(server, tmp_path)
+        for kill in range(N_KILLS):
+            run_until_killed(line, tmp_path, 1 + kill * (n_files // 2) // N_KILLS)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=900, check=False)
+        assert done.returncode == 0, done.stderr
+    pages = visited(tmp_path)
+    store = tmp_path / "job" / "crawl.sqlite"
+    print(f"{len(pages)} visits, {N_KILLS} kills")
+    check_archive(tmp_path / "warc", store)
+    answered = sorted(url for url, status in pages if status)
+    robots = {server.url(host, "/robots.txt") for host in sites}
+    archived = [record.url for record in responses(tmp_path / "warc")]
+    assert sorted(url for url in archived if url not in robots) == answered
+    assert len(set(answered)) == len(answered)
+    replay = [
+        *(sys.executable, "-m", "crawlprio.commands.cli", "replay", str(tmp_path / "warc")),
+        *("-a", f"seeds={','.join(server.seeds)}", "-s", "ORDERING=opic", "-s", "DOWNLOAD_DELAY=0"),
+        *("-s", "CRAWLPRIO_PLOT=None", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=8"),
+        *("-s", "CRAWLPRIO_COMPILE=False"),
+    ]
+    again = subprocess.run(
+        replay, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    with closing(sqlite3.connect(tmp_path / "replay.sqlite")) as db:
+        replayed = db.execute(
+            "SELECT url, status FROM visits JOIN pages ON pages.id = page"
+        ).fetchall()
+    # A page that robots.txt forbids is refused again by each run.
+    assert sorted(replayed) == sorted(set(pages))
+    assert pairs(tmp_path / "replay.sqlite") == pairs(store)
