@@ -12,11 +12,14 @@ that reach at least half as much, `--starts` in total (default 5). A crawl ends 
 Each web and kind of start has one row per ordering: the mean and standard deviation of the average
 cumulative PageRank over the starts, Kendall's tau, and the share of PageRank gathered after 5, 10
 and 30 % of the pages. `gain` is the share of the distance from the better of opic and breadth-first
-to greedy omniscient that an ordering closes. `--in-flight` repeats this with several fetches at
-once, and `--delay` with a clock: w seconds between fetches of a site, 16 in flight, 1 s per fetch;
-the average is then over time. `--markdown` writes the rows as the tables of
-docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate table. `--again`
-prints, writes and draws the results that earlier runs wrote with `--json`.
+to greedy omniscient that an ordering closes. Greedy is no bound; all pages sorted by PageRank are
+one. The summary says how much of the room from the better of the two to that bound an ordering
+gains: the sum of gains over the sum of rooms, each web counting once, with its starts averaged; and
+the start at which it is furthest below the best of breadth-first, opic and rankmass. `--in-flight`
+repeats this with several fetches at once, and `--delay` with a clock: w seconds between fetches of
+a site, 16 in flight, 1 s per fetch; the average is then over time. `--markdown` writes the rows as
+the tables of docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate
+table. `--again` prints, writes and draws the results that earlier runs wrote with `--json`.
 
 PageRank is computed on the web in the file, with damping 0.85; pages outside it do not count. The
 webs of `webs.py` are documentation: clean, densely linked, without spam.
@@ -36,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from crawlprio.evaluation import reachable
+from crawlprio.evaluation import average_cumulative_pagerank, best_order, reachable
 from crawlprio.evaluation.figures import plot_panels
 from crawlprio.evaluation.panels import Panel
 from crawlprio.frontier import Politeness
@@ -57,6 +60,7 @@ DEFAULT = (
 )
 POINTS = 51
 OURS, HELD_OUT = "sibling-sampling", "held-out-"
+USUAL, SAFE = ("breadth-first", "opic"), ("breadth-first", "opic", "rankmass")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ class Row:
     tau: list[float]
     early: list[list[float]]
     curve: list[float] = field(repr=False)
+    bound: list[float] = field(default_factory=list, repr=False)
+    """The average of all pages that can be reached, sorted by PageRank."""
 
     @property
     def mean(self) -> float:
@@ -151,7 +157,14 @@ def measure(
             ],
             axis=0,
         ).tolist(),
+        [bound_of(simulation) for simulation in simulations],
     )
+
+
+def bound_of(simulation: Simulation) -> float:
+    """Return the average cumulative PageRank of all pages that can be reached, best first."""
+    order = best_order(simulation.ranks, simulation.reachable)
+    return average_cumulative_pagerank(order, simulation.ranks, simulation.reachable)
 
 
 def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
@@ -225,6 +238,34 @@ def print_summary(rows: list[Row], orderings: list[str]) -> None:
                 f"{statistics.fmean(statistics.fmean(row.tau) for row in own):6.3f} {early}  "
                 f"{len(below)} of {len(cases)}{': ' if below else ''}{'; '.join(below[:4])}"
             )
+
+
+def print_room(rows: list[Row], orderings: list[str]) -> None:
+    """Print how much of the room to the sorted order each ordering gains, and its worst start."""
+    cases = [case for case in by_case(rows).values() if all(name in case for name in SAFE)]
+    webs: dict[str, list[dict[str, Row]]] = {}
+    for case in cases:
+        webs.setdefault(case["opic"].web, []).append(case)
+
+    def of_web(web: str, name: str) -> float:
+        return statistics.fmean(figure for case in webs[web] for figure in case[name].average)
+
+    base = {web: max(of_web(web, name) for name in USUAL) for web in webs}
+    rooms = [
+        statistics.fmean(figure for case in own for figure in case["opic"].bound) - base[web]
+        for web, own in webs.items()
+    ]
+    print(f"\nroom to the sorted order, {len(webs)} webs; worst start against {', '.join(SAFE)}")
+    for text in orderings if webs else ():
+        gain = sum(of_web(web, text) - base[web] for web in webs)
+        worst, where = min(
+            (own - max(others), f"{case[text].web}, {case[text].starts}")
+            for case in cases
+            for own, *others in zip(
+                case[text].average, *(case[name].average for name in SAFE), strict=True
+            )
+        )
+        print(f"  {text:34} {gain / sum(rooms):6.3f}   {worst:+.3f} ({where})")
 
 
 def by_case(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
@@ -347,6 +388,7 @@ def main() -> None:
             print_case(case)
             rows += case
     print_summary(rows, given.ordering)
+    print_room(rows, given.ordering)
     if given.json:
         given.json.write_text(json.dumps([asdict(row) for row in rows]))
     if given.markdown:

@@ -15,6 +15,18 @@ grid
     of a calendar by day and hour do, or a list by sort key and page.
 months
     On the site of the first seed: a tree, each page links to eight new ones and back.
+cliques
+    On the site of the first seed: groups of 40 pages that link to each other; each page of a group
+    also links to all of a group of its own, which it opens.
+filters
+    On the site of the first seed: each page is a set of filters and links to the sets that have one
+    more or one less, as lists of products do.
+mirrors
+    On the site of the first seed: copies of a site of 100 pages, as one for each session id; every
+    copy links within itself, and each of its pages to the front page of a copy of its own.
+expired
+    One site: 100 pages that link to each other like an honest one, and then, from each, new pages
+    without end, which link to 20 random ones and back to the 100.
 """
 
 from __future__ import annotations
@@ -25,8 +37,11 @@ from numpy.typing import NDArray
 from crawlprio.evaluation import reachable
 from crawlprio.linkgraph import LinkGraph
 
-KINDS = ("farm", "boosters", "domains", "calendar", "grid", "months")
-TRAPS = ("calendar", "grid", "months")
+KINDS = (
+    *("farm", "boosters", "domains", "calendar", "grid", "months"),
+    *("cliques", "filters", "mirrors", "expired"),
+)
+TRAPS = ("calendar", "grid", "months", "cliques", "filters", "mirrors")
 """The kinds that are placed on an honest page's site."""
 
 SHARE = 0.3
@@ -81,6 +96,19 @@ def _added_links(
         near = page[:, None] + [-30, -1, 1, 30]
     elif kind == "months":
         near = np.column_stack([(page - 1) // 8, 8 * page[:, None] + np.arange(1, 9)])
+    elif kind == "cliques":
+        opened = 40 * (page[:, None] + 1)
+        near = np.hstack([page[:, None] // 40 * 40 + np.arange(40), opened + np.arange(40)])
+    elif kind == "filters":
+        near = page[:, None] ^ (1 << np.arange(max(n - 1, 1).bit_length()))
+    elif kind == "mirrors":
+        within = rng.integers(0, 100, (100, 8))
+        near = page[:, None] // 100 * 100 + np.hstack([within, np.zeros((100, 1), int)])[page % 100]
+        near = np.hstack([near, 100 * (page[:, None] + 1)])
+    elif kind == "expired":
+        honest = rng.integers(0, min(n, 100), (n, 8))
+        new = rng.integers(0, n, (n, 20))
+        near = np.hstack([np.zeros((n, 1), int), honest, new])
     else:
         raise ValueError(f"kind is {kind!r}; give one of {', '.join(KINDS)}")
     source = np.repeat(page, near.shape[1])

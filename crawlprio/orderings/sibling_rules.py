@@ -22,7 +22,11 @@ LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
 last passed mass on, and the maximum number of links over which it passes on the gain."""
 
 PRIOR, NEAREST = 1.5, 256
-"""Added to the number of fetched siblings; most siblings whose keys one visit updates."""
+"""Added to the number of fetched siblings; most siblings whose keys one update changes."""
+
+PRIOR_OF_GAIN, GROWTH = 0.5, 1.25
+"""Added to the number of fetched siblings in their mean gain; how much the sum of their gains has
+to have grown before the waiting ones are updated."""
 
 FREE, SEED_ATTENTION = 16.0, 1.0
 """Waiting siblings that count on any site, and the attention that each seed gives its site."""
@@ -53,11 +57,15 @@ GROUP = np.dtype(
         ("due", np.int32),
         ("depth", np.int32),
         ("visit", np.int32),
+        ("gained", np.float64),
+        ("told", np.float64),
     ],
     align=True,
 )
-"""One page as a parent, 24 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
-which the keys of the other children are next updated; `visit`: the number of its own visit."""
+"""One page as a parent, 40 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
+which the keys of the other children are next updated; `visit`: the number of its own visit;
+`gained`: the mass that visited children received after their visit from pages that are no kin;
+`told`: the value of `gained` when the other children were last updated for it."""
 
 SITE = np.dtype(
     [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
@@ -80,12 +88,15 @@ RULES = np.dtype(
         ("cursor", np.int64),
         ("kept_links", np.int64),
         ("oldest", np.int64),
+        ("gain", np.float64),
+        ("risen", np.int64),
     ],
     align=True,
 )
 """Sum of the attention of all sites and of its squares; options; progress of the crawl. `n_links`:
 links stored so far, including those overwritten since; `cursor`: the visit checked last; `oldest`:
-the oldest visit whose links are stored."""
+the oldest visit whose links are stored; `risen`: a page whose waiting children are due an update
+for what the visited ones gained, or -1."""
 
 
 class State(NamedTuple):
@@ -166,6 +177,17 @@ def correction(state: State, parent: int, n_per_site: float) -> float:
 
 
 @njit(cache=True, keeps_arrays=False)
+def expected_gain(state: State, parent: int) -> float:
+    """Return the mass that a child's key gets for what its visited siblings have gained."""
+    group = state.groups
+    if parent < 0 or not state.rules[0].by_siblings:
+        return 0.0
+    return float(
+        state.rules[0].gain * group[parent].gained / (group[parent].n_visited + PRIOR_OF_GAIN)
+    )
+
+
+@njit(cache=True, keeps_arrays=False)
 def novelty(state: State, site: int, log_visits: float) -> float:
     """Return the factor for the keys of a site, which is larger on new sites."""
     sites, rules = state.sites, state.rules
@@ -207,6 +229,41 @@ def discover_pages(
 
 
 @njit(cache=True, keeps_arrays=False)
+def add_gain(state: State, target: int, page: int, share: float) -> None:
+    """Count what a visited page receives from another, unless from its parent or a sibling."""
+    pages, groups = state.pages, state.groups
+    parent = pages[target].parent
+    if parent < 0 or parent == page:
+        return
+    if parent == pages[page].parent:
+        return
+    gained = groups[parent].gained + share
+    groups[parent].gained = gained
+    has_waiting = groups[parent].n_visited < groups[parent].n_children
+    if has_waiting and gained > GROWTH * groups[parent].told:
+        state.rules[0].risen = parent
+
+
+@njit(cache=True, keeps_arrays=False)
+def write_children(state: State, parent: int, start: int, n_changed: int) -> int:
+    """Append those that wait of `NEAREST` children to `changed`, in a cycle from child `start` on.
+
+    Returns the number of pages in `changed`.
+    """
+    pages, changed, group = state.pages, state.changed, state.groups[parent]
+    at = start
+    for _ in range(min(group.n_children, NEAREST)):
+        if at >= group.n_children:
+            at = 0
+        child = group.first_child + at
+        if pages[child].passed == NOT_VISITED:
+            changed[n_changed] = child
+            n_changed += 1
+        at += 1
+    return n_changed
+
+
+@njit(cache=True, keeps_arrays=False)
 def pass_on(state: State, page: int, targets: PageIds) -> None:
     """Pass on the mass that a page has gained since it last did, damped, in equal shares."""
     pages, groups, has_gained = state.pages, state.groups, state.has_gained
@@ -228,6 +285,7 @@ def pass_on(state: State, page: int, targets: PageIds) -> None:
         if passed != NOT_VISITED:
             if mass - passed > LEAST_GAIN * mass:
                 has_gained[groups[target].visit] = 1
+            add_gain(state, target, page, share)
             continue
         target_parent = pages[target].parent
         if target_parent == page or (target_parent == parent and parent >= 0):
@@ -240,8 +298,8 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
 
     Pages other than targets whose keys changed are written to `changed`, with their former keys in
     `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
-    for the targets, `NEAREST` siblings, and `n_passes` times the longest row up to `LONGEST`. The
-    length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
+    for the targets, `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
+    The length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
     """
     pages, groups, rules = state.pages, state.groups, state.rules
     links, ends, changed = state.links, state.ends, state.changed
@@ -276,15 +334,13 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
 
     if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
         groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
-        start, n_siblings = groups[parent].first_child, groups[parent].n_children
-        sibling = page
-        for _ in range(min(n_siblings - 1, NEAREST)):
-            sibling += 1
-            if sibling == start + n_siblings:
-                sibling = start
-            if pages[sibling].passed == NOT_VISITED:
-                changed[n_changed] = sibling
-                n_changed += 1
+        start = page - groups[parent].first_child + 1
+        n_changed = write_children(state, parent, start, n_changed)
+    risen = rules[0].risen
+    if risen >= 0:
+        rules[0].risen = -1
+        groups[risen].told = groups[risen].gained
+        n_changed = write_children(state, risen, groups[risen].n_visited, n_changed)
 
     n_passed = 0
     cursor = rules[0].cursor
@@ -307,7 +363,7 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
     log_visits = math.log(n + 3.0)
     n_per_site = visits_per_site(state)
     last_parent, last_site = -1, -1
-    factor, of_site = 0.0, 1.0
+    factor, gain, of_site = 0.0, 0.0, 1.0
     n_others = 0
     for at in range(n_changed):
         target = changed[at]
@@ -316,10 +372,11 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
         if pages[target].parent != last_parent:
             last_parent = pages[target].parent
             factor = correction(state, last_parent, n_per_site)
+            gain = expected_gain(state, last_parent)
         if pages[target].site != last_site:
             last_site = pages[target].site
             of_site = novelty(state, last_site, log_visits)
-        key = (pages[target].mass + factor * pages[target].kin) * of_site
+        key = (pages[target].mass + factor * pages[target].kin + gain) * of_site
         if key != keys[target]:
             if at >= n_targets:
                 changed[n_others] = target

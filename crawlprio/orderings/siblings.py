@@ -55,6 +55,11 @@ class SiblingSampling(CompiledOrdering):
     not count. On sites that are not *vouched for*, w is at most 16. Otherwise each page of an
     endless trap would show a large new group, and every group would be worth a sample.
 
+    *Gain*: what became of the siblings fetched is expected of the others. S is the mass that they
+    received after they were fetched from pages other than their parent and siblings, most of it
+    from pages that they showed themselves, as the index of a month receives from its messages. The
+    key of each waiting one counts `gain` * S / (c + 1/2) besides its mass.
+
     *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
     1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
     multiarmed bandit problem, Machine Learning 47, 2002), on sites that are vouched for: those that
@@ -63,7 +68,9 @@ class SiblingSampling(CompiledOrdering):
 
     A visit updates the keys of all pages that receive mass, and when the number of fetched siblings
     has grown by a quarter, those of up to 256 siblings, from the fetched page onwards and then from
-    the first one. All other keys stay as they are. That bounds the work per visit.
+    the first one. When S has grown by more than a quarter since an update for it, up to 256 of the
+    group are updated too, from as many onwards as have been fetched; one group a visit, that in
+    which mass arrived last. All other keys stay as they are. That bounds the work per visit.
 
     Parameters
     ----------
@@ -72,7 +79,7 @@ class SiblingSampling(CompiledOrdering):
     damping
         Share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     decay
-        Ratio of a page's own mass to that of its parent; default 0.97, 0 or more, below 1. It keeps
+        Ratio of a page's own mass to that of its parent; default 0.95, 0 or more, below 1. It keeps
         endless chains of pages, such as calendars, from gaining rank by their length. 0.9 resists
         farms and traps better but finds slightly less where there are none.
     novelty
@@ -80,13 +87,16 @@ class SiblingSampling(CompiledOrdering):
     n_passes
         Maximum number of fetched pages that pass on gains after each visit; default 2.
     siblings
-        Whether to correct for siblings; default True.
+        Whether to learn from siblings, by the correction and the gain; default True.
+    gain
+        Share of the mean gain of fetched siblings that waiting ones are expected to gain; default
+        0.5, 0 or more.
     kept_links
         Maximum number of stored links of fetched pages; default 4,194,304, 0 to 2^30.
 
     Notes
     -----
-    A visit takes O(links), plus up to 256 siblings and `n_passes` * 10,000 links. Memory: 64 bytes
+    A visit takes O(links), plus up to 512 siblings and `n_passes` * 10,000 links. Memory: 80 bytes
     per known page including its key, 16 per site, 13 per visit, and 4 per stored link, by default
     16 MiB at most.
     """
@@ -100,10 +110,11 @@ class SiblingSampling(CompiledOrdering):
         self,
         seed_mass: float = 30.0,
         damping: float = 0.85,
-        decay: float = 0.97,
+        decay: float = 0.95,
         novelty: float = 0.2,
         n_passes: int = 2,
         siblings: bool = True,
+        gain: float = 0.5,
         kept_links: int = KEPT_LINKS,
     ) -> None:
         def number(
@@ -119,6 +130,7 @@ class SiblingSampling(CompiledOrdering):
             "novelty": number("novelty", novelty),
             "n_passes": int(number("n_passes", n_passes, whole=True)),
             "by_siblings": bool(siblings),
+            "gain": number("gain", gain),
             "kept_links": int(number("kept_links", kept_links, below=2**30 + 1, whole=True)),
         }
         ratio = number("decay", decay, below=1)
@@ -128,14 +140,14 @@ class SiblingSampling(CompiledOrdering):
         rules = np.zeros(1, dtype=RULES)
         for name, value in self._options.items():
             rules[name] = value
-        rules["cursor"] = -1
+        rules["cursor"] = rules["risen"] = -1
         return LAYOUT.empty()._replace(rules=rules, own_mass=self._own_mass)
 
     def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
         state: State = self.state
         # A power of two, as link numbers wrap around; the links before that are all kept.
         n_kept = min(n_links, int(state.rules["kept_links"][0]))
-        room = most_links + NEAREST + int(state.rules["n_passes"][0]) * LONGEST
+        room = most_links + 2 * NEAREST + int(state.rules["n_passes"][0]) * LONGEST
         return state._replace(
             pages=with_room(state.pages, n_pages),
             groups=with_room(state.groups, n_pages),

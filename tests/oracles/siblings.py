@@ -18,6 +18,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         {"novelty": 1.0, "n_passes": 5, "seed_mass": 1.0},
         {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
         {"n_passes": 5, "kept_links": 7},
+        {"n_passes": 5, "gain": 3.0, "seed_mass": 1.0},
     )
 
     def __init__(
@@ -25,10 +26,11 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         record: Record,
         seed_mass: float = 30.0,
         damping: float = 0.85,
-        decay: float = 0.97,
+        decay: float = 0.95,
         novelty: float = 0.2,
         n_passes: int = 2,
         siblings: bool = True,
+        gain: float = 0.5,
         kept_links: int = 2**22,
     ) -> None:
         super().__init__(record)
@@ -37,6 +39,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.novelty = novelty
         self.n_passes = n_passes
         self.siblings = siblings
+        self.gain = gain
         self.kept_links = kept_links
         self.depth: dict[int, int] = {}
         self.mass: Keys = {}
@@ -44,6 +47,9 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.passed: Keys = {}
         self.children: dict[int, list[int]] = {}
         self.due: dict[int, int] = {}
+        self.gained: Keys = defaultdict(float)
+        self.told: Keys = defaultdict(float)
+        self.risen: int | None = None
         self.at = -1
         self.key: Keys = {}
         self.attention: dict[int, float] = defaultdict(float)
@@ -69,6 +75,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
                 vouched = self.is_vouched_for(self.site(parent))
                 counted = min(counted, 16.0 + (self.visits_per_site() if vouched else 0.0))
             worth += counted / (c + 1.5) * self.from_kin[page]
+            worth += self.gain * self.gained[parent] / (c + 0.5)
         if self.is_vouched_for(self.site(page)):
             logarithm = math.log(len(record.crawled_pages) + 2)
             here = self.visits_to(self.site(page))
@@ -111,9 +118,23 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             if self.site(v) != self.site(page):
                 self.attention[self.site(v)] += share
             self.mass[v] += share
-            if v in record.parent and record.parent[v] in (page, record.parent.get(page)):
-                self.from_kin[v] += share
+            parent = record.parent.get(v)
+            if parent is None:
+                continue
+            is_kin = parent in (page, record.parent.get(page))
+            if v not in record.crawled_pages:
+                self.from_kin[v] += share if is_kin else 0.0
+            elif not is_kin:
+                self.gained[parent] += share
+                has_waiting = self.n_fetched(self.children[parent]) < len(self.children[parent])
+                if has_waiting and self.gained[parent] > 1.25 * self.told[parent]:
+                    self.risen = parent
         return links
+
+    def children_from(self, parent: int, start: int) -> list[int]:
+        """Return 256 children of a page, from one of them on, those before it last."""
+        children = self.children[parent]
+        return (children[start:] + children[:start])[:256]
 
     def kept(self, page: int) -> list[int]:
         """Return the links of a page that are kept if it is one of the latest visits."""
@@ -149,8 +170,12 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             if n_fetched >= self.due[parent]:
                 self.due[parent] = n_fetched + 1 + n_fetched // 4
                 siblings = self.children[parent]
-                after = siblings.index(page) + 1
-                stale += (siblings[after:] + siblings[:after])[:256]
+                stale += self.children_from(parent, siblings.index(page) + 1)
+        if self.risen is not None:
+            self.told[self.risen] = self.gained[self.risen]
+            children = self.children[self.risen]
+            stale += self.children_from(self.risen, self.n_fetched(children))
+            self.risen = None
 
         oldest = self.oldest_kept()
         n_passed = 0
