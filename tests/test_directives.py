@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Spider
 
-from crawlprio.items import Directives
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
 from crawlprio.pages import PageTable, Visit
+from crawlprio.redis.entries import visit_of
+from crawlprio.redis.wire import record
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.web.directives import MAX_LENGTH, UsageRules, joined
@@ -102,6 +106,16 @@ def test_they_are_rows_beside_the_visits(spider: type[Spider], tmp_path: Path) -
         ("http://a.test/tagged", "otherbot: noindex", "", "", ""),
         ("http://a.test/used", "", "", "search=y", "train-ai=n"),
     ]
+
+
+@pytest.mark.parametrize("directives", [NO_DIRECTIVES, Directives("noindex", "", "a=n", "b=y")])
+@pytest.mark.parametrize("shards", [[], [0, 1]])
+def test_they_reach_the_store_of_a_shared_crawl(directives: Directives, shards: list[int]) -> None:
+    pairs = LinkPairs("http://a.test/", ["http://a.test/b"], directives=directives)
+    stored = json.loads(record(PageVisit(pairs), shards))
+    found = visit_of(0, [1], stored, []).visit
+    assert found.directives == directives
+    assert (found.directives is NO_DIRECTIVES) == (directives == NO_DIRECTIVES)
 
 
 def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -215,6 +216,35 @@ def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
         *("/robots.txt", "/robots.txt", "/no2", "/robots.txt", "/yes1", "/robots.txt"),
         *("/robots.txt", "/yes3"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [({}, 86_400), ({"Cache-Control": "max-age=3600"}, 3600)]
+)
+def test_a_long_crawl_fetches_robots_txt_again_after_a_day_or_its_max_age(
+    said: dict[str, str], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second page comes just before, the third just after."""
+    passed = {"/1": seconds - 100, "/2": seconds + 100}
+    offset = [0]
+
+    def later() -> float:
+        return time() + offset[0]
+
+    def answer(host: str, path: str) -> Answer:
+        offset[0] = passed.get(path, offset[0])
+        return Answer("User-agent: *\nDisallow:", headers=said)
+
+    monkeypatch.setattr(permission, "time", later)
+    with Site({}, answer) as site:
+        crawl(
+            site,
+            1,
+            [f"http://a.test/{n}" for n in (1, 2, 3)],
+            CONCURRENT_REQUESTS=1,
+            ORDERING="breadth-first",
+        )
+    assert site.paths(robots=True) == ["/robots.txt", "/1", "/2", "/robots.txt", "/3"]
 
 
 def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crawlprio.items import NO_DIRECTIVES, Directives
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 
 
@@ -59,6 +60,7 @@ def visit_of(
     """
     status, title, n_bytes, content_hash, fetched_at, elapsed, error = stored[:7]
     anchors, outside, text, items = stored[7:11]
+    directives = Directives(*stored[12]) if len(stored) > 12 else NO_DIRECTIVES
     n_followed = len(found) - len(outside)
     texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
     first_at: dict[int, int] = {}
@@ -85,5 +87,6 @@ def visit_of(
         n_bytes=n_bytes,
         content_hash=int(content_hash),
         error=error,
+        directives=directives,
     )
     return StreamedVisit(visit, items)

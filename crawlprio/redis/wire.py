@@ -201,7 +201,7 @@ def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
             pairs.outside,
             pairs.text,
             visit.items,
-            *([shards] if shards else []),
+            *([shards, pairs.directives] if any(pairs.directives) else [shards] if shards else []),
         ],
         separators=(",", ":"),
     )
