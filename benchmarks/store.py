@@ -24,6 +24,7 @@ from crawlprio.pages import PageTable, Visit
 from crawlprio.store import Store
 
 N_NEW, N_LINKS, SEED = 7, 25, 1
+RULES = ["out-of-scope", "extension", "nofollow"]
 WORDS = ["home", "about", "read", "more", "papers", "machine", "learning", "group", "news", "über"]
 
 
@@ -59,20 +60,28 @@ def discover(pages: PageTable, urls: list[str]) -> None:
         pages.add(url, url, pages.site(url.split("/", 3)[2]), 1)
 
 
-def time_store(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
-    """Return the seconds to record the visits, each with its pages, in its own transaction."""
-    spent = 0.0
+def time_store(
+    path: Path, visits: list[tuple[list[str], Visit]], *, n_rules: int = 0
+) -> tuple[float, float]:
+    """Return the seconds to record the visits, each with its pages, in its own transaction.
+
+    Then the seconds of processor time. Each visit has links that `n_rules` rules refused.
+    """
+    spent = processor = 0.0
     with Store.create(path) as store:
         pages = store.stored_pages()
         discover(pages, ["https://site0.example/"])
         store.record_pages(pages, [0])
         for urls, visit in visits:
             discover(pages, urls)
-            start = time.perf_counter()
+            for rule in RULES[:n_rules]:
+                store.refuse(rule, 3, urls)
+            start, worked = time.perf_counter(), time.thread_time()
             store.record(visit, pages)
             spent += time.perf_counter() - start
+            processor += time.thread_time() - worked
         assert store.n_visits == len(visits)
-    return spent
+    return spent, processor
 
 
 def time_bare(path: Path, visits: list[tuple[list[str], Visit]]) -> float:
@@ -149,12 +158,15 @@ def main() -> None:
     print(f"{len(visits):,} visits, {N_NEW} new pages and {N_LINKS} links each, seed {SEED}")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for turn in (1, 2):
-            ours = time_store(Path(folder, f"ours{turn}.sqlite"), visits)
+            ours, worked = time_store(Path(folder, f"ours{turn}.sqlite"), visits)
+            _, refusing = time_store(Path(folder, f"refusing{turn}.sqlite"), visits, n_rules=3)
             bare = time_bare(Path(folder, f"bare{turn}.sqlite"), visits)
             print(
                 f"turn {turn}: store {len(visits) / ours:,.0f} visits/s "
                 f"({1e6 * ours / len(visits):.1f} µs each), bare sqlite3 "
-                f"{len(visits) / bare:,.0f} visits/s, ratio {ours / bare:.2f}"
+                f"{len(visits) / bare:,.0f} visits/s, ratio {ours / bare:.2f}; "
+                f"processor {1e6 * worked / len(visits):.1f} µs a visit, with refused links "
+                f"{1e6 * refusing / len(visits):.1f}"
             )
         path = Path(folder, "ours1.sqlite")
         print(f"{path.stat().st_size / len(visits):,.0f} bytes a visit on disk")

@@ -26,6 +26,7 @@ from crawlprio.receipt.rules import SETTINGS_KEY
 from crawlprio.receipt.sentences import duration, sentences
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+from crawlprio.store.refusals import WRITTEN_EVERY
 from crawlprio.store.sitemap_rows import NamedRow
 
 SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text())
@@ -173,7 +174,9 @@ def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(
 def test_a_crawl_whose_only_seed_failed_got_nothing(tmp_path: Path) -> None:
     found = make_receipt(store_of(tmp_path, [visit(0, status=500)], [0]))
     assert found["coverage"]["at_least"] == found["coverage"]["likely"] == 0
-    assert sentences(found)[0] == "At least 0% of the importance of this site was fetched."
+    assert sentences(found)[0] == (
+        "At least 0% of the importance of this site, counted from the seeds, was fetched."
+    )
 
 
 def test_a_page_that_was_got_after_it_failed_counts_with_its_links(tmp_path: Path) -> None:
@@ -213,6 +216,22 @@ def test_refusals_are_counted_over_all_runs(tmp_path: Path) -> None:
     refused = make_receipt(path)["refused"]["depth"]
     assert (refused["links"], refused["setting"]) == (4, "DEPTH_LIMIT")
     assert refused["examples"] == ["http://s0.test/0", "http://s0.test/x", "http://s0.test/1"]
+
+
+def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [], [0])
+    store, on_disk = Store.open(path), []
+    pages = store.load_pages()
+    for n in range(2 * WRITTEN_EVERY + 1):
+        store.refuse("depth", 1, [f"http://s0.test/{n}"])
+        store.record(visit(n % 10), pages)
+        with Store.open(path, readonly=True) as killed_now:
+            on_disk.append(sum(refusal.links for refusal in killed_now.refusals().values()))
+    begun, waited = [0] * (WRITTEN_EVERY - 1), [WRITTEN_EVERY] * WRITTEN_EVERY
+    assert on_disk == [*begun, *waited, 2 * WRITTEN_EVERY, 2 * WRITTEN_EVERY]
+    store.end_run(1.0)
+    store.close()
+    assert make_receipt(path)["refused"]["depth"]["links"] == 2 * WRITTEN_EVERY + 1
 
 
 def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path: Path) -> None:
@@ -293,7 +312,8 @@ def test_sentences_say_how_sure_they_are() -> None:
         ],
     }
     assert sentences(receipt) == [
-        "At least 71% of the importance of these sites was fetched (likely 83 to 88%).",
+        "At least 71% of the importance of these sites, counted from the seeds, was "
+        "fetched (likely 83 to 88%).",
         "1,204 known pages were not fetched yet.",
         "Another 1,000 pages would add about 2%, in 1.5 h or more.",
     ]

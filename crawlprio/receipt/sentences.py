@@ -18,7 +18,10 @@ def _share(receipt: Mapping[str, Any]) -> str:
     coverage = receipt["coverage"]
     of = "this site" if receipt["got"]["sites_known"] == 1 else "these sites"
     least, (low, high) = coverage["at_least"], coverage["interval"]
-    got = f"At least {math.floor(100 * least)}% of the importance of {of} was fetched"
+    got = (
+        f"At least {math.floor(100 * least)}% of the importance of {of}, counted from the seeds, "
+        "was fetched"
+    )
     if least == high:
         return f"{got}."
     return f"{got} (likely {math.floor(100 * low)} to {math.ceil(100 * high)}%)."

@@ -12,7 +12,7 @@ class Marks:
     """Pages that are handed out, pages that are still new to requests without `dont_filter`, and
     refused links.
 
-    Only what has changed since the last commit is written.
+    Only what has changed since the last commit is written, and counts not with each one.
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Marks:
         """Mark a page as new to requests without `dont_filter`, or not."""
         self._unfiltered[page] = unfiltered
 
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Write the changes, inside a transaction."""
+    def write(self, cursor: sqlite3.Cursor, *, counts_wait: bool) -> None:
+        """Write the changes, inside a transaction; `counts_wait`: counts may wait for a later."""
         if self._leased != self._leased_on_disk:
             ended = [(page,) for page in self._leased_on_disk - self._leased]
             begun = [(page,) for page in self._leased - self._leased_on_disk]
@@ -50,7 +50,7 @@ class Marks:
                 cursor.execute("INSERT OR IGNORE INTO unfiltered VALUES(?)", (page,))
             else:
                 cursor.execute("DELETE FROM unfiltered WHERE page = ?", (page,))
-        self.refusals.write(cursor)
+        self.refusals.write(cursor, waits=counts_wait)
 
     def committed(self) -> None:
         """Forget the changes, which are on disk now."""

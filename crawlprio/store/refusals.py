@@ -13,6 +13,9 @@ from crawlprio.store.visit_rows import storable
 N_EXAMPLES = 3
 """Examples kept for each rule: the first ones."""
 
+WRITTEN_EVERY = 50
+"""Transactions with visits until changed counts are written: a kill loses those of fewer."""
+
 CREATE = (
     "CREATE TABLE refusals(rule TEXT PRIMARY KEY, links INTEGER NOT NULL, examples TEXT NOT NULL)"
 )
@@ -26,12 +29,13 @@ class Refusal(NamedTuple):
 
 
 class Refusals:
-    """The refusals of a crawl. What has changed is written with whatever is recorded next."""
+    """The refusals of a crawl. What has changed is written with a transaction soon after."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Refusal] = {}
         self._changed: set[str] = set()
-        self._is_created = False
+        self._n_waited = 0
+        self._is_created = self._is_written = False
 
     def restore(self, db: sqlite3.Connection) -> None:
         """Go on from the counts on disk."""
@@ -47,9 +51,16 @@ class Refusals:
         self._counts[rule] = Refusal(links + n_links, examples)
         self._changed.add(rule)
 
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Write the changes, inside a transaction."""
+    def write(self, cursor: sqlite3.Cursor, *, waits: bool = False) -> None:
+        """Write the changes, inside a transaction; `waits`: unless they may wait for a later one.
+
+        Counts change with almost every visit, and writing them costs as much as a third of it.
+        """
+        self._is_written = False
         if not self._changed:
+            return
+        self._n_waited += 1
+        if waits and self._n_waited < WRITTEN_EVERY:
             return
         if not self._is_created:
             cursor.execute(CREATE.replace("TABLE", "TABLE IF NOT EXISTS"))
@@ -60,11 +71,14 @@ class Refusals:
                 for rule in sorted(self._changed)
             ],
         )
+        self._is_written = True
 
     def committed(self) -> None:
-        """Forget the changes, which are on disk now."""
-        if self._changed:
+        """Forget the changes if they are on disk now."""
+        if self._is_written:
             self._is_created = True
+            self._is_written = False
+            self._n_waited = 0
             self._changed.clear()
 
 

@@ -243,7 +243,7 @@ class Store(StoreReader):
         pages = recorded[-1].pages
         rows = [visit_row(each.visit) for each in recorded]
         with self._transaction(n_visits=len(recorded)):
-            self._add_pages(pages)
+            self._add_pages(pages, counts_wait=True)
             self._cursor.executemany(_INSERT_VISIT, rows)
             put_directives(
                 self._cursor,
@@ -299,7 +299,9 @@ class Store(StoreReader):
         self._marks.set_unfiltered(page, unfiltered)
 
     def refuse(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
-        """Count links that a rule refused; written with the next record. O(1) mostly.
+        """Count links that a rule refused; written with one of the next records. O(1) mostly.
+
+        Pages recorded without visits, and the end of a run, write all counts.
 
         `urls` are theirs; the first few of each rule are kept.
         """
@@ -338,7 +340,9 @@ class Store(StoreReader):
         self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM leased")
+            self._marks.refusals.write(self._cursor)
             self._put_meta("ended_at", repr(ended_at))
+        self._marks.refusals.committed()
         # There may be no room for the index, which nothing depends on.
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
@@ -419,7 +423,7 @@ class Store(StoreReader):
             self._marks.refusals.restore(self._db)
         return self
 
-    def _add_pages(self, pages: PageTable) -> None:
+    def _add_pages(self, pages: PageTable, *, counts_wait: bool = False) -> None:
         """Insert marks and what the table has that is not stored yet, inside a transaction."""
         if len(pages) < self._n_pages:
             raise ValueError(
@@ -432,7 +436,7 @@ class Store(StoreReader):
         if pages.n_identities > self._n_identities:
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
-        self._marks.write(cursor)
+        self._marks.write(cursor, counts_wait=counts_wait)
         if self._companion is not None:
             self._companion.write(cursor)
 
