@@ -41,6 +41,16 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     return args[0]
 
 
+def store_of(name: str) -> Path:
+    """Return the store that an argument names, itself or by the folder of its crawl."""
+    path = Path(name)
+    if not path.is_dir():
+        return path
+    if not (path / "crawl.sqlite").is_file():
+        raise ConfigError(f"{path} has no crawl.sqlite; name the store itself.")
+    return path / "crawl.sqlite"
+
+
 def checked_option(option: str, kind: Kind, text: str | None) -> Any:
     """Return the value of an option, parsed by its kind; None if it is not given.
 

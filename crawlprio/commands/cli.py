@@ -19,6 +19,7 @@ COMMANDS = (
     "resume",
     "receipt",
     "score",
+    "audit",
     "simulate",
     "links",
     "items",

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from crawlprio.commands import OneLineCommand
-from crawlprio.commands.arguments import check_outputs, named_outputs, only_argument, write_text
-from crawlprio.errors import ConfigError
+from crawlprio.commands.arguments import (
+    check_outputs,
+    named_outputs,
+    only_argument,
+    store_of,
+    write_text,
+)
 
 
 class Command(OneLineCommand):
@@ -48,7 +53,7 @@ class Command(OneLineCommand):
         group.add_argument("--json", metavar="FILE", help="write the receipt to FILE instead")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        store = _store(only_argument("receipt", "STORE or FOLDER", args))
+        store = store_of(only_argument("receipt", "STORE or FOLDER", args))
         from crawlprio.receipt.document import check_receipt, make_receipt
         from crawlprio.receipt.files import NAME, text_of, write_receipt
 
@@ -65,16 +70,6 @@ class Command(OneLineCommand):
         else:
             write_receipt(receipt, beside)
         _print(receipt)
-
-
-def _store(name: str) -> Path:
-    """Return the store that an argument names."""
-    path = Path(name)
-    if not path.is_dir():
-        return path
-    if not (path / "crawl.sqlite").is_file():
-        raise ConfigError(f"{path} has no crawl.sqlite; name the store itself.")
-    return path / "crawl.sqlite"
 
 
 def _print(receipt: Mapping[str, Any]) -> None:

@@ -138,6 +138,18 @@ class StoreReader:
             columns = columns.replace("outside, title, text", "NULL, '', NULL")
         if not anchors:
             columns = columns.replace("anchors", "NULL")
+        return self._visits(columns)
+
+    def outcomes(self) -> Iterator[Visit]:
+        """Yield the visits as `visits` does, titles included, but with the targets of redirects
+        only, and without anchors, texts and outside links."""
+        columns = VISIT_COLUMNS.replace(
+            "targets, anchors, outside", "iif(status / 100 = 3, targets, '[]'), NULL, NULL"
+        )
+        return self._visits(columns.replace("text", "NULL"))
+
+    def _visits(self, columns: str) -> Iterator[Visit]:
+        """Yield the visits with some columns in place of `VISIT_COLUMNS`."""
         with store_errors(self.path):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if not self._writes:  # at least the pages that these visits may name

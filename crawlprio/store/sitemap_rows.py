@@ -49,6 +49,12 @@ GROUP BY u.host ORDER BY u.host
 """
 
 
+_NAMED_PAGES = f"""
+SELECT u.url, s.url, n.page FROM sitemap_urls u JOIN sitemaps s ON s.id = u.sitemap
+LEFT JOIN ({PAGES_NAMED}) n ON n.named = u.id ORDER BY u.id
+"""
+
+
 class SitemapRow(NamedTuple):
     """A sitemap that is known.
 
@@ -198,6 +204,15 @@ class StoredSitemaps:
                 HostCount(str(host), int(named), int(known), int(fetched))
                 for host, named, known, fetched in self._rows(_COUNT_HOSTS)
             ]
+
+    def named_pages(self) -> Iterator[tuple[str, str, int | None]]:
+        """Yield what sitemaps name, in order: URL, URL of the sitemap, and the page if it is known.
+
+        A URL of which the crawl knows several spellings comes once for each. O(pages + URLs).
+        """
+        with store_errors(self._path):
+            for url, sitemap, page in self._rows(_NAMED_PAGES):
+                yield str(url), str(sitemap), None if page is None else int(page)
 
     def _count(self, query: str, host: str) -> int:
         with store_errors(self._path):
