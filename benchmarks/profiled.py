@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import json
 import pstats
 import signal
 import subprocess
@@ -23,12 +24,12 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from types import FrameType
 
-from harness import N_WARM_UP, Crawl, our_crawl, run, stock_crawl, with_addon
+from harness import FOLDER, N_WARM_UP, Crawl, our_crawl, run, stock_crawl, with_addon
 from synthetic_web import Clock
 
 INTERVAL = 0.001
@@ -150,6 +151,19 @@ def profile(crawl: Crawl, how: str, n_functions: int) -> None:
         pstats.Stats(profiler).strip_dirs().sort_stats("tottime").print_stats(n_functions)
 
 
+def profile_apart(crawl: Crawl, how: str = "sampled", n_functions: int = 25) -> None:
+    """Crawl in a new process, in an empty folder, and print where the time went."""
+    line = [sys.executable, str(FOLDER / "profiled.py"), "--how", how]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [*line, "--functions", str(n_functions)],
+            cwd=folder,
+            input=json.dumps(asdict(crawl)),
+            text=True,
+            check=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -161,15 +175,13 @@ def main() -> None:
     parser.add_argument("--calls", action="store_true", help="cProfile too")
     parser.add_argument("--how", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    crawl = crawl_called(given.crawl, given.pages, given.sites)
     if given.how:
-        profile(crawl, given.how, given.functions)
+        profile(Crawl(**json.load(sys.stdin)), given.how, given.functions)
         return
+    crawl = crawl_called(given.crawl, given.pages, given.sites)
     run(replace(crawl, n_pages=N_WARM_UP))
     for how in ("sampled", "cProfile") if given.calls else ("sampled",):
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = [Path(__file__).resolve(), *sys.argv[1:], "--how", how]
-            subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, check=True)
+        profile_apart(crawl, how, given.functions)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ COMMANDS = (
     "engine.py --sites 50000 --pages 6000 --rounds 2",
     "loopback.py --rounds 2",
     "loopback.py --rounds 2 --web demo",
+    "real_pages.py --pages 1000 --rounds 3",
     "sites.py --seconds 5",
     "memory.py",
     f"extraction.py {WARC} --pages 1500 --examples 0",

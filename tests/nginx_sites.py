@@ -40,7 +40,12 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path, sites: Mapping[str, tuple[Path, Sequence[str]]]) -> Iterator[Server]:
+def serve(
+    folder: Path,
+    sites: Mapping[str, tuple[Path, Sequence[str]]],
+    *,
+    charset: str = "charset utf-8;",
+) -> Iterator[Server]:
     """Serve sites by their address: a folder of pages, and the paths that robots.txt forbids."""
     assert NGINX is not None
     folder.mkdir()
@@ -63,7 +68,7 @@ def serve(folder: Path, sites: Mapping[str, tuple[Path, Sequence[str]]]) -> Iter
         f"{user} daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;"
         "events { worker_connections 512; }"
         f"http {{ include /etc/nginx/mime.types; default_type application/octet-stream; {temporary}"
-        "gzip on; gzip_types text/plain text/css application/javascript; charset utf-8;"
+        f"gzip on; gzip_types text/plain text/css application/javascript; {charset}"
         "log_format short '$server_addr $request_uri $status';"
         f"access_log {folder}/access.log short; {' '.join(blocks)} }}"
     )

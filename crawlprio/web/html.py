@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import threading
 from bisect import bisect_right
@@ -13,8 +12,8 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
+from crawlprio.web.encodings import declared_encoding, decoded
 from crawlprio.web.hrefs import Resolver, rebase
 from crawlprio.web.pieces import SMALL, pieces
 from crawlprio.web.texts import MAX_ANCHOR_LENGTH, printable, squeeze
@@ -47,17 +46,6 @@ _INLINE = (
 )
 
 _SEPARATORS = re.compile(r"[\s,]+")
-
-_WEB_ENCODINGS = frozenset(
-    codecs.lookup(name).name
-    for name in (
-        *("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "cp866", "koi8-r", "koi8-u"),
-        *("mac-roman", "mac-cyrillic", "cp874", "gb18030", "big5hkscs", "cp932", "cp949"),
-        *("euc_jp", "iso2022_jp"),
-        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-        *(f"cp125{last}" for last in range(9)),
-    )
-)
 
 
 class Link(NamedTuple):
@@ -144,7 +132,7 @@ def parse_page(
         Its URL; relative links are resolved against it.
     content_type
         The Content-Type header, for its `charset`. The encoding is that of a byte-order mark, else
-        of the header, else of a `meta` in the first 4,096 bytes, else UTF-8 if the body is valid
+        of the header, else of the first `meta` that names one, else UTF-8 if the body is valid
         UTF-8, else windows-1252. Encodings that the web does not use are ignored.
     want_text
         Whether to fill `text` with all text except scripts, styles, `noscript` and templates.
@@ -162,7 +150,7 @@ def parse_page(
     in pieces (`crawlprio.web.pieces`).
     """
     page = ParsedPage()
-    html, encoding = _decode(body, content_type)
+    html, encoding = decoded(body, content_type)
     parts: Sequence[bytes | str] = (html,)
     if len(html) > SMALL:
         parts, page.cut = pieces(html)
@@ -186,7 +174,7 @@ def parse_page(
         n_anchors, anchors = _anchors(tree, root, len(part) <= _FEW_BYTES)
         if n_anchors:
             if links is None:
-                declared = partial(_declared_encoding, body, content_type)
+                declared = partial(declared_encoding, body, content_type)
                 links = _Links(Resolver(base, encoding, declared), normalise_url(url))
             if not links.add(n_anchors, anchors):
                 page.cut = "links"
@@ -340,41 +328,3 @@ def _visible_text(tree: LexborHTMLParser) -> str:
         inline.unwrap(delete_empty=True)
     body.merge_text_nodes()
     return " ".join(body.text(separator=" ").split())
-
-
-def _declared_encoding(body: bytes, content_type: str) -> str | None:
-    """Return the encoding of the byte-order mark, the header or the markup, or None."""
-    encoding = _on_the_web(read_bom(body)[0]) or _on_the_web(
-        http_content_type_encoding(content_type)
-    )
-    if encoding is None:
-        encoding = _on_the_web(html_body_declared_encoding(body))
-        if encoding is not None and encoding.startswith(("utf-16", "utf-32")):
-            # A declaration that is readable as ASCII cannot be UTF-16 or UTF-32 (HTML standard).
-            encoding = "utf-8"
-    return encoding
-
-
-def _on_the_web(encoding: str | None) -> str | None:
-    """Return the encoding, with an explicit byte order, if the web uses it, or None."""
-    if encoding in ("utf-16", "utf-32"):
-        encoding += "-be"
-    return encoding if encoding in _WEB_ENCODINGS else None
-
-
-def _decode(body: bytes, content_type: str) -> tuple[bytes | str, str]:
-    """Return the page as UTF-8 or text, and its encoding, or an empty one if it is plain ASCII."""
-    if body.isascii() and b"\x1b" not in body and b"\0" not in body:
-        return body, ""
-    encoding = _declared_encoding(body, content_type)
-    if encoding is None:
-        try:
-            body.decode()
-        except UnicodeDecodeError:
-            return body.decode("cp1252", "replace"), "cp1252"
-        return body, "utf-8"
-    _, mark = read_bom(body)
-    if mark:
-        body = body[len(mark) :]
-    text = body.decode(encoding, "replace")
-    return text.encode("utf-8", "replace"), encoding
