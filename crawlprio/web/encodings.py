@@ -5,33 +5,40 @@ from __future__ import annotations
 import codecs
 import re
 
+import webencodings
 from selectolax.lexbor import LexborHTMLParser
-from w3lib.encoding import http_content_type_encoding, read_bom, resolve_encoding
 
 from crawlprio.web.pieces import SMALL
 
-_WEB_ENCODINGS = frozenset(
-    codecs.lookup(name).name
-    for name in (
-        *("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "cp866", "koi8-r", "koi8-u"),
-        *("mac-roman", "mac-cyrillic", "cp874", "gb18030", "big5hkscs", "cp932", "cp949"),
-        *("euc_jp", "iso2022_jp"),
-        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-        *(f"cp125{last}" for last in range(9)),
-    )
-)
-
+_CODECS = {
+    # Where Python's codec of the same name lacks characters that browsers know.
+    **{"big5": "big5hkscs", "euc-kr": "cp949", "gbk": "gb18030", "shift_jis": "cp932"},
+    # No page is in these, whatever it says.
+    **{"replacement": None, "x-user-defined": None},
+}
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _NEAR = 1_024
 _RAW = re.compile(
     rb"<(?=(script|style|title|textarea|noscript|noframes|noembed|iframe|xmp|plaintext)\b)",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"[A-Za-z0-9_.:-]+")
 _CHARSET = re.compile(
     # As the HTML standard extracts an encoding from the content of a `meta`.
     r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\"'\t\n\f\r ;][^\t\n\f\r ;]*))",
     re.IGNORECASE,
 )
+
+
+def _keep_controls(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Keep bytes 0x80 to 0x9F that a one-byte encoding leaves free, as browsers do; for codecs."""
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        is_free = error.encoding == "charmap" and 0x80 <= byte <= 0x9F
+        return chr(byte) if is_free else "\ufffd", error.start + 1 if is_free else error.end
+    raise error
+
+
+codecs.register_error("crawlprio.controls", _keep_controls)
 
 
 def decoded(body: bytes, content_type: str = "") -> tuple[bytes | str, str]:
@@ -46,24 +53,23 @@ def decoded(body: bytes, content_type: str = "") -> tuple[bytes | str, str]:
         try:
             body.decode()
         except UnicodeDecodeError:
-            return body.decode("cp1252", "replace"), "cp1252"
+            return body.decode("cp1252", "crawlprio.controls"), "cp1252"
         return body, "utf-8"
-    _, mark = read_bom(body)
-    if mark:
-        body = body[len(mark) :]
-    text = body.decode(encoding, "replace")
+    mark = next((mark for mark, _ in _MARKS if body.startswith(mark)), b"")
+    text = body[len(mark) :].decode(encoding, "crawlprio.controls")
     return text.encode("utf-8", "replace"), encoding
 
 
 def declared_encoding(body: bytes, content_type: str = "") -> str | None:
     """Return the encoding of the byte-order mark, the header or the first `meta` that names one.
 
-    Encodings that the web does not use are ignored. Returns the name of a Python codec, or None.
+    Names are those of the Encoding standard; others are ignored. Returns the name of a Python
+    codec, or None.
     """
-    encoding = _on_the_web(read_bom(body)[0]) or _on_the_web(
-        http_content_type_encoding(content_type)
-    )
-    return encoding or _meta_encoding(body)
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return encoding
+    return _named(_charset(content_type)) or _meta_encoding(body)
 
 
 def _meta_encoding(body: bytes) -> str | None:
@@ -76,28 +82,29 @@ def _meta_encoding(body: bytes) -> str | None:
     if b"charset" not in start.lower():
         return None
     found = _first_named(_RAW.sub(b"<x-", start[:_NEAR])) or _first_named(start)
-    # A declaration that is readable as ASCII cannot be UTF-16 or UTF-32.
-    return "utf-8" if found and found.startswith(("utf-16", "utf-32")) else found
+    # A declaration that is readable as ASCII cannot be UTF-16.
+    return "utf-8" if found and found.startswith("utf-16") else found
 
 
 def _first_named(start: bytes) -> str | None:
     """Return the encoding that the first `meta` with one names."""
-    metas = LexborHTMLParser(start).tags("meta")
-    return next(filter(None, (_named_by(meta.attributes) for meta in metas)), None)
+    for meta in LexborHTMLParser(start).tags("meta"):
+        attributes = meta.attributes
+        label = attributes.get("charset")
+        if label is None and (attributes.get("http-equiv") or "").lower() == "content-type":
+            label = _charset(attributes.get("content") or "")
+        if found := _named(label or ""):
+            return found
+    return None
 
 
-def _named_by(attributes: dict[str, str | None]) -> str | None:
-    """Return the encoding that a `meta` with these attributes declares."""
-    label = attributes.get("charset")
-    if label is None and (attributes.get("http-equiv") or "").lower() == "content-type":
-        named = _CHARSET.search(attributes.get("content") or "")
-        label = next(filter(None, named.groups()), "") if named else ""
-    label = (label or "").strip("\t\n\f\r ")
-    return _on_the_web(resolve_encoding(label)) if _LABEL.fullmatch(label) else None
+def _charset(content_type: str) -> str:
+    """Return the label of an encoding in a Content-Type; empty if there is none."""
+    named = _CHARSET.search(content_type)
+    return next(filter(None, named.groups()), "") if named else ""
 
 
-def _on_the_web(encoding: str | None) -> str | None:
-    """Return the encoding, with an explicit byte order, if the web uses it, or None."""
-    if encoding in ("utf-16", "utf-32"):
-        encoding += "-be"
-    return encoding if encoding in _WEB_ENCODINGS else None
+def _named(label: str) -> str | None:
+    """Return the codec for a label, or None if it is none of the Encoding standard."""
+    found = webencodings.lookup(label)
+    return None if found is None else _CODECS.get(found.name, found.codec_info.name)

@@ -23,10 +23,12 @@ _PLAIN = re.compile(
 _SAFE_AFTER_ENCODING = "!$%&()*+,/:;=?@[\\]^`{|}~"
 
 
-def _write_reference(error: UnicodeError) -> tuple[str, int]:
+def _write_reference(error: UnicodeError) -> tuple[str | bytes, int]:
     """Replace characters that an encoding lacks by percent-encoded character references."""
     assert isinstance(error, UnicodeEncodeError)
     unwritable = error.object[error.start : error.end]
+    if error.encoding == "charmap" and "\x80" <= min(unwritable) <= max(unwritable) <= "\x9f":
+        return unwritable.encode("latin-1"), error.end
     return "".join(f"%26%23{ord(char)}%3B" for char in unwritable), error.end
 
 
