@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
@@ -25,6 +25,9 @@ from crawlprio.setting_table.crawling import POLITENESS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.setting_table.spelling import is_read, nearest
 from crawlprio.topic import HotQueue, Topic
+
+if TYPE_CHECKING:
+    from crawlprio.value import ScoredModel
 
 logger = logging.getLogger("crawlprio")
 
@@ -54,6 +57,8 @@ class CrawlConfig:
         TOPIC; None if it is empty.
     topic_options
         `distance`, `title` and `body` of the hot queue (TOPIC_OPTIONS).
+    value_model
+        what scores each page (CRAWLPRIO_VALUE); None: nothing does.
     politeness
         the delay rules (DOWNLOAD_DELAY, CRAWLPRIO_*).
     limit
@@ -76,6 +81,7 @@ class CrawlConfig:
     ordering: Ordering
     topic: Topic | None
     topic_options: dict[str, int]
+    value_model: ScoredModel | None
     politeness: Politeness
     limit: int
     store_path: Path | None
@@ -127,6 +133,7 @@ class CrawlConfig:
             ordering=make_ordering(name, values["ORDERING_OPTIONS"]),
             topic=topic,
             topic_options=topic_options,
+            value_model=_value_model(values["CRAWLPRIO_VALUE"]),
             politeness=_politeness(values),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
             store_path=(
@@ -333,6 +340,15 @@ def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str,
     topic = Topic(terms, stem=options.pop("stem", None))
     HotQueue(topic, **options)
     return topic, options
+
+
+def _value_model(spec: Any) -> ScoredModel | None:
+    """Return the model for CRAWLPRIO_VALUE, whose modules are loaded only if it is set."""
+    if spec is None:
+        return None
+    from crawlprio.value.registry import make_model
+
+    return make_model(spec)
 
 
 def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:

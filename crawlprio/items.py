@@ -51,13 +51,16 @@ class LinkPairs:
     status
         HTTP status of the response.
     title, text
-        Title and visible text of the page; `text` is filled only if a topic needs it.
+        Title and visible text of the page; `text` is filled only if a topic or a value model
+        needs it.
     content_hash
         `content_hash` of the body; 0 when not computed. Equal hashes mean identical pages.
     n_bytes
         Length of the body in bytes.
     directives
         What the page and its server ask of those who use it.
+    value
+        What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
     """
 
     source: str
@@ -70,6 +73,7 @@ class LinkPairs:
     content_hash: int = 0
     n_bytes: int = 0
     directives: Directives = NO_DIRECTIVES
+    value: float | None = None
 
 
 def content_hash(body: bytes) -> int:

@@ -58,7 +58,7 @@ class Visit(NamedTuple):
     status
         HTTP status; 0 if there was no response.
     title, text
-        Title and visible text; `text` is empty unless a topic needs it.
+        Title and visible text; `text` is empty unless a topic or a value model needs it.
     outside
         `(url, anchor text)` of links that the crawl does not follow, to pages that were unknown at
         that time; recorded, but not used for ordering.
@@ -74,6 +74,8 @@ class Visit(NamedTuple):
         Short cause if there was no page; empty on success.
     directives
         What the page asks of those who use it; not read back from a store.
+    value
+        What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
     """
 
     page: int
@@ -89,6 +91,7 @@ class Visit(NamedTuple):
     content_hash: int = 0
     error: str = ""
     directives: Directives = NO_DIRECTIVES
+    value: float | None = None
 
 
 class PageTable:

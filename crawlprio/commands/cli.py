@@ -25,6 +25,7 @@ COMMANDS = (
     "items",
     "replay",
     "manners",
+    "value",
     "frontier",
     "compile",
 )

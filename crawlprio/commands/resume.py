@@ -58,12 +58,18 @@ class Command(SiteCrawlCommand):
         with Store.open(path, readonly=True) as recorded:
             kept = read_arguments(recorded)
             ruled = recorded.orderings()
+            model = recorded.get_meta("value_model")
         self.set("JOBDIR", str(folder))
         for name, value in kept.values.items():
             if not from_command_line(self.settings, name):
                 self.set(name, value)
         self.take_options(opts)
         opts.spargs = {**kept.arguments, **opts.spargs}
+        if model and read_setting(self.settings, "CRAWLPRIO_VALUE") is None:
+            raise ConfigError(
+                f"the crawl in {folder} had the value model {model}, and a store names no code or "
+                "file to load; name the model again, with --value."
+            )
         ordering = ruled[-1][1] if ruled else ""
         if ordering not in ("", *ORDERINGS) and not from_command_line(self.settings, "ORDERING"):
             raise ConfigError(

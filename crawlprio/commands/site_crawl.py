@@ -20,6 +20,11 @@ from crawlprio.setting_table.kinds import Number, Whole
 OPTIONS = {
     "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
     "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
+    "value": (
+        "CRAWLPRIO_VALUE",
+        "MODEL",
+        "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json or an import path",
+    ),
     "pages": (
         "CLOSESPIDER_PAGECOUNT",
         "N",
@@ -111,7 +116,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         try:
             refuse_unknown_options(args)
             self.prepare(args, opts)
-            allow_imports_from_here([read_setting(self.settings, "ORDERING")])
+            names = ("ORDERING", "CRAWLPRIO_VALUE")
+            allow_imports_from_here([read_setting(self.settings, name) for name in names])
             self._check_store()
         except CrawlprioError as error:
             print(error, file=sys.stderr)

@@ -29,6 +29,7 @@ from crawlprio.live.receipts import keep_settings, made_receipt
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
 from crawlprio.live.seed_hosts import SeedHosts, Share, record_in
+from crawlprio.live.valuing import Valuer, made_valuer
 from crawlprio.orderings.base import Ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.receipt.files import NAME, write_receipt
@@ -164,7 +165,12 @@ class Crawl:
     @property
     def wants_text(self) -> bool:
         """Whether visits need the text of pages."""
-        return self.config.topic is not None
+        return self.config.topic is not None or self.valuer is not None
+
+    @cached_property
+    def valuer(self) -> Valuer | None:
+        """Scores pages; None if the crawl has no value model."""
+        return made_valuer(self.config.value_model, self.fail, self.on_close)
 
     @property
     def wants_anchors(self) -> bool:

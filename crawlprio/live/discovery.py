@@ -175,6 +175,7 @@ class Discovery:
             elapsed=reported.elapsed,
             error=reported.error,
             directives=pairs.directives,
+            value=pairs.value,
         )
 
 

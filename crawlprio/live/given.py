@@ -114,4 +114,6 @@ def is_plain(name: str, value: object) -> bool:
         return False
     if name == "ORDERING":
         return value in ORDERINGS
+    if name == "CRAWLPRIO_VALUE":
+        return str(value).startswith(("words:", "query:")) and "@" not in str(value)
     return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)

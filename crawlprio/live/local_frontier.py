@@ -117,6 +117,8 @@ class LocalFrontier:
         for host, (delay, limit) in config.slots.items():
             self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
         self._priority_of = priority_of
+        model = config.value_model
+        self._learning_model = model if model is not None and model.learns else None
         self._requests = WaitingRequests(recorder.requests, priority_of)
         # As in Scrapy, a request with dont_filter does not make later ones without it duplicates.
         self._unfiltered: set[int] = set()
@@ -340,7 +342,8 @@ class LocalFrontier:
         assert recorder.store is not None
         recorder.restore_seeds()
         n_known = 0
-        texts = queue.hot_queue is not None
+        model = self._learning_model
+        texts = queue.hot_queue is not None or model is not None
         for visit in recorder.store.visits(
             texts=texts, anchors=texts or queue.ordering.needs_anchors
         ):
@@ -357,6 +360,8 @@ class LocalFrontier:
             if is_refusal(visit.status, visit.error):
                 continue
             recorder.replay(visit, n_before)
+            if model is not None and visit.value is not None and (visit.title or visit.text):
+                model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
             if visit.page != NO_PAGE:
                 if queue.state(visit.page) == DONE:
                     queue.count_turn(visit.page)

@@ -118,6 +118,9 @@ class Recorder:
             topic = self._config.topic
             self.store.add_ordering(self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
+            model = self._config.value_model
+            if model is not None:
+                self.store.set_meta("value_model", model.name)
 
     def check_no_archive(self) -> None:
         """Raise StoreError if the crawl has been archived so far: no run may leave a gap."""

@@ -75,6 +75,8 @@ class LinksMiddleware:
             async for output in result:
                 if isinstance(output, LinkPairs) and pairs is None:
                     pairs = output
+                    if crawl.valuer is not None:
+                        await crawl.valuer.score(pairs)
                     if dispatcher is not None and lease is not None:
                         lease.error = ""
                         dispatcher.observe(lease, pairs)
@@ -91,6 +93,10 @@ class LinksMiddleware:
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
             error = ""
+            if crawl.valuer is not None and lease is not None and pairs is None:
+                scored = self._pairs_of(response, requests)
+                await crawl.valuer.score(scored)
+                lease.pairs = lambda: scored
         except Exception as exception:
             error = type(exception).__name__
             raise
@@ -206,7 +212,11 @@ class LinksMiddleware:
 
             content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
             page = parse_page(
-                response.body, response.url, content_type=content_type, want_text=True
+                response.body,
+                response.url,
+                content_type=content_type,
+                want_text=True,
+                without_navigation=self._crawl.valuer is not None,
             )
             return page.title, page.text, dict(zip(page.urls, page.anchors, strict=True))
         # The spider has nearly always parsed the page already.

@@ -60,7 +60,8 @@ def visit_of(
     """
     status, title, n_bytes, content_hash, fetched_at, elapsed, error = stored[:7]
     anchors, outside, text, items = stored[7:11]
-    directives = Directives(*stored[12]) if len(stored) > 12 else NO_DIRECTIVES
+    is_asked = len(stored) > 12 and any(stored[12])
+    directives = Directives(*stored[12]) if is_asked else NO_DIRECTIVES
     n_followed = len(found) - len(outside)
     texts = (anchors or [""] * n_followed) + [anchor for _, anchor in outside]
     first_at: dict[int, int] = {}
@@ -88,5 +89,6 @@ def visit_of(
         content_hash=int(content_hash),
         error=error,
         directives=directives,
+        value=stored[13] if len(stored) > 13 else None,
     )
     return StreamedVisit(visit, items)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from crawlprio.config import CrawlConfig
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
 from crawlprio.redis.rules import Rules
 from crawlprio.redis.scripts import Argument
 from crawlprio.web.budgets import pattern_of
@@ -201,7 +202,14 @@ def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
             pairs.outside,
             pairs.text,
             visit.items,
-            *([shards, pairs.directives] if any(pairs.directives) else [shards] if shards else []),
+            *_rest_of(pairs, shards),
         ],
         separators=(",", ":"),
     )
+
+
+def _rest_of(pairs: LinkPairs, shards: Sequence[int]) -> list[object]:
+    """Return the fields that most visits lack, up to the last one that this visit has."""
+    if pairs.value is not None:
+        return [shards, pairs.directives, pairs.value]
+    return [shards, pairs.directives] if any(pairs.directives) else [shards] if shards else []

@@ -47,6 +47,14 @@ ORDER = Section(
             "How pages about the topic are recognized: distance (3 links), title (1 word), body "
             "(10 words), stem (a language; none).",
         ),
+        Setting(
+            "CRAWLPRIO_VALUE",
+            Anything(
+                "words:TERMS, query:WORDS, classifier:FILE.json or an import path", none="no model"
+            ),
+            None,
+            "The value model that says what each page is worth ([value](value.md)).",
+        ),
     ),
 )
 

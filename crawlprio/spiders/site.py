@@ -73,6 +73,8 @@ class SiteSpider(Spider):
         Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
     wants_text : bool
         Whether items carry the visible text of pages; default False.
+    values_text : bool
+        Whether that text is for a value model, and so without navigation; default False.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class SiteSpider(Spider):
 
     name = "site"
     wants_text = False
+    values_text = False
 
     def __init__(
         self,
@@ -147,7 +150,8 @@ class SiteSpider(Spider):
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
-            spider.wants_text = bool(read("TOPIC"))
+            spider.values_text = read("CRAWLPRIO_VALUE") is not None
+            spider.wants_text = spider.values_text or bool(read("TOPIC"))
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = crawl.serve(recording)
@@ -213,7 +217,11 @@ class SiteSpider(Spider):
         page = ParsedPage()
         if _is_html(response, content_type):
             page = parse_page(
-                body, response.url, content_type=content_type, want_text=self.wants_text
+                body,
+                response.url,
+                content_type=content_type,
+                want_text=self.wants_text,
+                without_navigation=self.values_text,
             )
         pairs = LinkPairs(
             source=source,

@@ -29,6 +29,7 @@ from crawlprio.store.refusals import Refusal, read_refusals
 from crawlprio.store.request_rows import RequestRow, read_requests
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
+from crawlprio.store.value_rows import checked_value, value_column
 from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
 from crawlprio.web.urls import folder_of_index
 
@@ -155,11 +156,13 @@ class StoreReader:
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
             before = 0
+            columns = f"{columns}, {value_column(self._db)}"
             for row in self._db.execute(
                 f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
                 before = increasing(row[-1], before)
-                yield row_visit(row, self._n_pages)
+                visit = row_visit(row, self._n_pages)
+                yield visit if row[-2] is None else visit._replace(value=checked_value(row[-2]))
 
     @property
     def last_request(self) -> int:

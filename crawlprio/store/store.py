@@ -38,6 +38,7 @@ from crawlprio.store.site_states import SiteState, put_site_state
 from crawlprio.store.sitemap_rows import StoredSitemaps
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
+from crawlprio.store.value_rows import put_values
 from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
 
 _VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
@@ -245,6 +246,14 @@ class Store(StoreReader):
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages, counts_wait=True)
             self._cursor.executemany(_INSERT_VISIT, rows)
+            put_values(
+                self._cursor,
+                [
+                    (seq, each.visit.page, each.visit.value)
+                    for seq, each in enumerate(recorded, self._last_seq + 1)
+                    if each.visit.value is not None
+                ],
+            )
             put_directives(
                 self._cursor,
                 [

@@ -40,6 +40,11 @@ _Attributes = dict[str, str | None]
 _Anchor = tuple[str, LexborNode, _Attributes]
 
 _INVISIBLE = ["script", "style", "noscript", "template"]
+_LANDMARKS = ["nav", "header", "footer", "aside"]
+_ROLES = ",".join(
+    f'[role="{role}"]'
+    for role in ("navigation", "banner", "contentinfo", "search", "complementary")
+)
 _INLINE = (
     "a,abbr,acronym,b,bdi,bdo,big,cite,code,del,dfn,em,font,i,ins,kbd,mark,nobr,q,s,samp,small,"
     "span,strike,strong,sub,sup,tt,u,var,wbr"
@@ -114,7 +119,12 @@ _SELECTOR = _Selector()
 
 
 def parse_page(
-    body: bytes, url: str, *, content_type: str = "", want_text: bool = False
+    body: bytes,
+    url: str,
+    *,
+    content_type: str = "",
+    want_text: bool = False,
+    without_navigation: bool = False,
 ) -> ParsedPage:
     """Parse an HTML page and return its links, for arbitrary bytes; never raises.
 
@@ -136,6 +146,9 @@ def parse_page(
         UTF-8, else windows-1252. Encodings that the web does not use are ignored.
     want_text
         Whether to fill `text` with all text except scripts, styles, `noscript` and templates.
+    without_navigation
+        Whether to leave out of `text` what the page marks as not its content: `nav`, `header`,
+        `footer` and `aside`, and elements with the role of one.
 
     Returns
     -------
@@ -180,7 +193,7 @@ def parse_page(
                 page.cut = "links"
         if want_text:
             del anchors
-            texts.append(_visible_text(tree))
+            texts.append(_visible_text(tree, without_navigation))
     if links is not None:
         links.fill_in(page)
     if want_text:
@@ -318,12 +331,17 @@ def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
         page.noindex |= "noindex" in words or "none" in words
 
 
-def _visible_text(tree: LexborHTMLParser) -> str:
+def _visible_text(tree: LexborHTMLParser, without_navigation: bool) -> str:
     """Return the visible text of the body; destroys the tree."""
     body = tree.body
     if body is None:
         return ""
-    body.strip_tags(_INVISIBLE, recursive=True)
+    if without_navigation:
+        body.strip_tags(_INVISIBLE + _LANDMARKS, recursive=True)
+        for node in _SELECTOR.find(_ROLES, body):
+            node.decompose(recursive=True)
+    else:
+        body.strip_tags(_INVISIBLE, recursive=True)
     for inline in _SELECTOR.find(_INLINE, body):
         inline.unwrap(delete_empty=True)
     body.merge_text_nodes()
