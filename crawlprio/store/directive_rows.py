@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from crawlprio.items import Directives
+from crawlprio.items import NO_DIRECTIVES, Directives
+from crawlprio.pages import Visit
 from crawlprio.store.visit_rows import storable
 
 _CREATE = (
@@ -18,10 +19,13 @@ _INSERT = (
 )
 
 
-def put_directives(cursor: sqlite3.Cursor, rows: Sequence[tuple[int, int, Directives]]) -> None:
-    """Insert place of a visit, page and directives, inside a transaction; create the table."""
+def put_directives(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) -> None:
+    """Insert what pages ask, from visits with their places, inside a transaction."""
+    rows = [
+        (seq, visit.page, *map(storable, visit.directives))
+        for seq, visit in visits
+        if visit.directives is not NO_DIRECTIVES
+    ]
     if rows:
         cursor.execute(_CREATE)
-        cursor.executemany(
-            _INSERT, [(seq, page, *map(storable, asked)) for seq, page, asked in rows]
-        )
+        cursor.executemany(_INSERT, rows)

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import NamedTuple
 
 from crawlprio.errors import StoreError
-from crawlprio.items import NO_DIRECTIVES
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.companion import Companion
@@ -246,22 +245,9 @@ class Store(StoreReader):
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages, counts_wait=True)
             self._cursor.executemany(_INSERT_VISIT, rows)
-            put_values(
-                self._cursor,
-                [
-                    (seq, each.visit.page, each.visit.value)
-                    for seq, each in enumerate(recorded, self._last_seq + 1)
-                    if each.visit.value is not None
-                ],
-            )
-            put_directives(
-                self._cursor,
-                [
-                    (seq, each.visit.page, each.visit.directives)
-                    for seq, each in enumerate(recorded, self._last_seq + 1)
-                    if each.visit.directives is not NO_DIRECTIVES
-                ],
-            )
+            visits = list(enumerate((each.visit for each in recorded), self._last_seq + 1))
+            put_values(self._cursor, visits)
+            put_directives(self._cursor, visits)
             for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
                     mark_seeds(self._cursor, visit.targets.tolist())

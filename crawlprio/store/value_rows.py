@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
+
+from crawlprio.pages import Visit
 
 _CREATE = (
     "CREATE TABLE page_values(seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, value REAL NOT NULL)"
@@ -12,8 +14,9 @@ _INSERT = "INSERT INTO page_values(seq, page, value) VALUES(?, ?, ?)"
 _OF_VISIT = "(SELECT value FROM page_values WHERE page_values.seq = visits.seq)"
 
 
-def put_values(cursor: sqlite3.Cursor, rows: Sequence[tuple[int, int, float]]) -> None:
-    """Insert place of a visit, page and value, inside a transaction; create the table."""
+def put_values(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) -> None:
+    """Insert the values of visits, each with its place, inside a transaction."""
+    rows = [(seq, visit.page, visit.value) for seq, visit in visits if visit.value is not None]
     if rows:
         cursor.execute(_CREATE.replace("TABLE", "TABLE IF NOT EXISTS", 1))
         cursor.executemany(_INSERT, rows)
