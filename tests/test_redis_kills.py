@@ -19,7 +19,7 @@ from redis_workers import Workers, leased_by, smallest_gap
 
 from crawlprio.demo.web import DemoWeb
 from crawlprio.redis.collect import collect
-from crawlprio.redis.collect_shards import ids_by_shard
+from crawlprio.redis.collector import ids_by_shard
 from crawlprio.redis.shards import prefix_of, shards_of
 from crawlprio.store import Store
 

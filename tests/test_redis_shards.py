@@ -97,6 +97,9 @@ def test_a_crawl_over_shards_has_the_pages_and_links_of_a_local_one(
     parts = [collect(client, prefix, there, limit=70, trims=n % 2 == 1) for n in range(3)]
     parts.append(collect(client, prefix, there))
     assert collect(client, prefix, there) == (0, 0)
+    # Those too that a collector committed but was killed before it deleted them.
+    for one in Shards(prefix, N_SHARDS).prefixes:
+        assert client.xlen(f"{one}:visits") == 0
     assert sum(part.n_visits for part in parts) == len(local)
     assert links_of(there) == links_of(here)
     ours, theirs = contents(here), contents(there)

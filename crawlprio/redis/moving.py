@@ -21,7 +21,7 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.redis.caller import Caller
 from crawlprio.redis.cluster import script_keys
 from crawlprio.redis.collect import Collected, collect
-from crawlprio.redis.collect_shards import ids_by_shard
+from crawlprio.redis.collector import ids_by_shard
 from crawlprio.redis.connection import delete_crawl, open_crawl, share_seeds
 from crawlprio.redis.failures import failure
 from crawlprio.redis.operating import overview

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
 from crawlprio.errors import StoreError
@@ -235,8 +235,11 @@ class Store(StoreReader):
             self.commit()
         return seq
 
-    def commit(self) -> None:
-        """Write all recorded visits in one transaction; if it fails, none of them is on disk."""
+    def commit(self, facts: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write all recorded visits in one transaction; if it fails, none of them is on disk.
+
+        `facts` are written with the visits as `set_meta` does, if there are visits.
+        """
         if not self._recorded:
             return
         recorded, self._recorded = self._recorded, []
@@ -257,6 +260,8 @@ class Store(StoreReader):
                     self._cursor.execute(_DELETE_REQUEST, (ended,))
                 if items:
                     put_items(self._cursor, [(visit.page, item) for item in items])
+            for key, value in facts.items():
+                self._put_meta(key, value)
         self._committed(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)

@@ -1,4 +1,4 @@
-"""Collecting the visits of a crawl over several shards into a crawl store, each exactly once."""
+"""Copying the visits of a crawl from the streams of its shards into a crawl store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +57,7 @@ class _Done:
 
 
 def stored_shards(store: Store, prefix: str) -> Shards | None:
-    """Return the shards that a store was collected from; None if there were not several."""
+    """Return the shards that a store was collected from; None if it was not."""
     state = json.loads(store.get_meta(STATE_KEY) or "null")
     return None if state is None else shards_from_mapping(prefix, state["shards"])
 
@@ -72,42 +71,43 @@ def ids_by_shard(pages: PageTable, shards: Shards) -> list[list[int]]:
     return ids
 
 
-class ShardsCollector:
+class Collector:
     """One collection into an open store.
 
     The stream of a page's shard holds its visit; the streams of other shards hold the targets of
     its links to them, as received in messages. A visit is recorded once all these parts have been
-    read, so visits are recorded in the order in which they became complete. Pages are numbered in
-    the order read, which keeps the order within each shard. The same transaction stores which
-    entries are done.
+    read, so visits are recorded in the order in which they became complete: with one shard, in
+    that of its stream. Pages are numbered in the order read, which keeps the order within each
+    shard. The same transaction stores which entries are done. Done entries are then deleted, those
+    too that an earlier collection recorded but was killed before it could delete them.
 
     Parameters
     ----------
     client, shards
         The server, and the crawl's shards.
-    store, path
-        The store, and its path for messages.
+    store
+        The store.
+    trims
+        Whether to delete done entries from the streams.
     """
 
-    def __init__(self, client: Client, shards: Shards, store: Store, path: Path) -> None:
+    def __init__(self, client: Client, shards: Shards, store: Store, *, trims: bool) -> None:
         self._client = client
         self._shards = shards
         self._store = store
-        self._path = path
+        self._trims = trims
         self._pages: PageTable = store.stored_pages()
         state = json.loads(store.get_meta(STATE_KEY) or "null")
         if state is None and len(self._pages):
             raise StoreError(
-                f"{path} holds a crawl that was not collected from these shards; choose another "
+                f"{store.path} holds a crawl that was not collected from Redis; choose another "
                 "file."
             )
         self._crawl = ""
         self._done = [_Done() for _ in shards.prefixes]
         if state is not None:
             self._crawl = state["crawl"]
-            # The state is written before its visits are committed: they may be missing.
-            done = state["after"] if store.last_seq >= state["last"] else state["before"]
-            self._done = [_Done(*entries) for entries in done]
+            self._done = [_Done(*entries) for entries in state["done"]]
         self._ids = ids_by_shard(self._pages, shards)
         self._last: list[bytes | None] = [None] * len(shards)
         self._seen = [done.last for done in self._done]
@@ -115,24 +115,21 @@ class ShardsCollector:
         self._waiting: dict[str, _Read] = {}
         self._waits_for: dict[tuple[int, str], str] = {}
         self._n_recorded = 0
-        self._recorded: list[tuple[int, bytes]] = []
-        self._before = self._done_entries()
+        self._done_names: list[list[bytes]] = [[] for _ in shards.prefixes]
 
-    def run(
-        self, trims: bool, limit: int | None, progress: Callable[[int], object]
-    ) -> tuple[int, int]:
+    def run(self, limit: int | None, progress: Callable[[int], object]) -> tuple[int, int]:
         """Collect; return the number of visits and pages added."""
         store, n_visits, n_pages = self._store, self._store.n_visits, len(self._pages)
         for n_read, read in enumerate(self._entries(), 1):
             self._take(read)
-            if len(self._recorded) >= _BATCH:
-                self._commit(trims)
+            if self._n_recorded >= _BATCH:
+                self._commit()
                 progress(store.n_visits - n_visits)
             if n_read == limit:
                 break
         else:
             self._record_incomplete()
-        self._commit(trims)
+        self._commit()
         progress(store.n_visits - n_visits)
         return store.n_visits - n_visits, len(self._pages) - n_pages
 
@@ -165,9 +162,12 @@ class ShardsCollector:
             for name, fields in entries:
                 entry = {key.decode(): value.decode() for key, value in fields.items()}
                 self._check(shard, entry)
-                if int(entry["n"]) not in self._done[shard]:
-                    milliseconds, _, place = name.partition(b"-")
-                    found.append(_Read((int(milliseconds), int(place)), shard, name, entry))
+                if int(entry["n"]) in self._done[shard]:
+                    if self._trims:
+                        self._done_names[shard].append(name)
+                    continue
+                milliseconds, _, place = name.partition(b"-")
+                found.append(_Read((int(milliseconds), int(place)), shard, name, entry))
             if found:
                 yield from found
                 return
@@ -178,14 +178,15 @@ class ShardsCollector:
         number = int(entry["n"])
         if entry["c"] != self._crawl:
             raise StoreError(
-                f"{self._path} has entries of one crawl, but the next in shard {shard} is number "
-                f"{number:,} of another; collect it into another file."
+                f"{self._store.path} has entries of one crawl, but the next in shard {shard} is "
+                f"number {number:,} of another; collect it into another file."
             )
         for missing in range(self._seen[shard] + 1, number):
             if missing not in self._done[shard]:
                 raise StoreError(
-                    f"{self._path} lacks entry {missing:,} of shard {shard}, but the next in Redis "
-                    f"is number {number:,}; collect into the file that has the entries in between."
+                    f"{self._store.path} lacks entry {missing:,} of shard {shard}, but the next in "
+                    f"Redis is number {number:,}; collect into the file that has the entries in "
+                    "between."
                 )
         self._seen[shard] = max(self._seen[shard], number)
 
@@ -221,7 +222,6 @@ class ShardsCollector:
         del self._waiting[name]
         entry, home = read.entry, read.shard
         stored: list[Any] = json.loads(entry["v"])
-        link_shards: list[int] = stored[11] if len(stored) > 11 else []
         parts = {home: [entry]}
         read_parts = []
         for key in keys:
@@ -233,9 +233,11 @@ class ShardsCollector:
         targets = {
             shard: [json.loads(entry["t"]) for entry in entries] for shard, entries in parts.items()
         }
+        link_shards: list[int] = stored[11] if len(stored) > 11 else []
         following = {shard: chain.from_iterable(found) for shard, found in targets.items()}
         found, places = [], {shard: list[int]() for shard in parts}
-        for at, shard in enumerate(link_shards):
+        # With one shard, an entry does not list the shards of its links.
+        for at, shard in enumerate(link_shards or [home] * len(targets[home][0])):
             target = int(next(following[shard])) if shard in parts else NO_PAGE
             found.append(NO_PAGE if target < 0 else self._ids[shard][target])
             if shard in parts:
@@ -278,7 +280,7 @@ class ShardsCollector:
         self._n_recorded += 1
         for read in reads:
             self._done[read.shard].add(read.number)
-            self._recorded.append((read.shard, read.name))
+            self._done_names[read.shard].append(read.name)
 
     def _add_pages(self, shard: int, entry: _Entry) -> None:
         """Add the entry's new pages that are not in the store yet."""
@@ -298,31 +300,17 @@ class ShardsCollector:
                 identity = f"{identity} (shard {shard})"
             ids.append(pages.add(identity, url, pages.site(host), depth))
 
-    def _done_entries(self) -> list[tuple[int, list[int]]]:
-        return [(done.last, sorted(done.others)) for done in self._done]
-
-    def _commit(self, trims: bool) -> None:
-        """Commit visits and the entries they came from; then delete these from the streams."""
-        if not self._n_recorded:
-            return
-        after = self._done_entries()
-        last = self._store.last_seq + self._n_recorded
-        state = {
-            "shards": self._shards.as_mapping(),
-            "crawl": self._crawl,
-            "last": last,
-            "before": self._before,
-            "after": after,
-        }
-        self._store.set_meta(STATE_KEY, json.dumps(state))
-        self._store.commit()
-        self._before, self._n_recorded = after, 0
-        if trims:
-            for shard, prefix in enumerate(self._shards.prefixes):
-                names = [name for source, name in self._recorded if source == shard]
-                if names:
-                    self._client.xdel(f"{prefix}:visits", *names)
-        self._recorded = []
+    def _commit(self) -> None:
+        """Commit visits and which entries are done; then delete these from the streams."""
+        if self._n_recorded:
+            done = [(done.last, sorted(done.others)) for done in self._done]
+            state = {"shards": self._shards.as_mapping(), "crawl": self._crawl, "done": done}
+            self._store.commit({STATE_KEY: json.dumps(state)})
+            self._n_recorded = 0
+        for prefix, names in zip(self._shards.prefixes, self._done_names, strict=True):
+            if names and self._trims:
+                self._client.xdel(f"{prefix}:visits", *names)
+            names.clear()
 
 
 def _parts_of(entry: _Entry) -> list[tuple[int, str]]:
