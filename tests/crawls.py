@@ -17,9 +17,10 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from forked import run_forked
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 from scrapy.utils.reactor import install_reactor
@@ -369,6 +370,20 @@ def run_spider(
         root.removeHandler(records)
         root.setLevel(level)
     return Run(spiders[0] if spiders else None, crawler, items, records.records)
+
+
+def times_out(*paths: str) -> type:
+    """Return a downloader middleware that gives up fetches of some paths after 0.3 s.
+
+    All others may take as long as the machine needs.
+    """
+
+    class TimesOut:
+        def process_request(self, request: Request) -> None:
+            if urlsplit(request.url).path in paths:
+                request.meta["download_timeout"] = 0.3
+
+    return TimesOut
 
 
 class _Records(logging.Handler):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawls import Answer, Run, run_spider
+from crawls import Answer, Run, run_spider, times_out
 from scrapy.settings import default_settings
 
 import crawlprio.settings
@@ -24,7 +24,6 @@ BUNDLED: dict[str, object] = {
     if name.isupper() and getattr(default_settings, name, None) != value
 } | {
     "DOWNLOAD_DELAY": 0,
-    "DOWNLOAD_TIMEOUT": 2,
     "CRAWLPRIO_PRINT": False,
     "CRAWLPRIO_PLOT": None,
     "CRAWLPRIO_STORE": None,
@@ -33,16 +32,23 @@ BUNDLED: dict[str, object] = {
     "RETRY_ENABLED": False,
     "ROBOTSTXT_OBEY": False,
     "CLOSESPIDER_PAGECOUNT": 2_000,
-    "CLOSESPIDER_TIMEOUT": 50,
+    "CLOSESPIDER_TIMEOUT": 500,
 }
-"""Return the settings of the bundled project, without delays and with short timeouts."""
+"""The settings of the bundled project, without delays."""
 
 
-def crawl(site: Any, settings: Mapping[str, object] = {}, **arguments: Any) -> Run:
-    """Crawl a hostile web with the `site` spider, by default from http://a.test/."""
+def crawl(
+    site: Any, settings: Mapping[str, object] = {}, *, silent: Sequence[str] = (), **arguments: Any
+) -> Run:
+    """Crawl a hostile web with the `site` spider, by default from http://a.test/.
+
+    Fetches of the paths in `silent`, which may never be answered, time out soon.
+    """
     if "seeds" not in arguments:
         arguments["seeds"] = "http://a.test/"
-    return run_spider(SiteSpider, {**BUNDLED, **settings}, site=site, **arguments)
+    stock: Any = BUNDLED["DOWNLOADER_MIDDLEWARES"]
+    middlewares = {"DOWNLOADER_MIDDLEWARES": {**stock, times_out(*silent): 50}}
+    return run_spider(SiteSpider, {**BUNDLED, **middlewares, **settings}, site=site, **arguments)
 
 
 def refused(run: Run) -> dict[str, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider, scrapy
+from crawls import ADDON, Answer, Site, page, run_spider, scrapy, times_out
 
 from crawlprio.importance import open_repository
 from crawlprio.spiders.site import SiteSpider
@@ -39,7 +39,7 @@ def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_p
     settings = {
         **QUIET,
         "ROBOTSTXT_OBEY": True,
-        "DOWNLOAD_TIMEOUT": 1.0,
+        "DOWNLOADER_MIDDLEWARES": {times_out("/slow"): 50},
         "CRAWLPRIO_STORE": str(store),
         "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None},
     }

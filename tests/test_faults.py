@@ -25,6 +25,7 @@ from crawls import (
     page,
     run_spider,
     scrapy,
+    times_out,
 )
 from scrapy.http import Response
 from test_resume import SETTINGS, visited
@@ -218,7 +219,8 @@ def test_unknown_host_names_are_failed_fetches() -> None:
 def test_a_server_that_never_answers_is_abandoned_after_the_timeout() -> None:
     web = {**WEB, "/3": Answer(seconds=5.0), "/4": Answer(seconds=5.0)}
     with Site(web) as site:
-        run = run_spider(Follow, {**ADDON, "DOWNLOAD_TIMEOUT": 0.3}, site=site)
+        silent = {"DOWNLOADER_MIDDLEWARES": {times_out("/3", "/4"): 50}}
+        run = run_spider(Follow, {**ADDON, **silent}, site=site)
     assert run.reason == "finished"
     n_behind = 10
     assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind - 2

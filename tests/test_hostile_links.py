@@ -22,7 +22,10 @@ from crawlprio.web.html import (
 from crawlprio.web.urls import MAX_URL_LENGTH
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
-OFF = {"CRAWLPRIO_HEURISTICS": False, "CLOSESPIDER_PAGECOUNT": 300, "DOWNLOAD_TIMEOUT": 20}
+OFF = {
+    "CRAWLPRIO_HEURISTICS": False,
+    "CLOSESPIDER_PAGECOUNT": 300,
+}
 
 
 def calendar(host: str, path: str) -> Answer:

@@ -86,7 +86,7 @@ DEFLATED = zlib.compress(ZEROS, 9)
 )
 def test_a_broken_response_costs_only_its_own_page(hostile: Callable[[], Raw]) -> None:
     with RawSite(around(hostile)) as site:
-        run = crawl(site)
+        run = crawl(site, silent=["/x"])
     assert run.reason == "finished"
     assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
     assert 2 <= run.stats["crawlprio/pages_fetched"] <= 3
@@ -105,7 +105,7 @@ def test_a_broken_response_costs_only_its_own_page(hostile: Callable[[], Raw]) -
 def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile: Callable[[], Raw]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with RawSite(around(hostile)) as site:
-        run = crawl(site, {"DOWNLOAD_TIMEOUT": 20})
+        run = crawl(site)
     assert run.reason == "finished"
     assert refused(run) == {"refused/too-large": 1}
     assert 2 <= run.stats["crawlprio/pages_fetched"] <= 3
@@ -192,7 +192,8 @@ def test_no_robots_txt_keeps_a_crawl_from_ending(robots: Callable[[], Raw]) -> N
 
     open_anyway = {"CRAWLPRIO_ROBOTS_UNREACHABLE": "allow"}
     with RawSite(answer) as site:
-        run = crawl(site, {**OBEY, **open_anyway, "CRAWLPRIO_MAX_BACK_OFF": 1})
+        settings = {**OBEY, **open_anyway, "CRAWLPRIO_MAX_BACK_OFF": 1}
+        run = crawl(site, settings, silent=["/robots.txt"])
     assert run.reason == "finished"
     assert sorted({path for _, path in site.requests} - {"/robots.txt"}) == ["/", "/x", "/y"]
     assert len(site.requests) <= 3 + 6
@@ -241,12 +242,8 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(
     with RawSite(answer) as site:
         run = crawl(
             site,
-            {
-                **OBEY,
-                "CRAWLPRIO_ROBOTS_UNREACHABLE": mode,
-                "CRAWLPRIO_MAX_BACK_OFF": 0.2,
-                "DOWNLOAD_TIMEOUT": 1,
-            },
+            {**OBEY, "CRAWLPRIO_ROBOTS_UNREACHABLE": mode, "CRAWLPRIO_MAX_BACK_OFF": 0.2},
+            silent=["/robots.txt"],
             follow="web",
         )
     assert run.reason == "finished"
