@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from crawlprio.web import robots_txt
 from crawlprio.web.robots_txt import MAX_BYTES
 
 BOT = "FooBot"
+
+
+def without_unknown_lines(text: str) -> str:
+    """Leave out the lines that say nothing but, in Protego, end a list of robots."""
+    read = ((line, robots_txt._directive(line)) for line in text.splitlines())
+    return "\n".join(
+        line for line, directive in read if directive and directive[0] != robots_txt._OTHER
+    )
 
 
 class Case(NamedTuple):

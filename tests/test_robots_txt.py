@@ -10,6 +10,7 @@ from hostile import RawSite, crawl, raw, refused
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protego import Protego
+from robots_cases import without_unknown_lines
 
 from crawlprio.web import robots_txt
 from crawlprio.web.robots_txt import (
@@ -44,14 +45,6 @@ LINES = st.one_of(
     st.text(max_size=12),
 )
 URLS = ["/", "/a", "/a/b", "/xay", "/x.php", "/a$b", "/index.html", "/robots.txt", "/%61?q", "/b"]
-
-
-def without_unknown_lines(text: str) -> str:
-    """Leave out the lines that say nothing but, in Protego, end a list of robots."""
-    read = ((line, robots_txt._directive(line)) for line in text.splitlines())
-    return "\n".join(
-        line for line, directive in read if directive and directive[0] != robots_txt._OTHER
-    )
 
 
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)

@@ -34,6 +34,13 @@ def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> Sit
     return spider
 
 
+def spider_without_web(**arguments: str) -> SiteSpider:
+    """Return a spider that has no seeds and has not started the demo web for itself."""
+    spider = SiteSpider(**arguments)
+    spider.crawler = Crawler(SiteSpider, Settings())
+    return spider
+
+
 def answer(
     body: str | bytes,
     url: str = SEED,
@@ -239,7 +246,7 @@ def test_a_scheduler_that_does_not_accept_seeds_gets_requests_for_seeds_and_link
 
 
 def test_without_seeds_the_spider_waits_for_a_web() -> None:
-    spider = SiteSpider()
+    spider = spider_without_web()
     assert (spider.seeds, spider.needs_demo) == ([], True)
     spider.use_web(["http://h1.demo"], ["h1.demo", "h2.demo"])
     assert (spider.seeds, spider.needs_demo) == (["http://h1.demo/"], False)
@@ -250,7 +257,7 @@ def test_without_seeds_the_spider_waits_for_a_web() -> None:
 
 
 def test_follow_also_applies_to_a_given_web() -> None:
-    spider = SiteSpider(follow="site", deny="private")
+    spider = spider_without_web(follow="site", deny="private")
     spider.use_web(["http://h1.demo/"], ["h1.demo", "h2.demo"])
     body = "<a href=/y>y</a><a href=http://h2.demo/x>x</a><a href=/private/z>z</a>"
     assert only_item(spider, answer(body, "http://h1.demo/")).targets == ["http://h1.demo/y"]

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlprio.errors import StoreError
+from crawlprio.items import Directives
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
 
@@ -518,14 +519,16 @@ class TestViews:
 
     def test_the_queries_in_the_documentation_return_rows(self, path: Path) -> None:
         pages = table("https://example.org/", "http://b.example/", "http://c.example/")
+        asked = Directives(content_usage="train-ai=n")
         with Store.create(path) as store:
-            store.record(visit(1, 0, 2, anchors=["Example", "C"]), pages)
+            store.record(visit(1, 0, 2, anchors=["Example", "C"], directives=asked), pages)
             store.record(visit(0, 2, status=500, error="server"), pages)
         text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
         assert [query(path, sql) for sql in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)] == [
             [("http://c.example/", 2)],
             [("example.org", 500, "server", 1)],
             [("Example", 1)],
+            [("http://b.example/", "train-ai=n", "")],
         ]
 
     def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path: Path) -> None:

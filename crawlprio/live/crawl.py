@@ -440,7 +440,10 @@ class Crawl:
             try:
                 step()
             except CrawlprioError as error:
-                if str(error) != str(self.failure):
+                # What a full disk fails later, such as the receipt, is no news.
+                if str(error) != str(self.failure) and not (
+                    isinstance(error, StoreError) and isinstance(self.failure, StoreError)
+                ):
                     logger.error("%s", error)
             except Exception:
                 logger.exception("A part of the crawl could not be closed.")
