@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
 
+pytest.register_assert_rewrite("crawlprio.testing.frontier")
+
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 
 _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiprocessing"))

@@ -5,9 +5,10 @@ matplotlib is imported when the first plot is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.errors import ConfigError
@@ -64,6 +65,28 @@ OTHER_STYLES: tuple[Style, ...] = (
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 150
+
+
+class Drawing:
+    """A plot, drawn when it is saved or when a notebook shows it.
+
+    Parameters
+    ----------
+    draw
+        Draws it into a file in the format of its suffix, and raises `ConfigError` if it cannot.
+    """
+
+    def __init__(self, draw: Callable[[Path], None]) -> None:
+        self.save = draw
+
+    def svg(self) -> str:
+        """Return the plot as an SVG document."""
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "plot.svg")
+            self.save(file)
+            return file.read_text("utf-8")
+
+    _repr_svg_ = svg
 
 
 @contextmanager

@@ -139,6 +139,15 @@ def importance_of(
     return make_importance(name, by_name, asked).of(repository)
 
 
+def pagerank(graph: LinkGraph, damping: float = 0.85) -> Floats:
+    """Return the PageRank of each page: float64, shape (n_pages,), sum 1.
+
+    `crawlprio.importance.pagerank` takes arrays instead of a graph; `importance_of` computes the
+    other measures, by name.
+    """
+    return importance_of(graph, "pagerank", options={"damping": damping})
+
+
 def parts_of(name: str) -> list[tuple[float, str]]:
     """Return weight and name of each part of an importance, as `make_importance` reads it."""
     parts = []

@@ -3,9 +3,10 @@
 from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.pages import GraphPages, RecordedVisits
-from crawlprio.simulator.runs import MARKS, Run, Simulation, compile_kernels, simulate
+from crawlprio.simulator.run import Run, Runs
+from crawlprio.simulator.runs import Simulation, compile_kernels, simulate
 from crawlprio.simulator.sources import Source
-from crawlprio.simulator.time_figures import TimeFigures
+from crawlprio.simulator.time_figures import MARKS, TimeFigures
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Network",
     "RecordedVisits",
     "Run",
+    "Runs",
     "Simulation",
     "Source",
     "TimeFigures",

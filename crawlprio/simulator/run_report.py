@@ -1,18 +1,31 @@
-"""Reports of simulated crawls: a table and a plot."""
+"""Reports of simulated crawls: a table and a plot, on a terminal, in a file or in a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from html import escape
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 from crawlprio.evaluation.figures import Panel, plot_cumulative, plot_panels
-from crawlprio.evaluation.tables import figure, figures_table, wide_console
+from crawlprio.evaluation.plots import Drawing
+from crawlprio.evaluation.tables import LEAST_WIDTH, figure, figures_table, wide_console
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.runs import MARKS, Run, Simulation
-from crawlprio.simulator.time_figures import TIME_MARKS
+from crawlprio.simulator.time_figures import MARKS, TIME_MARKS
+
+if TYPE_CHECKING:
+    from crawlprio.simulator.run import Run, Runs
+    from crawlprio.simulator.runs import Simulation
+
+BY_PAGES, SHARE = "share of reachable pages fetched", "share of their PageRank"
+_COUNTS = ("fetched", "pages/s")
+_FIGURES = (*_COUNTS, "average", *(f"at {100 * mark:g} %" for mark in MARKS), "tau")
 
 
 def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str) -> None:
@@ -28,10 +41,9 @@ def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str
     """
     curves = {"upper-bound": simulation.best_curve(), **{run.ordering: run.curve for run in runs}}
     title = f"{name}: {simulation.n_reachable:,} pages from {_named(simulation.seeds)}"
-    by_pages, share = "share of reachable pages fetched", "share of their PageRank"
     timed = {run.ordering: run.timed for run in runs if run.timed and run.timed.curve_by_time}
     if not timed:
-        plot_cumulative(curves, path, title=title, xlabel=by_pages, ylabel=share)
+        plot_cumulative(curves, path, title=title, xlabel=BY_PAGES, ylabel=SHARE)
         return
 
     def by_hours(title: str, ylabel: str, column: int, percent: bool = True) -> Panel:
@@ -46,8 +58,8 @@ def plot_runs(path: Path, simulation: Simulation, runs: Sequence[Run], name: str
         Panel(
             {name: [(x, y) for x, y in curve] for name, curve in curves.items()},
             "PageRank by pages",
-            by_pages,
-            share,
+            BY_PAGES,
+            SHARE,
             x_percent=True,
             y_percent=True,
         ),
@@ -67,22 +79,66 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
         f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
         f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}."
     )
-    marks = [f"at {100 * mark:g} %" for mark in MARKS]
-    counts = ("fetched", "pages/s")
-    table = figures_table(("ordering",), (*counts, "average", *marks, "tau"), counts)
-    for run in runs:
-        table.add_row(
-            run.ordering,
-            f"{run.fetched:,}",
-            f"{run.pages_per_second:,.0f}",
-            *map(figure, (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)),
-        )
-    console.print(table)
+    console.print(_table(runs))
     _print_times(console, simulation, runs)
     console.print(
         "average, at x %: share of the PageRank of the reachable pages gathered, averaged over all "
         "fetches and after x % of these pages. tau: Kendall's tau of the order against PageRank."
     )
+
+
+def table_text(runs: Sequence[Run]) -> str:
+    """Return the table of the runs as text."""
+    file = StringIO()
+    # In a notebook, rich would display the table instead of writing it to the file.
+    console = Console(file=file, width=LEAST_WIDTH + 20, force_jupyter=False, color_system=None)
+    console.print(_table(runs), markup=False, highlight=False)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n")
+
+
+def table_html(runs: Runs) -> str:
+    """Return the table of the runs as HTML, with their plot below it."""
+    head = "".join(f"<th>{heading}</th>" for heading in ("ordering", *_FIGURES))
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in _rows(runs)
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    if not any(run.curve for run in runs):
+        return table
+    picture = b64encode(draw_runs(runs).svg().encode()).decode()
+    return f'{table}<img style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
+
+
+def draw_runs(runs: Runs, path: str | Path | None = None) -> Drawing:
+    """Return the plot of the runs, and write it to a file if one is named; see `Runs.plot`."""
+
+    def draw(file: Path) -> None:
+        if runs.simulation is not None:
+            n_pages = runs.simulation.graph.n_pages
+            plot_runs(file, runs.simulation, runs, f"{n_pages:,} pages")
+            return
+        curves = {run.ordering: run.curve for run in runs}
+        plot_cumulative(curves, file, title=", ".join(curves), xlabel=BY_PAGES, ylabel=SHARE)
+
+    if path is not None:
+        draw(Path(path))
+    return Drawing(draw)
+
+
+def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each run: its name, and the `_FIGURES`."""
+    for run in runs:
+        shares = (run.average_cumulative_pagerank, *run.pagerank_at, run.kendall_tau)
+        counts = (f"{run.fetched:,}", f"{run.pages_per_second:,.0f}")
+        yield (run.ordering, *counts, *map(figure, shares))
+
+
+def _table(runs: Sequence[Run]) -> Table:
+    """Return the table of the runs."""
+    table = figures_table(("ordering",), _FIGURES, _COUNTS)
+    for row in _rows(runs):
+        table.add_row(*row)
+    return table
 
 
 def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) -> None:

@@ -5,88 +5,35 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawlprio.errors import ConfigError
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
 from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph
-from crawlprio.orderings import CompiledOrdering, Ordering
+from crawlprio.orderings import COMPARED, ORDERINGS, CompiledOrdering, Ordering, make_ordering
 from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.pagerank import BatchPageRank
 from crawlprio.orderings.rules import compile_rule
-from crawlprio.pages import PageIds
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
 from crawlprio.simulator.pages import RecordedVisits
-from crawlprio.simulator.time_figures import TimeFigures
+from crawlprio.simulator.run import Run, Runs
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.time_figures import MARKS, TimeFigures
 from crawlprio.simulator.timed import timed_crawl
 from crawlprio.topic import HotQueue
 
-MARKS = (0.05, 0.1, 0.3)
-"""Fractions of the reachable pages at which a run reports the PageRank gathered so far."""
+Orderings = str | Ordering | Iterable[str | Ordering] | Mapping[str, str | Ordering]
+"""What `simulate` takes as orderings."""
 
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One simulated crawl.
-
-    Parameters
-    ----------
-    ordering
-        Its name.
-    order
-        int32, shape (fetched,): pages of the graph in the order in which their fetches started.
-    seconds
-        Time of the simulation alone, without reading the graph, its PageRank or the evaluation.
-    average_cumulative_pagerank, kendall_tau
-        As in `crawlprio.evaluation`; NaN if undefined.
-    curve
-        Up to 101 points [fraction of reachable pages fetched, fraction of their PageRank].
-    pagerank_at
-        Share of the PageRank gathered at each of `MARKS`; NaN if the crawl ended before.
-    timed
-        Figures over time; None if the network takes no time.
-    """
-
-    ordering: str
-    order: PageIds
-    seconds: float
-    average_cumulative_pagerank: float
-    kendall_tau: float
-    curve: list[list[float]]
-    pagerank_at: tuple[float, ...]
-    timed: TimeFigures | None = None
-
-    @property
-    def fetched(self) -> int:
-        return len(self.order)
-
-    @property
-    def pages_per_second(self) -> float:
-        return self.fetched / max(self.seconds, 1e-9)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all fields but the order, for JSON; null for an undefined number."""
-        return {
-            "ordering": self.ordering,
-            "fetched": self.fetched,
-            "seconds": self.seconds,
-            "pages_per_second": self.pages_per_second,
-            "average_cumulative_pagerank": _or_none(self.average_cumulative_pagerank),
-            "kendall_tau": _or_none(self.kendall_tau),
-            "pagerank_at": {
-                f"{mark:g}": _or_none(share)
-                for mark, share in zip(MARKS, self.pagerank_at, strict=True)
-            },
-            "curve": self.curve,
-            **({} if self.timed is None else self.timed.as_json()),
-        }
+ORDERING_NAMES = {cls: name for name, cls in ORDERINGS.items()}
 
 
 class Simulation:
@@ -216,15 +163,70 @@ class Simulation:
 
 def simulate(
     graph: LinkGraph,
-    seeds: Sequence[int],
-    orderings: Mapping[str, Ordering],
+    seeds: int | str | Iterable[int | str],
+    orderings: Orderings = COMPARED,
     *,
     budget: int | None = None,
     network: Network | None = None,
-) -> list[Run]:
-    """Return one measured crawl per ordering, in the given order; see `Simulation`."""
-    simulation = Simulation(graph, seeds, budget=budget, network=network)
-    return [simulation.run(name, ordering) for name, ordering in orderings.items()]
+) -> Runs:
+    """Crawl a link graph once under each ordering, and return the measured crawls in that order.
+
+    Parameters
+    ----------
+    graph
+        The links, as from `read_graph`.
+    seeds
+        Where crawls start: page ids, or URLs of the graph.
+    orderings
+        Names or import paths, or orderings made by `make_ordering` or your class, which serve for
+        one crawl; one or several, or several by the name that the run shall have. Default: those
+        that `crawlprio simulate` compares.
+    budget
+        Maximum number of fetches; default: all pages that can be reached.
+    network
+        The cost of fetches; default: one at a time, which takes no time.
+
+    Raises
+    ------
+    ConfigError
+        If an ordering is unknown or two have the same name.
+    GraphError
+        If a seed is not a page of the graph.
+
+    Notes
+    -----
+    The first run of a process also loads or compiles code, which counts in its `seconds`.
+    """
+    named = _named(orderings)
+    simulation = Simulation(graph, _pages(graph, seeds), budget=budget, network=network)
+    return Runs([simulation.run(name, ordering) for name, ordering in named.items()], simulation)
+
+
+def _named(orderings: Orderings) -> dict[str, Ordering]:
+    """Return the orderings by name; raise ConfigError if one is unknown or a name is taken."""
+    if isinstance(orderings, Mapping):
+        return {name: _made(given) for name, given in orderings.items()}
+    named: dict[str, Ordering] = {}
+    for given in [orderings] if isinstance(orderings, str | Ordering) else orderings:
+        ordering = _made(given)
+        name = given if isinstance(given, str) else ORDERING_NAMES.get(type(ordering))
+        name = name or type(ordering).__name__
+        if name in named:
+            raise ConfigError(f"orderings has two named {name}; give a mapping of names to them.")
+        named[name] = ordering
+    return named
+
+
+def _made(given: str | Ordering) -> Ordering:
+    """Return the ordering, made if a name is given."""
+    return given if isinstance(given, Ordering) else make_ordering(given)
+
+
+def _pages(graph: LinkGraph, seeds: int | str | Iterable[int | str]) -> list[int]:
+    """Return the pages for ids and URLs; raise GraphError for an unknown URL."""
+    source = Source(Path("the graph"), graph)
+    given = [seeds] if isinstance(seeds, int | str) else list(seeds)
+    return [source.find_seeds([seed])[0] if isinstance(seed, str) else seed for seed in given]
 
 
 def compile_kernels(
@@ -254,8 +256,3 @@ def compile_kernels(
         runs.append(LargerSitesFirst())
     for ordering in runs:
         simulation.run("", ordering)
-
-
-def _or_none(value: float) -> float | None:
-    """Return the number, or None if JSON cannot represent it."""
-    return value if math.isfinite(value) else None

@@ -13,6 +13,9 @@ from crawlprio.evaluation import active_robots, cumulative_by_time
 from crawlprio.simulator.events import TimedCrawl
 
 HOUR = 3600.0
+MARKS = (0.05, 0.1, 0.3)
+"""Fractions of the reachable pages at which a run reports the PageRank gathered so far."""
+
 TIME_MARKS = (0.1, 0.25, 0.5)
 """Fractions of a crawl's time at which a run reports the PageRank gathered so far."""
 

@@ -9,6 +9,9 @@ from crawlprio.pages import NewPages, PageTable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 from crawlprio.store.visit_rows import storable, storable_all
 
+PageRow = tuple[int, str, str, int, bool]
+"""Id, URL, host and depth of a page, and whether it is a seed."""
+
 _CHUNK = 10_000
 """Number of rows read at a time."""
 
@@ -41,6 +44,18 @@ def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
     pages.load(hosts, (list(zip(*chunk, strict=True)) for chunk in chunks))
     for key, page in _aliases(db, len(pages)):
         pages.load_alias(key, page)
+
+
+def read_page_rows(db: sqlite3.Connection) -> Iterator[PageRow]:
+    """Yield the pages, in order; raise ValueError or TypeError if a row is invalid."""
+    hosts = read_hosts(db)
+    rows = db.execute("SELECT id, url, site, depth, seed FROM pages ORDER BY id")
+    for number, (page, url, site, depth, seed) in enumerate(rows):
+        if not (page == number and type(url) is str and type(depth) is type(seed) is int):
+            raise TypeError(f"page {page} has an invalid URL or depth, or is not page {number}")
+        if not (type(site) is int and 0 <= site < len(hosts) and 0 <= depth < 2**31):
+            raise ValueError(f"page {page} is on site {site!r}, of {len(hosts)}")
+        yield page, url, hosts[site], depth, bool(seed)
 
 
 def read_hosts(db: sqlite3.Connection) -> list[str]:

@@ -23,7 +23,7 @@ from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
-from crawlprio.store.page_rows import read_hosts, read_pages
+from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.refusals import Refusal, read_refusals
 from crawlprio.store.request_rows import RequestRow, read_requests
@@ -114,6 +114,11 @@ class StoreReader:
                 return read_url_rows(db, pages)
         with store_errors(self.path):
             return read_url_rows(self._db, pages)
+
+    def page_rows(self) -> Iterator[PageRow]:
+        """Yield id, URL, host, depth and whether it is a seed of every page, in order."""
+        with store_errors(self.path):
+            yield from read_page_rows(self._db)
 
     def page_urls(self) -> Iterator[str]:
         """Yield the URL of every page, in order; one at a time is in memory."""

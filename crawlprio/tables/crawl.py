@@ -1,0 +1,159 @@
+"""The tables of a crawl: its pages, links, visits and items, and the importance of its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crawlprio.importance import importance_of, open_repository
+from crawlprio.importance.metrics import parts_of
+from crawlprio.store import Store
+from crawlprio.tables.arrow import UTC, Table
+from crawlprio.topic import Topic
+
+BIG_ROWS = 500
+"""Rows per batch of tables whose rows may have a hundred kilobytes."""
+
+
+class Crawl:
+    """The tables of a crawl store, each read when it is asked for, even beside a running crawl.
+
+    The rows are checked as they are read, whoever wrote the store. Each pass over a table is one
+    snapshot.
+
+    Parameters
+    ----------
+    path
+        The store.
+
+    Attributes
+    ----------
+    pages
+        Every known page: `id`, `url`, `site` (the host), `depth` (links from a seed), `seed`.
+    links
+        Every link by the last visit of its page: `source`, `target` (ids of pages), `anchor`. As
+        many as `crawlprio links export` writes; if some links were not followed, a pass holds the
+        page table in memory, about 240 bytes a page.
+    visits
+        Every fetch in order: `page` (-1: the start), `status`, `fetched_at` (UTC), `elapsed`
+        (seconds), `n_bytes`, `content_hash`, `n_links`, `title`, `text` (null if it was not kept),
+        `error`.
+    items
+        What the spider scraped, if it was stored (`CRAWLPRIO_ITEMS`): `page` (-1: none), `item`
+        (JSON).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        pages = [("id", "int32"), ("url", "string"), ("site", "string"), ("depth", "int32")]
+        self.pages = Table("pages", [*pages, ("seed", "bool")], self._pages)
+        links = [("source", "int32"), ("target", "int32"), ("anchor", "string")]
+        self.links = Table("links", links, self._links)
+        self.visits = Table(
+            "visits",
+            [
+                *(("page", "int32"), ("status", "int32"), ("fetched_at", UTC)),
+                *(("elapsed", "float64"), ("n_bytes", "int64"), ("content_hash", "int64")),
+                *(("n_links", "int32"), ("title", "string"), ("text", "string")),
+                ("error", "string"),
+            ],
+            self._visits,
+            BIG_ROWS,
+        )
+        self.items = Table("items", [("page", "int32"), ("item", "string")], self._items, BIG_ROWS)
+        with self._open():
+            pass
+
+    def scores(self, *importances: str, topic: str | None = None) -> Table:
+        """Return the importance of every page, computed when the table is read.
+
+        Columns: `page`, `fetched` (place in the order of first fetches, from 1; null for a page
+        that was not fetched), and one for each importance, under its name.
+
+        Parameters
+        ----------
+        importances
+            Names in `crawlprio.IMPORTANCES`, or sums such as `0.5*pagerank+2*backlinks`; default:
+            `pagerank`.
+        topic
+            Words, for importances that need a topic.
+
+        Raises
+        ------
+        ConfigError
+            If an importance is unknown.
+        """
+        names = list(dict.fromkeys(importances)) or ["pagerank"]
+        for name in names:
+            parts_of(name)
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            repository = open_repository(self.path)
+            place = np.zeros(repository.graph.n_pages, dtype=np.int64)
+            assert repository.order is not None
+            place[repository.order] = np.arange(1, len(repository.order) + 1)
+            terms = None if topic is None else Topic(topic)
+            columns = [importance_of(repository, name, topic=terms) for name in names]
+            fetched = (number or None for number in place.tolist())
+            return zip(
+                range(len(place)), fetched, *(values.tolist() for values in columns), strict=True
+            )
+
+        columns = [("page", "int32"), ("fetched", "int32"), *((name, "float64") for name in names)]
+        return Table("scores", columns, rows)
+
+    def __repr__(self) -> str:
+        with self._open() as store:
+            return (
+                f"<crawlprio.Crawl {self.path}: {store.n_pages:,} pages, {store.n_visits:,} "
+                "visits; tables pages, links, visits, items, scores()>"
+            )
+
+    def _open(self) -> Store:
+        return Store.open(self.path, readonly=True)
+
+    def _pages(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store, store.snapshot():
+            yield from store.page_rows()
+
+    def _links(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store, store.snapshot():
+            for source, targets, anchors in store.link_rows():
+                for at, target in enumerate(targets):
+                    yield source, target, anchors[at] if anchors else ""
+
+    def _visits(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store, store.snapshot():
+            for visit in store.visits(anchors=False):
+                yield (
+                    visit.page,
+                    visit.status,
+                    round(visit.fetched_at * 1e6),
+                    visit.elapsed,
+                    visit.n_bytes,
+                    visit.content_hash,
+                    len(visit.targets),
+                    visit.title,
+                    visit.text or None,
+                    visit.error,
+                )
+
+    def _items(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store, store.snapshot():
+            yield from store.kept_items()
+
+
+def read(path: str | Path) -> Crawl:
+    """Return the tables of a crawl store.
+
+    Raises
+    ------
+    StoreError
+        If it is not a crawl store, or cannot be read.
+    ConfigError
+        If pyarrow is not installed (the extra `parquet`).
+    """
+    return Crawl(path)

@@ -1,0 +1,140 @@
+"""The code of README and docs: every block runs, or is listed here with the reason."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shlex
+import sqlite3
+import sys
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ROOT
+from doc_blocks import Block, blocks_of, commands_of, write_store
+from scrapy.settings import Settings
+
+from crawlprio import Runs, read_graph
+from crawlprio.commands.cli import COMMANDS, main
+from crawlprio.linkgraph import write_npz
+
+PAGES = ("README.md", "docs/api.md", "docs/store.md")
+
+ONLY_PARSED = {
+    "crawl": "needs a network",
+    "resume": "resumes what `crawl` began",
+    "replay": "needs a recording",
+    "frontier": "needs a Redis server",
+    "manners": "needs a server's log",
+}
+"""Commands of `crawlprio` whose options are checked, and which then do not run, and why."""
+
+OTHER_PROGRAMS = {
+    "make": "sets up a clone; `make demo` and `make test` have tests of their own",
+    "pip": "installs; tests/test_bare_venv.py does it",
+    "sqlite3": "may not be installed",
+    ".venv/bin/scrapy": "needs a network",
+}
+"""Programs that are not run, and why."""
+
+NOT_CODE = {
+    "At least 71% of the importance of this site": "what a crawl prints",
+}
+"""Blocks that hold no code, by how they begin, and what they are."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with what the pages take for granted."""
+    write_store(tmp_path / "crawl.sqlite")
+    write_npz(read_graph(tmp_path / "crawl.sqlite"), tmp_path / "graph.npz")
+    (tmp_path / "example").mkdir()
+    write_store(tmp_path / "example" / "crawl.sqlite")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_code_of_a_page_runs_from_top_to_bottom(name: str, folder: Path) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    n_run = 0
+    for block in blocks_of(ROOT / name, name):
+        print(f"{block.page}:{block.line}")
+        n_run += _ran(block, names)
+    assert n_run > 0
+
+
+def _ran(block: Block, names: dict[str, Any]) -> bool:
+    """Run a block; return False if it holds no code."""
+    if block.text.startswith(tuple(NOT_CODE)):
+        return False
+    if block.language == "python":
+        code = "\n" * (block.line - 1) + block.text
+        exec(compile(code, block.page, "exec"), names)
+    elif block.language == "sql":
+        with closing(sqlite3.connect("crawl.sqlite")) as db:
+            assert db.execute(block.text).fetchall()
+    elif block.language == "json":
+        json.loads(block.text)
+    else:
+        assert block.language in ("", "sh"), f"{block.page}:{block.line}: {block.language}"
+        for command in commands_of(block.text):
+            _run_command(command)
+    return True
+
+
+def _run_command(line: str) -> None:
+    program, *words = shlex.split(line)
+    if program != "crawlprio":
+        assert program in OTHER_PROGRAMS, f"{line}: run {program}, or say why not"
+        return
+    if words[0] in ONLY_PARSED:
+        _parse(line, words)
+        return
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0, line
+
+
+def _parse(line: str, words: list[str]) -> None:
+    """Check that a command exists and has the options of a line."""
+    name, *words = words
+    assert name in COMMANDS
+    command = import_module(f"crawlprio.commands.{name}").Command()
+    command.settings = Settings(command.default_settings)
+    parser = argparse.ArgumentParser(conflict_handler="resolve", exit_on_error=False)
+    command.add_options(parser)
+    _, rest = parser.parse_known_args(words)
+    assert [word for word in rest if word.startswith("-")] == [], line
+
+
+def test_the_cells_of_the_notebook_run_and_show_tables_and_plots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text("utf-8"))
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            *statements, last = ast.parse("".join(cell["source"])).body
+            assert isinstance(last, ast.Expr)
+            exec(compile(ast.Module(statements, []), cell["id"], "exec"), names)
+            shown.append(eval(compile(ast.Expression(last.value), cell["id"], "eval"), names))
+    runs = [value for value in shown if isinstance(value, Runs)]
+    assert [run.ordering for run in runs[-1]] == ["NewestFirst", "opic", "random"]
+    assert all("image/svg" in each._repr_html_() for each in runs)
+    tables = [value for value in shown if hasattr(value, "columns")]
+    assert [len(table) for table in tables] == [5, 5]
+
+
+@pytest.mark.parametrize("line", ["crawlprio crawl URL --no-such-option", "wget URL"])
+def test_a_command_that_does_not_exist_is_noticed(line: str) -> None:
+    with pytest.raises(AssertionError):
+        _run_command(line)
