@@ -24,6 +24,7 @@ from crawlprio.setting_table import DELAY_RULES, SETTINGS
 from crawlprio.setting_table.crawling import POLITENESS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.setting_table.spelling import is_read, nearest
+from crawlprio.store.body_rows import require_zstd
 from crawlprio.topic import HotQueue, Topic
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class CrawlConfig:
         whether JOBDIR is set, so that the crawl in an existing store is resumed.
     keeps_items
         whether items are kept in the store (CRAWLPRIO_ITEMS).
+    keeps_bodies
+        whether bodies are (CRAWLPRIO_BODIES).
     concurrency
         maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
     slots
@@ -88,6 +91,7 @@ class CrawlConfig:
     warc_folder: Path | None
     resumes: bool
     keeps_items: bool
+    keeps_bodies: bool
     concurrency: int
     slots: dict[str, tuple[float | None, int | None]]
     pages_per_visit: int
@@ -146,7 +150,8 @@ class CrawlConfig:
                 else None
             ),
             resumes=values["JOBDIR"] is not None,
-            keeps_items=_keeps_items(values) and records,
+            keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
+            keeps_bodies=_keeps_bodies(values) and records,
             warc_folder=Path(values["CRAWLPRIO_WARC"])
             if records and values["CRAWLPRIO_WARC"]
             else None,
@@ -310,14 +315,22 @@ def download_handler(settings: BaseSettings, scheme: str) -> Any:
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
-def _keeps_items(values: dict[str, Any]) -> bool:
-    """Return CRAWLPRIO_ITEMS, which needs a store."""
-    if values["CRAWLPRIO_ITEMS"] and values["CRAWLPRIO_STORE"] is None:
+def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
+    """Return whether something is kept in the store, which must exist then."""
+    if values[name] and values["CRAWLPRIO_STORE"] is None:
         raise ConfigError(
-            "CRAWLPRIO_ITEMS is on, but CRAWLPRIO_STORE is None, so there is no store to keep "
-            "items in; name a file."
+            f"{name} is on, but CRAWLPRIO_STORE is None, so there is no store to keep {what} in; "
+            "name a file."
         )
-    return bool(values["CRAWLPRIO_ITEMS"])
+    return bool(values[name])
+
+
+def _keeps_bodies(values: dict[str, Any]) -> bool:
+    """Return CRAWLPRIO_BODIES, which needs a store and a package."""
+    keeps = _in_store(values, "CRAWLPRIO_BODIES", "bodies")
+    if keeps:
+        require_zstd()
+    return keeps
 
 
 def _politeness(values: dict[str, Any]) -> Politeness:

@@ -76,6 +76,8 @@ class Visit(NamedTuple):
         What the page asks of those who use it; not read back from a store.
     value
         What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
+    body
+        The body, where bodies are kept (CRAWLPRIO_BODIES); not read back with the visit.
     """
 
     page: int
@@ -92,6 +94,7 @@ class Visit(NamedTuple):
     error: str = ""
     directives: Directives = NO_DIRECTIVES
     value: float | None = None
+    body: bytes = b""
 
 
 class PageTable:

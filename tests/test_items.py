@@ -26,6 +26,7 @@ from scrapy.http import Response
 
 from crawlprio import LinkPairs
 from crawlprio.commands.cli import main
+from crawlprio.errors import StoreError
 from crawlprio.store import Store
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_ITEM_KILLS", "6"))
@@ -102,6 +103,41 @@ def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path: Path) -> N
     assert run.stats["crawlprio/items_not_kept"] == 2
     assert len([text for text in run.messages() if "cannot be stored as JSON" in text]) == 1
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
+
+
+def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.sqlite"
+    web = {"/": page("/2", "/missing"), "/2": page("/")}
+    settings = {**ADDON, "CRAWLPRIO_BODIES": True, "CRAWLPRIO_STORE": str(path)}
+    with Site(web) as site:
+        run_spider(Mixed, settings, site=site)
+        with Store.open(path, readonly=True) as store:
+            found = {url: body.decode() for url, status, body in store.bodies() if status == 200}
+    assert found == {f"http://a.test{name}": answer.body for name, answer in web.items()}
+    damaged = sqlite3.connect(path)
+    with damaged:
+        damaged.execute("UPDATE bodies SET body = x'00'")
+    damaged.close()
+    with (
+        Store.open(path, readonly=True) as store,
+        pytest.raises(StoreError, match="a body that was not stored by crawlprio"),
+    ):
+        next(store.bodies())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"CRAWLPRIO_STORE": None}, "there is no store to keep bodies in"),
+        (
+            {"CRAWLPRIO_FRONTIER": "redis", "CRAWLPRIO_STORE": "crawl.sqlite"},
+            "which a frontier in Redis does not",
+        ),
+    ],
+)
+def test_bodies_need_a_store_of_this_process(settings: dict[str, Any], sentence: str) -> None:
+    run = run_spider(Mixed, {**ADDON, "CRAWLPRIO_BODIES": True, **settings})
+    assert sentence in "".join(run.messages())
 
 
 def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ class PageVisit(NamedTuple):
         The items that its callback scraped, each as JSON, if items are stored with visits.
     exchange
         The `crawlprio.archive.Exchange` of its fetch, if the crawl is archived and was answered.
+    body
+        The body of the page, if bodies are kept.
     """
 
     pairs: LinkPairs
@@ -94,6 +96,7 @@ class PageVisit(NamedTuple):
     error: str = ""
     items: Sequence[str] = ()
     exchange: Exchange | None = None
+    body: bytes = b""
 
 
 class FetchClock(Protocol):

@@ -176,6 +176,7 @@ class Discovery:
             error=reported.error,
             directives=pairs.directives,
             value=pairs.value,
+            body=reported.body,
         )
 
 

@@ -342,6 +342,7 @@ class Dispatcher(FetchObserver):
                     lease.error,
                     lease.items,
                     lease.exchange,
+                    lease.body,
                 ),
             )
         except CrawlprioError as error:

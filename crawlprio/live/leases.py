@@ -84,6 +84,8 @@ class Lease:
         items that its callback has scraped so far, each as JSON, where items are kept.
     exchange
         the records of its fetch, if the crawl is archived.
+    body
+        the body of its page, if bodies are kept.
     brings_links
         whether its links come with the visit instead of as requests before it.
     """
@@ -106,6 +108,7 @@ class Lease:
     error: str = ""
     items: list[str] = field(default_factory=list)
     exchange: Exchange | None = None
+    body: bytes = b""
     brings_links: bool = False
 
     @property

@@ -71,6 +71,7 @@ class LinksMiddleware:
         if lease is not None:
             lease.pairs = partial(self._pairs_of, response, requests)
             lease.error = error
+            lease.body = self._kept(response)
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and pairs is None:
@@ -152,13 +153,22 @@ class LinksMiddleware:
     ) -> None:
         """Record a visit under a scheduler other than crawlprio's."""
         page = self._page_of(request)
-        visit = PageVisit(pairs or LinkPairs("", []), fetched_at=time(), error=error)
+        visit = PageVisit(
+            pairs or LinkPairs("", []),
+            fetched_at=time(),
+            error=error,
+            body=self._kept(response),
+        )
         if pairs is None:
             for target in requests:
                 self._page_of(target)
             visit = visit._replace(pairs=self._pairs_of(response, requests), links_are_entries=True)
         recorder = self._crawl.recorder
         recorder.record(recorder.discovery.visit_of(page, visit))
+
+    def _kept(self, response: Response) -> bytes:
+        """Return what the store keeps of a body."""
+        return response.body if self._crawl.config.keeps_bodies else b""
 
     def _page_of(self, request: Request) -> int:
         """Return the page of a request, adding it under the next id if it is new."""

@@ -230,11 +230,15 @@ def _check_supported(config: CrawlConfig) -> None:
             "CRAWLPRIO_MAX_WAITING is set, which a frontier in Redis does not support; unset "
             "it, or set CRAWLPRIO_FRONTIER = 'local'."
         )
-    if config.keeps_items:
-        raise ConfigError(
-            "CRAWLPRIO_ITEMS is on, which a frontier in Redis does not support; use a feed or "
-            "a pipeline, or set CRAWLPRIO_FRONTIER = 'local'."
-        )
+    for is_on, name, way in (
+        (config.keeps_items, "CRAWLPRIO_ITEMS", "use a feed or a pipeline"),
+        (config.keeps_bodies, "CRAWLPRIO_BODIES", "use CRAWLPRIO_WARC"),
+    ):
+        if is_on:
+            raise ConfigError(
+                f"{name} is on, which a frontier in Redis does not support; {way}, or set "
+                "CRAWLPRIO_FRONTIER = 'local'."
+            )
 
 
 def _scope_of(spider: Any) -> dict[str, Any]:

@@ -54,6 +54,13 @@ OUTPUT = Section(
             "that a crawl that is killed and resumed has each item exactly once.",
         ),
         Setting(
+            "CRAWLPRIO_BODIES",
+            Switch(),
+            False,
+            "Keep the body of each page in the crawl store, with the visit of its page (the extra "
+            "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
+        ),
+        Setting(
             "CRAWLPRIO_KEPT_HEADERS",
             HeaderNames(none="all"),
             None,

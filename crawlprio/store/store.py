@@ -15,7 +15,6 @@ from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.companion import Companion
 from crawlprio.store.connection import Connection
-from crawlprio.store.directive_rows import put_directives
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
 from crawlprio.store.item_rows import ItemRow, put_items
@@ -37,11 +36,9 @@ from crawlprio.store.site_states import SiteState, put_site_state
 from crawlprio.store.sitemap_rows import StoredSitemaps
 from crawlprio.store.stored_pages import StoredPages
 from crawlprio.store.transaction import Transaction
-from crawlprio.store.value_rows import put_values
-from crawlprio.store.visit_rows import VISIT_COLUMNS, storable, visit_row
+from crawlprio.store.visit_rows import storable
+from crawlprio.store.visits import put_visits
 
-_VALUES = ",".join("?" * len(VISIT_COLUMNS.split(",")))
-_INSERT_VISIT = f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({_VALUES})"
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
 
 
@@ -244,13 +241,9 @@ class Store(StoreReader):
             return
         recorded, self._recorded = self._recorded, []
         pages = recorded[-1].pages
-        rows = [visit_row(each.visit) for each in recorded]
         with self._transaction(n_visits=len(recorded)):
             self._add_pages(pages, counts_wait=True)
-            self._cursor.executemany(_INSERT_VISIT, rows)
-            visits = list(enumerate((each.visit for each in recorded), self._last_seq + 1))
-            put_values(self._cursor, visits)
-            put_directives(self._cursor, visits)
+            put_visits(self._cursor, [each.visit for each in recorded], self._last_seq + 1)
             for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
                     mark_seeds(self._cursor, visit.targets.tolist())
