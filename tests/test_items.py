@@ -24,7 +24,7 @@ from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.http import Response
 
-from crawlprio import LinkPairs
+from crawlprio import LinkPairs, read
 from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
 from crawlprio.store import Store
@@ -112,8 +112,10 @@ def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path: Path) -> Non
     with Site(web) as site:
         run_spider(Mixed, settings, site=site)
         with Store.open(path, readonly=True) as store:
-            found = {url: body.decode() for url, status, body in store.bodies() if status == 200}
+            found = {url: body.decode() for _, url, status, body in store.bodies() if status == 200}
     assert found == {f"http://a.test{name}": answer.body for name, answer in web.items()}
+    table = [row for row in read(path).bodies.arrow().to_pylist() if row["status"] == 200]
+    assert {row["url"]: row["body"].decode() for row in table} == found
     damaged = sqlite3.connect(path)
     with damaged:
         damaged.execute("UPDATE bodies SET body = x'00'")

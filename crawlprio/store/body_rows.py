@@ -14,6 +14,9 @@ from crawlprio.pages import Visit
 if TYPE_CHECKING:
     import zstandard
 
+BodyRow = tuple[int, str, int, bytes]
+"""Page, URL, status and body."""
+
 MAX_BODY = 1 << 30
 """Most bytes of a body that is read back; a damaged store may claim more."""
 
@@ -31,8 +34,8 @@ def put_bodies(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) -> N
         cursor.executemany("INSERT INTO bodies VALUES(?, ?)", rows)
 
 
-def read_bodies(db: sqlite3.Connection) -> Iterator[tuple[str, int, bytes]]:
-    """Yield URL, status and body of each visit that has one, in the order recorded.
+def read_bodies(db: sqlite3.Connection) -> Iterator[BodyRow]:
+    """Yield page, URL, status and body of each visit that has one, in the order recorded.
 
     Raises
     ------
@@ -47,8 +50,8 @@ def read_bodies(db: sqlite3.Connection) -> Iterator[tuple[str, int, bytes]]:
     import zstandard
 
     unpack = zstandard.ZstdDecompressor().decompress
-    for url, status, packed in db.execute(
-        "SELECT url, status, body FROM bodies JOIN visits ON seq = visit "
+    for page, url, status, packed in db.execute(
+        "SELECT page, url, status, bodies.body FROM bodies JOIN visits ON seq = visit "
         "JOIN pages ON pages.id = page ORDER BY visit"
     ):
         try:
@@ -58,7 +61,7 @@ def read_bodies(db: sqlite3.Connection) -> Iterator[tuple[str, int, bytes]]:
             body = None
         if body is None or type(url) is not str or type(status) is not int:
             raise TypeError("a body that was not stored by crawlprio")
-        yield url, status, body
+        yield page, url, status, body
 
 
 def require_zstd() -> None:

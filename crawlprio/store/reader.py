@@ -18,7 +18,7 @@ from crawlprio.errors import StoreError
 from crawlprio.graph import LinkGraph
 from crawlprio.pages import PageTable, Visit
 from crawlprio.store.archive_rows import has_archive
-from crawlprio.store.body_rows import read_bodies
+from crawlprio.store.body_rows import BodyRow, read_bodies
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
@@ -147,8 +147,8 @@ class StoreReader:
             columns = columns.replace("anchors", "NULL")
         return self._visits(columns)
 
-    def bodies(self) -> Iterator[tuple[str, int, bytes]]:
-        """Yield URL, status and body of each visit whose body was kept (CRAWLPRIO_BODIES).
+    def bodies(self) -> Iterator[BodyRow]:
+        """Yield page, URL, status and body of each visit whose body was kept (CRAWLPRIO_BODIES).
 
         In the order recorded, decompressed; one body at a time is in memory.
 

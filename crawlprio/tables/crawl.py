@@ -17,6 +17,9 @@ from crawlprio.topic import Topic
 BIG_ROWS = 500
 """Rows per batch of tables whose rows may have a hundred kilobytes."""
 
+MOST_BODIES = 50
+"""Rows per batch of bodies, which may have megabytes."""
+
 
 class Crawl:
     """The tables of a crawl store, each read when it is asked for, even beside a running crawl.
@@ -44,6 +47,9 @@ class Crawl:
     items
         What the spider scraped, if it was stored (`CRAWLPRIO_ITEMS`): `page` (-1: none), `item`
         (JSON).
+    bodies
+        The body of each page, if it was stored (`CRAWLPRIO_BODIES`): `page`, `url`, `status`,
+        `body`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -64,6 +70,8 @@ class Crawl:
             BIG_ROWS,
         )
         self.items = Table("items", [("page", "int32"), ("item", "string")], self._items, BIG_ROWS)
+        bodies = [("page", "int32"), ("url", "string"), ("status", "int32"), ("body", "binary")]
+        self.bodies = Table("bodies", bodies, self._bodies, MOST_BODIES)
         with self._open():
             pass
 
@@ -109,7 +117,7 @@ class Crawl:
         with self._open() as store:
             return (
                 f"<crawlprio.Crawl {self.path}: {store.n_pages:,} pages, {store.n_visits:,} "
-                "visits; tables pages, links, visits, items, scores()>"
+                "visits; tables pages, links, visits, items, bodies, scores()>"
             )
 
     def _open(self) -> Store:
@@ -144,6 +152,10 @@ class Crawl:
     def _items(self) -> Iterator[tuple[Any, ...]]:
         with self._open() as store, store.snapshot():
             yield from store.kept_items()
+
+    def _bodies(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store, store.snapshot():
+            yield from store.bodies()
 
 
 def read(path: str | Path) -> Crawl:
