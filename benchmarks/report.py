@@ -107,8 +107,7 @@ def main() -> None:
         with Store.open(store, readonly=True) as read:
             print(f"{read.n_pages:,} pages, {read.n_visits:,} visits, {store.stat().st_size:,} B")
         timed("audit", str(store), "--csv", str(reports / "audit.csv"))
-        timed("score", str(store))
-        timed("receipt", str(store), "--json", str(reports / "receipt.json"))
+        timed("score", str(store), "--report", str(reports / "report.html"))
 
 
 if __name__ == "__main__":

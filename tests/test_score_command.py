@@ -473,7 +473,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["bare.npz", "--by-day", "3"], "--model, --by-day and --top rate an order, but bare.npz has"),
     ([], "scrapy score takes one STORE or GRAPH and was given none"),
     (["graph.npz", "bare.npz"], "takes one STORE or GRAPH and was given 2 arguments"),
-    (["graph.npz", "--report", "a.html"], "scrapy score has no option --report"),
+    (["graph.npz", "--picture", "a.html"], "scrapy score has no option --picture"),
     (["graph.npz", "--json"], "argument --json: expected one argument"),
     (["absent.sqlite"], "absent.sqlite: there is no such file"),
     (["short.npz"], "short.npz cannot be read as .npz"),

@@ -42,9 +42,14 @@ class Audit(NamedTuple):
 
     @classmethod
     def of(
-        cls, store: Store, graph: LinkGraph | None = None, slow_seconds: float = SLOW_SECONDS
+        cls,
+        store: Store,
+        graph: LinkGraph | None = None,
+        visits: LastVisits | None = None,
+        *,
+        slow_seconds: float = SLOW_SECONDS,
     ) -> Audit:
-        """Read a store; `graph` is its link graph, if it was read from the same snapshot.
+        """Read a store; `graph` is its link graph and `visits` has its visits, if these are known.
 
         O(pages log pages + links). Memory: that of the link graph, and some 60 bytes a page.
 
@@ -55,7 +60,10 @@ class Audit(NamedTuple):
         """
         with store.snapshot():
             graph = store.link_graph() if graph is None else graph
-            visits = LastVisits.read(store, graph.n_pages)
+            if visits is None:
+                visits = LastVisits.none(graph.n_pages)
+                for _ in visits.noting(store.visits(texts=False, anchors=False, titles=True)):
+                    pass
             audit = cls(graph, visits, [], [])
             audit.findings.extend([audit._broken(), *audit._redirects(), audit._duplicates()])
             if len(visits.titles) > 1:

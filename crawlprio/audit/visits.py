@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.pages import NO_PAGE
+from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.outcomes import failure_of, is_refusal
-from crawlprio.store.reader import StoreReader
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +22,8 @@ class LastVisits:
         int32; 0 if the page was never visited, or got no response.
     hop
         int32: the page that a redirect leads to; `NO_PAGE` for other pages.
-    elapsed
-        float64: seconds of the fetch.
+    fetched_at, elapsed
+        float64: Unix time of the end of the fetch, 0 if there was none, and its seconds.
     n_bytes, body
         int64: length and hash of the body; the hash is 0 if it was not computed.
     title
@@ -36,6 +36,7 @@ class LastVisits:
 
     status: NDArray[np.int32]
     hop: NDArray[np.int32]
+    fetched_at: NDArray[np.float64]
     elapsed: NDArray[np.float64]
     n_bytes: NDArray[np.int64]
     body: NDArray[np.int64]
@@ -45,11 +46,12 @@ class LastVisits:
     refused: set[int]
 
     @classmethod
-    def read(cls, store: StoreReader, n_pages: int) -> LastVisits:
-        """Read the visits of pages below `n_pages`. O(visits), 5 s for a million."""
-        last = cls(
+    def none(cls, n_pages: int) -> LastVisits:
+        """Return the outcomes of a crawl without visits."""
+        return cls(
             np.zeros(n_pages, np.int32),
             np.full(n_pages, NO_PAGE, np.int32),
+            np.zeros(n_pages, np.float64),
             np.zeros(n_pages, np.float64),
             np.zeros(n_pages, np.int64),
             np.zeros(n_pages, np.int64),
@@ -58,25 +60,35 @@ class LastVisits:
             {},
             set(),
         )
-        places = {"": 0}
-        for visit in store.outcomes():
-            page = visit.page
-            if not 0 <= page < n_pages:
-                continue
-            last.status[page] = min(max(visit.status, 0), 999)
-            last.hop[page] = visit.targets[0] if len(visit.targets) else NO_PAGE
-            last.elapsed[page] = visit.elapsed
-            last.n_bytes[page] = visit.n_bytes
-            last.body[page] = visit.content_hash
-            last.title[page] = places.setdefault(visit.title, len(places))
-            last.failed.pop(page, None)
-            last.refused.discard(page)
-            if cause := failure_of(visit):
-                last.failed[page] = cause
-                if is_refusal(visit.status, visit.error):
-                    last.refused.add(page)
-        last.titles[:] = places
-        return last
+
+    def noting(self, visits: Iterable[Visit]) -> Iterator[Visit]:
+        """Yield visits in their order, each once it is noted; other pages are left out of that."""
+        places = {title: place for place, title in enumerate(self.titles)}
+        for visit in visits:
+            if 0 <= visit.page < len(self.status):
+                self._note(visit, places)
+            yield visit
+
+    def _note(self, visit: Visit, places: dict[str, int]) -> None:
+        """Note a visit; `places` has the places of the titles."""
+        page = visit.page
+        place = places.setdefault(visit.title, len(places))
+        if place == len(self.titles):
+            self.titles.append(visit.title)
+        self.status[page] = min(max(visit.status, 0), 999)
+        is_redirect = 300 <= visit.status < 400 and len(visit.targets)
+        self.hop[page] = visit.targets[0] if is_redirect else NO_PAGE
+        self.fetched_at[page] = visit.fetched_at
+        self.elapsed[page] = visit.elapsed
+        self.n_bytes[page] = visit.n_bytes
+        self.body[page] = visit.content_hash
+        self.title[page] = place
+        self.failed.pop(page, None)
+        self.refused.discard(page)
+        if cause := failure_of(visit):
+            self.failed[page] = cause
+            if is_refusal(visit.status, visit.error):
+                self.refused.add(page)
 
     @property
     def is_got(self) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,53 +78,14 @@ def _print(receipt: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     from crawlprio.live.console import PipeSafeConsole
-    from crawlprio.receipt.sentences import sentences
+    from crawlprio.receipt.sentences import rows, sentences
 
     console = PipeSafeConsole()
     table = Table(show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
-    for name, value in _rows(receipt):
+    for name, value in rows(receipt):
         table.add_row(name, Text(value))
     console.print(table)
     for sentence in sentences(receipt):
         console.print(sentence, markup=False, highlight=False)
-
-
-def _rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the table."""
-    from crawlprio.receipt.sentences import duration
-
-    asked, got, coverage = receipt["asked"], receipt["got"], receipt["coverage"]
-    more = "" if asked["n_seeds"] <= 3 else f" and {asked['n_seeds'] - 3:,} more"
-    yield "seeds", "\n".join(asked["seeds"][:3]) + more
-    yield "ordering", ", then ".join(asked["orderings"])
-    yield "ended because", got["ended_because"] or "not known: it still runs, or was killed"
-    statuses = ", ".join(f"{status}: {n:,}" for status, n in got["by_status"].items())
-    yield "pages got", f"{got['pages']:,} ({statuses})" if statuses else "0"
-    yield "bytes, time", f"{got['bytes']:,} in {duration(got['seconds'])}"
-    yield "not fetched yet", f"{got['waiting']:,} of {got['known']:,} known pages"
-    low, high = coverage["interval"]
-    yield (
-        "importance got",
-        (
-            f"at least {coverage['at_least']:.1%}; estimate {coverage['likely']:.1%}, "
-            f"{low:.1%} to {high:.1%} in 9 of 10 crawls of known webs"
-        ),
-    )
-    for source, of in receipt["outside"].items():
-        yield source, f"{of['fetched']:,} of {of['pages']:,} pages fetched, {of['known']:,} known"
-    for cause, n in receipt["failed"].items():
-        yield "failed", f"{cause}: {n:,}"
-    for rule, refused in receipt["refused"].items():
-        setting = f" ({refused['setting']})" if refused["setting"] else ""
-        yield (
-            "refused",
-            f"{rule}: {refused['links']:,}{setting}"
-            + "".join(f"\n  {url}" for url in refused["examples"]),
-        )
-    for page in receipt["missing"]:
-        yield "missing", f"{page['share']:.3%} {page['url']} ({page['because']})"
-    for step in receipt["more"]:
-        share, time = f"{step['share']:.1%}", duration(step["seconds"])
-        yield "more", f"{step['pages']:,} pages: about {share}, in {time} or more"

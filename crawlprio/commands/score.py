@@ -106,6 +106,12 @@ class Command(OneLineCommand):
             "with several importances, %%s in FILE stands for the name",
         )
         group.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
+        group.add_argument(
+            "--report",
+            metavar="FILE",
+            help="write a page about the crawl for people, .html: the receipt, these figures as "
+            "charts and tables, sites, and what crawlprio audit finds; needs crawlprio[report]",
+        )
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -117,15 +123,20 @@ class Command(OneLineCommand):
         outputs = [("--plot", file) for file in plots.values()]
         outputs += [("--csv", file) for file in tables.values()]
         check_outputs(
-            outputs + named_outputs(opts, "--json"),
+            outputs + named_outputs(opts, "--json", "--report"),
             inputs={"STORE or GRAPH": path, "--order": opts.order},
         )
+        if opts.report:
+            from crawlprio.report.document import check_report
+
+            check_report()
         figure_options = FigureOptions.of(opts)
         given = None if opts.order is None else _read_order(opts.order)
 
         from rich.console import Console
 
         from crawlprio.importance import open_repository
+        from crawlprio.importance.opening import RecordedCrawl
         from crawlprio.importance.score_report import (
             plot_score,
             print_scores,
@@ -145,6 +156,8 @@ class Command(OneLineCommand):
                 f"--model, --by-day and --top rate an order, but {path} has none; give "
                 "--order FILE."
             )
+        if opts.report and not isinstance(repository, RecordedCrawl):
+            raise ConfigError(f"--report is about a crawl, and {path} is a graph; name a store.")
         importances = self._make(names, options, opts.topic, repository)
         progress = Console(stderr=True)
         scores: list[Score] = []
@@ -177,6 +190,11 @@ class Command(OneLineCommand):
         if opts.json:
             all_figures = _figures(repository, scores, options, opts.order, figures)
             write_text("--json", opts.json, json.dumps(all_figures) + "\n")
+        if opts.report and isinstance(repository, RecordedCrawl):
+            from crawlprio.report.crawled import ReportedCrawl
+            from crawlprio.report.document import write_report
+
+            write_report(opts.report, ReportedCrawl.read(repository, scores, order_name or "order"))
         print_scores(repository, scores, order_name)
         for name, found in figures.items():
             for headings, rows, caption in found.tables(name):

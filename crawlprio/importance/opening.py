@@ -125,7 +125,7 @@ def _read_crawl(path: Path) -> RecordedCrawl:
         tried: set[int] = set()
         ruled = store.orderings()
         changes: list[tuple[int, str]] = []
-        for number, visit in enumerate(store.visits()):
+        for number, visit in enumerate(store.visits(texts=False, anchors=False)):
             while ruled and number + 1 >= ruled[0][0]:
                 changes.append((len(order), ruled.pop(0)[1]))
             if visit.page >= 0:

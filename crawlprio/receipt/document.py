@@ -44,21 +44,25 @@ def make_receipt(path: str | Path) -> dict[str, Any]:
     O(pages + links) time; some 60 bytes of memory per link.
     """
     with Store.open(path, readonly=True) as store, store.snapshot():
-        crawl = StoredCrawl.read(store)
-        found = likely_coverage(crawl.fetches)
-        settings = _object(store, SETTINGS_KEY)
-        return {
-            "receipt_version": VERSION,
-            "store": {"created": store.get_meta("created"), "visits": store.n_visits},
-            "asked": _asked(store, crawl, settings),
-            "got": _got(store, crawl),
-            "coverage": _coverage(crawl, found),
-            "outside": _outside(store),
-            "refused": _refused(store, crawl),
-            "failed": _failed(crawl),
-            "missing": _missing(store, crawl, found),
-            "more": expected(crawl, found.shares, settings, store.site_states()),
-        }
+        return receipt_of(store, StoredCrawl.read(store))
+
+
+def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
+    """Return the receipt of a crawl that was read from the same snapshot of its store."""
+    found = likely_coverage(crawl.fetches)
+    settings = _object(store, SETTINGS_KEY)
+    return {
+        "receipt_version": VERSION,
+        "store": {"created": store.get_meta("created"), "visits": store.n_visits},
+        "asked": _asked(store, crawl, settings),
+        "got": _got(store, crawl),
+        "coverage": _coverage(crawl, found),
+        "outside": _outside(store),
+        "refused": _refused(store, crawl),
+        "failed": _failed(crawl),
+        "missing": _missing(store, crawl, found),
+        "more": expected(crawl, found.shares, settings, store.site_states()),
+    }
 
 
 def coverage_of(path: str | Path) -> dict[str, Any]:

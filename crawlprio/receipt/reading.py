@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -92,10 +93,13 @@ class StoredCrawl:
         self._links = array("i")
 
     @classmethod
-    def read(cls, store: StoreReader) -> StoredCrawl:
-        """Read a crawl; raise `StoreError` if its store is damaged. O(pages + links)."""
+    def read(cls, store: StoreReader, visits: Iterable[Visit] | None = None) -> StoredCrawl:
+        """Read a crawl; raise `StoreError` if its store is damaged. O(pages + links).
+
+        `visits` are all of the store, if they are read for another purpose as well.
+        """
         crawl = cls(*store.page_sites(), store.seeds())
-        for visit in store.visits(texts=False, anchors=False):
+        for visit in store.visits(texts=False, anchors=False) if visits is None else visits:
             if visit.page != NO_PAGE:
                 crawl._add(visit)
         for page, status in crawl._got.items():

@@ -127,7 +127,9 @@ class StoreReader:
             for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
                 yield url
 
-    def visits(self, *, texts: bool = True, anchors: bool = True) -> Iterator[Visit]:
+    def visits(
+        self, *, texts: bool = True, anchors: bool = True, titles: bool = False
+    ) -> Iterator[Visit]:
         """Yield the visits in the order recorded, equal in every field to what was recorded.
 
         Anchors that were all empty come back as an empty list. Visits recorded meanwhile are left
@@ -137,15 +139,29 @@ class StoreReader:
         ----------
         texts
             False leaves out title, text and outside links, which saves half of the time.
+        titles
+            True keeps the titles even so.
         anchors
             False leaves out anchor texts.
         """
         columns = VISIT_COLUMNS
         if not texts:
-            columns = columns.replace("outside, title, text", "NULL, '', NULL")
+            title = "title" if titles else "''"
+            columns = columns.replace("outside, title, text", f"NULL, {title}, NULL")
         if not anchors:
             columns = columns.replace("anchors", "NULL")
-        return self._visits(columns)
+        with store_errors(self.path):
+            (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
+            if not self._writes:  # at least the pages that these visits may name
+                self._count()
+            before = 0
+            columns = f"{columns}, {value_column(self._db)}"
+            for row in self._db.execute(
+                f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
+            ):
+                before = increasing(row[-1], before)
+                visit = row_visit(row, self._n_pages)
+                yield visit if row[-2] is None else visit._replace(value=checked_value(row[-2]))
 
     def bodies(self) -> Iterator[BodyRow]:
         """Yield page, URL, status and body of each visit whose body was kept (CRAWLPRIO_BODIES).
@@ -161,29 +177,6 @@ class StoreReader:
         """
         with store_errors(self.path):
             yield from read_bodies(self._db)
-
-    def outcomes(self) -> Iterator[Visit]:
-        """Yield the visits as `visits` does, titles included, but with the targets of redirects
-        only, and without anchors, texts and outside links."""
-        columns = VISIT_COLUMNS.replace(
-            "targets, anchors, outside", "iif(status / 100 = 3, targets, '[]'), NULL, NULL"
-        )
-        return self._visits(columns.replace("text", "NULL"))
-
-    def _visits(self, columns: str) -> Iterator[Visit]:
-        """Yield the visits with some columns in place of `VISIT_COLUMNS`."""
-        with store_errors(self.path):
-            (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
-            if not self._writes:  # at least the pages that these visits may name
-                self._count()
-            before = 0
-            columns = f"{columns}, {value_column(self._db)}"
-            for row in self._db.execute(
-                f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
-            ):
-                before = increasing(row[-1], before)
-                visit = row_visit(row, self._n_pages)
-                yield visit if row[-2] is None else visit._replace(value=checked_value(row[-2]))
 
     @property
     def last_request(self) -> int:

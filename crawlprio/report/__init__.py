@@ -1,0 +1,1 @@
+"""The report of a crawl: one HTML page for people, which needs no network."""

@@ -1,0 +1,288 @@
+"""`crawlprio score --report`: one page that needs no network, opened in a real browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crawlprio.commands.cli import main
+from crawlprio.linkgraph import LinkGraph, write_npz
+from crawlprio.pages import PageTable, Visit
+from crawlprio.report import document, parts
+from crawlprio.store import Store
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-sync", "--disable-background-networking", "--disable-component-update"),
+]
+in_browser = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None, reason="Playwright is not installed"
+    ),
+]
+
+TITLES = {
+    1: "<script>window.hacked = 1</script>",
+    2: "\"'><img src=x onerror='window.hacked = 2'>",
+    3: "\u202egnp.exe \u2067\u200f",
+    4: "</script><script>window.hacked = 4</script>",
+    5: "M" * 1_000_000,
+    6: "{{ 7 * 7 }} {% raw %} &lt;b&gt;",
+    7: "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+}
+PATHS = {8: "?<svg/onload=window.hacked=8>", 9: "\"onmouseover='window.hacked=9'", 10: "%00\u202e"}
+N_PAGES, N_SITES = 60, 6
+
+
+def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> Path:
+    """Write a crawl of sites that try to break out of a report, with faults of all kinds."""
+    pages = PageTable()
+    for number in range(N_PAGES):
+        host = f"s{number % N_SITES}.test"
+        url = f"http://{host}/{PATHS.get(number, number)}"
+        pages.add(url, url, pages.site(host), 0)
+    pages.add("javascript:window.hacked=10", "javascript:window.hacked=10", pages.site("js"), 1)
+    with Store.create(path) as store:
+        store.set_meta("ordering", "opic")
+        store.record_pages(pages, [0])
+        for number in range(skipped):
+            targets = {(number * step + 1) % N_PAGES for step in (1, 2, 3, 7)}
+            targets = (targets | {60, *TITLES, *PATHS}) - {number}
+            fields: dict[str, Any] = {
+                "status": {20: 404, 21: 500, 22: 301, 23: 301}.get(number, 200),
+                "title": titles.get(number, f"Page {number % 40}"),
+                "content_hash": 1 + number % 45,
+                "n_bytes": 1_000,
+                "elapsed": 0.1 + (number == 30) * 4.0,
+                "fetched_at": 1.7e9 + 2.0 * number,
+            }
+            if number in (22, 23):
+                targets = {number + 1}
+            store.record(Visit(number, np.array(sorted(targets), dtype=np.int32), **fields), pages)
+    return path
+
+
+def score(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["score", *map(str, words)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    store = store_of(folder / "crawl.sqlite")
+    measures = ["--importance", "pagerank", "--importance", "backlinks"]
+    assert score(store, *measures, "--report", folder / "report.html") == 0
+    return folder / "report.html"
+
+
+def test_a_report_is_one_small_file_that_names_no_other(report: Path) -> None:
+    html = report.read_text(encoding="utf-8")
+    assert len(html.encode()) < 5_000_000
+    own, _, library = html.partition('<script type="application/json"')
+    assert not re.search(r"<(?:link|img|iframe|script)\b", own)
+    assert re.findall(r"<script[^>]*>", library) == ["<script>", "<script>"]
+    assert "default-src 'none'" in unescape(own)
+    assert "M" * 301 not in html
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["graph.npz", "--report", "a.html"], "--report is about a crawl, and graph.npz is"),
+        (["crawl.sqlite", "--report", "crawl.sqlite"], "is also the file of STORE"),
+        (["crawl.sqlite", "--report", "no/a.html"], "no/a.html cannot be written"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store_of(tmp_path / "crawl.sqlite")
+    write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32)), "graph.npz")
+    assert score(*words) == 2
+    shown = capsys.readouterr()
+    assert (told in shown.err, shown.err.count("\n"), shown.out) == (True, 1, "")
+
+
+def test_a_missing_package_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(document.NEEDED, "no_such_package", "Lacking")
+    assert score(store_of(tmp_path / "crawl.sqlite"), "--report", tmp_path / "a.html") == 2
+    assert capsys.readouterr().err == (
+        "--report needs Lacking; install it with pip install 'crawlprio[report]'.\n"
+    )
+
+
+@pytest.mark.parametrize("n_visits", [0, 1])
+def test_a_crawl_without_results_has_a_report_too(n_visits: int, tmp_path: Path) -> None:
+    store = store_of(tmp_path / "crawl.sqlite", skipped=n_visits)
+    assert score(store, "--report", tmp_path / "a.html") == 0
+    assert "What the crawl got" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
+    assert len(parts.text("x" * 10**6).text) == parts.MAX_TEXT + 3
+    assert parts.text("a\u202eb\x00").text == "a?b?"
+    assert parts.page("http://a.test/<b>").url == "http://a.test/<b>"
+    for url in ("javascript:alert(1)", "data:text/html,x", f"http://a.test/{'x' * 3_000}"):
+        assert parts.page(url).url == ""
+
+
+class Opened:
+    """A page in the browser, with what it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, *, scheme: str = "light") -> None:
+        context = browser.new_context(
+            viewport={"width": 1200, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        self.page = context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("body[data-drawn=yes]", timeout=120_000)
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def column(self, caption: str, number: int) -> list[str]:
+        """Return the texts of a column of the table whose caption begins so."""
+        found: list[str] = self.page.evaluate(
+            "([caption, column]) => Array.from([...document.querySelectorAll('table')]"
+            ".find((t) => t.caption.textContent.startsWith(caption)).tBodies[0].rows,"
+            " (row) => row.cells[column].textContent.trim())",
+            [caption, number],
+        )
+        return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, report: Path) -> Opened:
+    return Opened(browser, report)
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_it_says_no_error_and_asks_for_nothing(self, opened: Opened, report: Path) -> None:
+        assert opened.errors == []
+        assert opened.requests == [report.as_uri()]
+        refused = "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)"
+        assert opened.page.evaluate(refused) == "TypeError"
+        assert opened.requests == [report.as_uri()]
+        opened.errors.clear()
+
+    def test_every_chart_is_painted_and_the_curves_are_those_of_four_orders(
+        self, opened: Opened
+    ) -> None:
+        painted = opened.page.evaluate("""() => {
+            const canvases = (root) => [...root.querySelectorAll("*")].flatMap((element) =>
+                element.tagName === "CANVAS" ? [element]
+                : element.shadowRoot ? canvases(element.shadowRoot) : []);
+            const isPainted = (canvas) => canvas.getContext("2d")
+                .getImageData(0, 0, canvas.width, canvas.height).data.some((byte) => byte > 0);
+            return [...document.querySelectorAll(".chart")]
+                .map((chart) => [chart.id, canvases(chart).some(isPainted)]);
+        }""")
+        assert painted == [
+            [f"chart-{name}", True]
+            for name in ("coverage-0", "coverage-1", "site-sizes", "graph", "over-time", "depth")
+        ]
+        names = opened.page.evaluate("""() => [...Bokeh.documents[0].all_models]
+            .filter((model) => model.type === "GlyphRenderer").map((model) => model.name)""")
+        assert names == ["this crawl (opic)", "breadth-first", "random", "best possible"]
+
+    def test_tables_are_sorted_by_a_click_or_a_key_and_say_so(self, opened: Opened) -> None:
+        caption = "Sites by pagerank"
+        headings = opened.page.locator("table", has_text=caption).locator("thead th")
+        site, known = headings.nth(0), headings.nth(1)
+        pages = list(map(int, opened.column(caption, 1)))
+        known.locator("button").click()
+        assert known.get_attribute("aria-sort") == "descending"
+        assert list(map(int, opened.column(caption, 1))) == sorted(pages, reverse=True)
+        known.locator("button").press("Enter")
+        assert known.get_attribute("aria-sort") == "ascending"
+        assert list(map(int, opened.column(caption, 1))) == sorted(pages)
+        site.locator("button").press("Space")
+        assert [site.get_attribute("aria-sort"), known.get_attribute("aria-sort")] == [
+            "ascending",
+            None,
+        ]
+        assert (hosts := opened.column(caption, 0)) == sorted(hosts)
+
+    def test_hostile_titles_and_urls_show_as_text(self, opened: Opened) -> None:
+        titles = opened.column("The most important pages by pagerank", 3)
+        for hostile in (1, 2, 4, 6, 7):
+            assert TITLES[hostile] in titles
+        assert "?gnp.exe ??" in titles
+        assert max(map(len, titles)) <= parts.MAX_TEXT + 3
+        assert opened.page.evaluate("window.hacked") is None
+        inserted = (
+            "document.querySelectorAll('main img, main svg, main iframe, main script').length"
+        )
+        assert opened.page.evaluate(inserted) == 0
+        links = opened.page.evaluate("Array.from(document.links, (link) => link.protocol)")
+        assert set(links) == {"http:", "file:"}
+
+    def test_the_faults_of_the_sites_are_in_it(self, opened: Opened) -> None:
+        assert sorted(opened.column("Pages that could not be got", 1)) == ["HTTP 404", "HTTP 500"]
+        assert opened.column("Redirects that lead to further", 1) == ["2 redirects, then HTTP 200"]
+        assert opened.column("Pages that took over", 1) == ["4.1 s"]
+
+    @pytest.mark.parametrize(("scheme", "only"), [("light", None), ("dark", ["color-contrast"])])
+    def test_it_is_accessible(
+        self, browser: Any, opened: Opened, report: Path, scheme: str, only: list[str] | None
+    ) -> None:
+        from axe_playwright_python.sync_playwright import Axe
+
+        shown = opened if scheme == "light" else Opened(browser, report, scheme=scheme)
+        found = Axe().run(shown.page, options={"runOnly": only} if only else None)
+        assert [violation["id"] for violation in found.response["violations"]] == []
+        assert len(shown.requests) == 1
+
+    def test_a_phone_scrolls_it_in_one_direction_only(self, opened: Opened) -> None:
+        opened.page.set_viewport_size({"width": 375, "height": 700})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+        opened.page.set_viewport_size({"width": 1200, "height": 900})
+
+    def test_charts_take_the_colours_of_a_dark_page(self, opened: Opened) -> None:
+        ink = """() => [...Bokeh.documents[0].all_models]
+            .find((model) => model.type === "LinearAxis").major_label_text_color"""
+        colours = []
+        for scheme in ("light", "dark", "light"):
+            opened.page.emulate_media(color_scheme=scheme)
+            opened.page.wait_for_selector(f"body[data-scheme={scheme}]")
+            colours.append(opened.page.evaluate(ink))
+        assert colours[0] == colours[2] != colours[1]
