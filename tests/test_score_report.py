@@ -147,6 +147,39 @@ def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
         assert parts.page(url).url == ""
 
 
+def test_two_crawls_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = store_of(tmp_path / "a.sqlite", skipped=40)
+    two = store_of(tmp_path / "b.sqlite", {**TITLES, 12: "<b>New</b>", 13: "Newer"}, skipped=45)
+    with Store.open(two) as store:
+        pages = store.load_pages()
+        pages.add("http://new.test/", "http://new.test/", pages.site("new.test"), 1)
+        for number, fields in ((61, {"title": "Found"}), (14, {"status": 410, "title": "x"})):
+            last = Visit(number, np.array([0], dtype=np.int32), **fields)
+            store.record(last._replace(fetched_at=1.7e9, content_hash=77), pages)
+    assert score(one, two, "--report", tmp_path / "r.html") == 0
+    assert capsys.readouterr().out == (
+        "Pages got by A alone: 1; by B alone: 6.\n"
+        "Pages visited by both: 40; of these, with another status: 1, title: 2, body: 1.\n"
+    )
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    texts = [unescape(re.sub("<[^>]*>", " ", part)) for part in html.split("<h2")[2:4]]
+    shown = [" ".join(text.split()) for text in texts]
+    assert "http://new.test/ Found unknown" in shown[0]
+    for told in ("HTTP 200", "HTTP 410", "Page 12", "<b>New</b>", "Newer"):
+        assert told in shown[1]
+    assert "<b>New" not in html
+
+
+def test_options_that_are_about_one_crawl_are_refused_for_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stores = [store_of(tmp_path / name) for name in ("a.sqlite", "b.sqlite")]
+    assert score(*stores, "--report", tmp_path / "r.html", "--csv", tmp_path / "x.csv") == 2
+    assert capsys.readouterr().err == (
+        "--csv is about one crawl, and two are named; leave it out.\n"
+    )
+
+
 class Opened:
     """A page in the browser, with what it said and asked for."""
 

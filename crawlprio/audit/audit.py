@@ -89,7 +89,7 @@ class Audit(NamedTuple):
         assert self.graph.urls is not None
         return self.graph.urls[page]
 
-    def _outcome(self, page: int) -> str:
+    def outcome(self, page: int) -> str:
         """Return what a page's last visit got, in words."""
         status = self.visits.status[page]
         return self.visits.failed.get(page) or (f"HTTP {status}" if status else "not fetched")
@@ -106,7 +106,7 @@ class Audit(NamedTuple):
         return Findings(
             "broken-link", "Pages that could not be got, and the pages that link to them",
             "linked from", len(pages),
-            lambda k: self._url(pages[k]), lambda k: self._outcome(pages[k]),
+            lambda k: self._url(pages[k]), lambda k: self.outcome(pages[k]),
             *joined(sources, indptr[pages], indptr[pages + 1] - indptr[pages]),
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Audit(NamedTuple):
                 "redirect-chain", "Redirects that lead to further redirects",
                 "redirects to", len(long),
                 lambda k: self._url(long[k][0]),
-                lambda k: f"{len(long[k]) - 1} redirects, then {self._outcome(long[k][-1])}",
+                lambda k: f"{len(long[k]) - 1} redirects, then {self.outcome(long[k][-1])}",
                 *lists([chain[1:] for chain in long]),
             ),
             Findings(

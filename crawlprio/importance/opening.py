@@ -125,16 +125,16 @@ def _read_crawl(path: Path) -> RecordedCrawl:
         tried: set[int] = set()
         ruled = store.orderings()
         changes: list[tuple[int, str]] = []
-        for number, visit in enumerate(store.visits(texts=False, anchors=False)):
+        for number, (page, status) in enumerate(store.statuses()):
             while ruled and number + 1 >= ruled[0][0]:
                 changes.append((len(order), ruled.pop(0)[1]))
-            if visit.page >= 0:
-                if visit.status:
-                    order[visit.page] = None
+            if page >= 0:
+                if status:
+                    order[page] = None
                 else:
-                    tried.add(visit.page)
-                last[visit.page] = number
-                failed[visit.page] = not 200 <= visit.status < 400
+                    tried.add(page)
+                last[page] = number
+                failed[page] = not 200 <= status < 400
         if ruled and not changes:
             changes.append((0, ruled[-1][1]))
         return RecordedCrawl(

@@ -1,10 +1,11 @@
-"""Reports of scores: tables and a plot for people, and a CSV for `historical-pagerank`."""
+"""Reports of scores: tables and a plot for people, JSON, and a CSV for `historical-pagerank`."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -15,7 +16,9 @@ from crawlprio.evaluation.figures import plot_cumulative
 from crawlprio.evaluation.panels import Panel, split_at
 from crawlprio.evaluation.tables import figure, figures_table, wide_console
 from crawlprio.importance.base import Repository
+from crawlprio.importance.metrics import parts_of
 from crawlprio.importance.opening import RecordedCrawl
+from crawlprio.importance.order_figures import OrderFigures
 from crawlprio.importance.scores import MARKS, Score
 from crawlprio.linkgraph.tables import as_text
 from crawlprio.ranking.pagerank import round_significant
@@ -71,6 +74,33 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
         table.add_row(*map(printable, row))
     console.print(table)
     _say(console, caption)
+
+
+def plot_scores(
+    paths: Mapping[str, Path],
+    scores: Sequence[Score],
+    repository: Repository,
+    figures: Mapping[str, OrderFigures],
+    given: Sequence[int] | None,
+) -> None:
+    """Plot each score for which there is a path, with the figures of its order.
+
+    Raises
+    ------
+    ConfigError
+        If none has an order, or a file cannot be written.
+    """
+    drawn = [scored for scored in scores if scored.importance in paths and scored.order]
+    if not drawn:
+        raise ConfigError(
+            f"--plot has nothing to draw: {repository.name} has no visits yet, or no page has any "
+            "importance; leave --plot out."
+        )
+    orders = [(0, "order")] if given is not None else orders_of(repository)
+    for scored in drawn:
+        more = figures.get(scored.importance)
+        panels = more.panels(scored, orders) if more else []
+        plot_score(paths[scored.importance], scored, orders, Path(repository.name).name, panels)
 
 
 def plot_score(
@@ -141,6 +171,51 @@ def write_csv(
             )
     except OSError as error:
         raise ConfigError(f"--csv {path}: writing it failed ({error.strerror}).") from None
+
+
+def order_name_of(repository: Repository, given: Sequence[int] | None) -> str | None:
+    """Return the name of the order: that of the ordering, if the store records it."""
+    if given is not None:
+        return "order"
+    return ", then ".join(name for _, name in orders_of(repository)) or None
+
+
+def orders_of(repository: Repository) -> Sequence[tuple[int, str]]:
+    """Return `(fetches before it, name)` of the orderings of a crawl; empty for a graph."""
+    if isinstance(repository, RecordedCrawl):
+        return repository.orderings or [(0, "order")]
+    return ()
+
+
+def figures_json(
+    repository: Repository,
+    scores: Sequence[Score],
+    options: Mapping[str, Mapping[str, Any]],
+    order: str | None,
+    more: Mapping[str, OrderFigures],
+) -> dict[str, Any]:
+    """Return all figures, for JSON."""
+    graph = repository.graph
+    crawl = repository if isinstance(repository, RecordedCrawl) else None
+    figures: list[dict[str, Any]] = []
+    for scored in scores:
+        own = {part: options[part] for _, part in parts_of(scored.importance) if part in options}
+        asked = more[scored.importance].as_json() if scored.importance in more else {}
+        figures.append({**scored.as_json(graph.urls), **asked, "options": own})
+    return {
+        "source": repository.name,
+        "pages": graph.n_pages,
+        "links": graph.n_links,
+        "sites": graph.n_sites,
+        "fetched": None if crawl is None else crawl.n_fetched,
+        "failed": None if crawl is None else crawl.n_failed,
+        "not_fetched": None if crawl is None else crawl.n_unanswered,
+        "index_files": None if crawl is None else crawl.n_index_files,
+        "ordering": None if crawl is None else crawl.ordering,
+        "orderings": None if crawl is None else crawl.orderings,
+        "order_file": order,
+        "importances": figures,
+    }
 
 
 def _summary(repository: Repository) -> str:

@@ -90,6 +90,10 @@ class ReportedCrawl:
         visits = self.audit.visits
         return visits.titles[int(visits.title[page])]
 
+    def outcome(self, page: int) -> str:
+        """Return what the last visit of a page got, in words."""
+        return self.audit.outcome(page)
+
     def host(self, site: int) -> str:
         hosts = self.repository.graph.hosts
         assert hosts is not None
@@ -101,6 +105,13 @@ class ReportedCrawl:
         got: NDArray[np.bool_] = self.audit.visits.status > 0
         got[list(self.audit.visits.failed)] = False
         return got
+
+    @cached_property
+    def is_visited(self) -> NDArray[np.bool_]:
+        """Pages that were got or failed, without those that were refused."""
+        visited: NDArray[np.bool_] = self.is_got.copy()
+        visited[list(self.audit.visits.failed.keys() - self.audit.visits.refused)] = True
+        return visited
 
     @cached_property
     def depths(self) -> NDArray[np.int32]:

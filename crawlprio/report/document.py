@@ -12,6 +12,7 @@ from pathlib import Path
 
 from crawlprio.errors import ConfigError
 from crawlprio.report import sections
+from crawlprio.report.compared import ComparedCrawls
 from crawlprio.report.crawled import ReportedCrawl
 from crawlprio.report.parts import Section, text
 from crawlprio.report.sites import sites
@@ -66,6 +67,17 @@ def write_report(path: str | Path, crawl: ReportedCrawl) -> None:
             sections.refusals(crawl),
         ],
     )
+    _write(path, page)
+
+
+def write_comparison(path: str | Path, crawls: ComparedCrawls) -> None:
+    """Write the report of two crawls; errors as in `write_report`."""
+    names = [text(crawl.repository.name).text for crawl in (crawls.a, crawls.b)]
+    page = rendered("Two crawls", f"A is {names[0]}, and B is {names[1]}.", crawls.sections())
+    _write(path, page)
+
+
+def _write(path: str | Path, page: str) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:

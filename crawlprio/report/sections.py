@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from crawlprio.audit import Finding
 from crawlprio.evaluation import best_order
+from crawlprio.importance.base import Floats
 from crawlprio.importance.scores import Score
 from crawlprio.receipt.sentences import rows, sentences
 from crawlprio.report.charts import bars, lines
 from crawlprio.report.crawled import ReportedCrawl
-from crawlprio.report.parts import Cell, Section, Table, cut, number, page, pages, text
+from crawlprio.report.parts import Cell, Chart, Section, Table, cut, number, page, pages, text
 
 MAX_DEPTH = 20
 """Depth from which all pages share a bar."""
@@ -64,20 +65,36 @@ def time(crawl: ReportedCrawl) -> Section:
     visits = crawl.audit.visits
     failed = np.zeros(crawl.n_pages, dtype=np.bool_)
     failed[list(visits.failed.keys() - visits.refused)] = True
-    ended = {"got": crawl.is_got, "failed": failed}
-    times = {name: np.sort(visits.fetched_at[mask]) for name, mask in ended.items()}
-    times = {name: values for name, values in times.items() if len(values)}
-    if not times:
-        return Section("time", "The crawl over time", ["Nothing was fetched."])
-    begin = min(values[0] for values in times.values())
-    span = max(values[-1] for values in times.values()) - begin
+    charts = over_time(
+        {"got": visits.fetched_at[crawl.is_got], "failed": visits.fetched_at[failed]}
+    )
+    return Section(
+        "time", "The crawl over time", () if charts else ["Nothing was fetched."], charts
+    )
+
+
+def over_time(times: Mapping[str, Floats], *, together: bool = True) -> list[Chart]:
+    """Return the number of fetches by time, a line each, if there are any.
+
+    Parameters
+    ----------
+    times
+        Unix times of fetches.
+    together
+        Whether all count from the first of all, or each from its own first.
+    """
+    ended = {name: np.sort(values) for name, values in times.items() if len(values)}
+    if not ended:
+        return []
+    begin = min(values[0] for values in ended.values())
+    begins = {name: begin if together else values[0] for name, values in ended.items()}
+    span = max(values[-1] - begins[name] for name, values in ended.items())
     size, unit = next((u for u in UNITS if span >= 2 * u[0]), UNITS[-1])
     series = {}
-    for name, values in times.items():
+    for name, values in ended.items():
         counts = np.unique(np.linspace(1, len(values), min(len(values), N_TIMES)).astype(np.int64))
-        series[name] = np.column_stack([(values[counts - 1] - begin) / size, counts])
-    chart = lines("over-time", "Pages over time", series, (f"{unit} since the first", "pages"))
-    return Section("time", "The crawl over time", (), [chart])
+        series[name] = np.column_stack([(values[counts - 1] - begins[name]) / size, counts])
+    return [lines("over-time", "Pages over time", series, (f"{unit} since the first", "pages"))]
 
 
 def depth(crawl: ReportedCrawl) -> Section:
