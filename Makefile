@@ -6,7 +6,7 @@ PAGES ?= /tmp/crawlprio-pages
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check compiled lint lint-only bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -33,6 +33,10 @@ lint-only: .venv/dev
 lint: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The docs site, into docs/_build/html; a warning is an error.
+docs: .venv/docs
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 
 # All benchmarks: 12 to 30 minutes. Needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
@@ -100,5 +104,9 @@ scale: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+.venv/docs: .venv/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf docs/_build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,13 +17,19 @@ from typing import Any
 import pytest
 from crawls import ROOT
 from doc_blocks import Block, blocks_of, commands_of, write_store
+from forked import run_forked
 from scrapy.settings import Settings
 
 from crawlprio import Runs, read_graph
 from crawlprio.commands.cli import COMMANDS, main
 from crawlprio.linkgraph import write_npz
 
-PAGES = ("README.md", "docs/api.md", "docs/store.md")
+PAGES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("add-on", "api", "broad", "crawl", "orderings")),
+    *(f"docs/{name}.md" for name in ("store", "study", "topic", "tutorial", "archive", "audit")),
+    *(f"docs/{name}.md" for name in ("coverage", "distributed", "manners", "sitemaps", "value")),
+)
 
 ONLY_PARSED = {
     "crawl": "needs a network",
@@ -31,21 +37,32 @@ ONLY_PARSED = {
     "replay": "needs a recording",
     "frontier": "needs a Redis server",
     "manners": "needs a server's log",
+    "value": "needs examples to train with",
 }
 """Commands of `crawlprio` whose options are checked, and which then do not run, and why."""
 
 OTHER_PROGRAMS = {
+    ".": "activates an environment",
+    "python3": "makes an environment",
+    ".venv/bin/pip": "installs",
     "make": "sets up a clone; `make demo` and `make test` have tests of their own",
     "pip": "installs; tests/test_bare_venv.py does it",
     "sqlite3": "may not be installed",
+    "scrapy": "needs a network",
     ".venv/bin/scrapy": "needs a network",
 }
 """Programs that are not run, and why."""
 
+SMALL_WEB = ("-s", "CRAWLPRIO_DEMO_PAGES=1000", "-s", "CRAWLPRIO_DEMO_SITES=20")
+"""Instead of the 20,000 pages of the demo web, which take seconds to make."""
+
 NOT_CODE = {
     "At least 71% of the importance of this site": "what a crawl prints",
+    "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
+    "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
+    "SELECT url, value FROM page_values": "needs values",
 }
-"""Blocks that hold no code, by how they begin, and what they are."""
+"""Blocks that are not run, by how they begin, and why."""
 
 
 @pytest.fixture
@@ -92,6 +109,10 @@ def _run_command(line: str) -> None:
     program, *words = shlex.split(line)
     if program != "crawlprio":
         assert program in OTHER_PROGRAMS, f"{line}: run {program}, or say why not"
+        return
+    if "--demo" in words:
+        done = run_forked("crawlprio", [*words, *SMALL_WEB], Path.cwd())
+        assert (done.returncode, done.stderr) == (0, ""), line
         return
     if words[0] in ONLY_PARSED:
         _parse(line, words)

@@ -84,7 +84,7 @@ class Truth:
 
 
 def truth(server: Server, depth_limit: int) -> Truth:
-    """Crawl the files breadth-first, by the rules in the README."""
+    """Crawl the files breadth-first, by the rules in docs/crawl.md."""
     robots = {
         host: Protego.parse("User-agent: *\n" + "".join(f"Disallow: {p}\n" for p in forbidden))
         for host, (_, forbidden) in SITES.items()

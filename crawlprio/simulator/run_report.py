@@ -114,8 +114,7 @@ def draw_runs(runs: Runs, path: str | Path | None = None) -> Drawing:
 
     def draw(file: Path) -> None:
         if runs.simulation is not None:
-            n_pages = runs.simulation.graph.n_pages
-            plot_runs(file, runs.simulation, runs, f"{n_pages:,} pages")
+            plot_runs(file, runs.simulation, runs, "Link graph")
             return
         curves = {run.ordering: run.curve for run in runs}
         plot_cumulative(curves, file, title=", ".join(curves), xlabel=BY_PAGES, ylabel=SHARE)

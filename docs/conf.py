@@ -1,0 +1,44 @@
+"""The docs site, as `make docs` builds it with Sphinx."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+from write_commands import commands_page  # noqa: E402
+
+from crawlprio import __version__  # noqa: E402
+
+(DOCS / "commands.md").write_text(commands_page(), "utf-8")
+
+project = "crawlprio"
+version = release = __version__
+extensions = ["myst_nb"]
+exclude_patterns = ["_build"]
+suppress_warnings = ["myst.header"]  # the pages of docs/reproduction start at the second level
+myst_heading_anchors = 4
+nb_execution_mode = "off"  # a test runs the notebook; the page shows what it showed
+html_theme = "furo"
+html_title = "crawlprio"
+html_show_sourcelink = html_show_copyright = False
+
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _unlink_what_is_outside)
+
+
+def _unlink_what_is_outside(app: Any, docname: str, source: list[str]) -> None:
+    """Replace links to files of the repository that are not part of the site by their names."""
+    folder = (DOCS / docname).parent
+
+    def shown(link: re.Match[str]) -> str:
+        return link[0] if (folder / link[2]).resolve().is_relative_to(DOCS) else link[1]
+
+    source[0] = _LINK.sub(shown, source[0])
