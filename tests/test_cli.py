@@ -138,8 +138,8 @@ def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path: 
 def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
     tmp_path: Path,
 ) -> None:
-    page = (ROOT / "docs" / "orderings.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n# myproject/orderings.py\n(.*?)```", page, re.DOTALL)
+    docs = (ROOT / "docs" / "orderings.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n# myproject/orderings.py\n(.*?)```", docs, re.DOTALL)
     (tmp_path / "myproject").mkdir()
     (tmp_path / "myproject" / "orderings.py").write_text(code)
     web = {"/": page("/aa", "/b", "/cccc"), "/aa": page(), "/b": page(), "/cccc": page()}

@@ -7,6 +7,8 @@ import tomllib
 import pytest
 from crawls import ROOT
 
+import crawlprio
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = [
     name
@@ -28,3 +30,8 @@ def test_protego_handles_asterisks_in_linear_time() -> None:
     (protego,) = (name for name in PROJECT["dependencies"] if name.startswith("protego"))
     least = protego.partition(">=")[2].partition(",")[0]
     assert tuple(map(int, least.split("."))) >= (0, 7)
+
+
+def test_the_version_is_the_same_wherever_it_is_written() -> None:
+    assert f"version: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert PROJECT["version"] == crawlprio.__version__
