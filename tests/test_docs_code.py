@@ -28,7 +28,10 @@ PAGES = (
     "README.md",
     *(f"docs/{name}.md" for name in ("add-on", "api", "broad", "crawl", "orderings")),
     *(f"docs/{name}.md" for name in ("store", "study", "topic", "tutorial", "archive", "audit")),
-    *(f"docs/{name}.md" for name in ("coverage", "distributed", "manners", "sitemaps", "value")),
+    *(
+        f"docs/{name}.md"
+        for name in ("coverage", "distributed", "manners", "report", "sitemaps", "value")
+    ),
 )
 
 ONLY_PARSED = {
