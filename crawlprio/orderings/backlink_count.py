@@ -7,6 +7,7 @@ from typing import ClassVar
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.pages import PageIds
 
 
@@ -40,3 +41,9 @@ class BacklinkCount(CompiledOrdering):
 
     rule = count_links
     changes_known: ClassVar[bool] = True
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        links = (Part("a link", 1.0, gift.page) for gift in self._watched.gifts)
+        return made_of("links from fetched pages", links)

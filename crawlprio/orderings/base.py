@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from crawlprio import compiled
 from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError
+from crawlprio.orderings.explaining import Part, Watch
 from crawlprio.orderings.rules import NO_STATE, VisitRule, compile_rule
 from crawlprio.pages import NO_PAGES, PageIds, Visit
 
@@ -147,6 +148,16 @@ class Ordering:
         """
         return best_key
 
+    def watch(self, page: int) -> None:
+        """Note what `explain` has to say of a page; called before the first visit, if at all."""
+
+    def explain(self, page: int) -> Part:
+        """Return how the key of the page that is watched came about; by default the key alone.
+
+        Its amounts add up to the key exactly, or the key alone is shown.
+        """
+        return Part("its key", float(self.keys[page]))
+
     def recomputation(self) -> Callable[[], Keys] | None:
         """Return the computation that is due after the last visit, to run in any thread."""
         return None
@@ -215,6 +226,7 @@ class CompiledOrdering(Ordering):
 
     state: Any
     numbers: NDArray[np.float64]
+    _watched: Watch | None = None
 
     @property
     def n_ranked(self) -> int:
@@ -232,6 +244,8 @@ class CompiledOrdering(Ordering):
     def compile(self) -> None:
         """Compile the rule, or load it from numba's cache, for every driver."""
         self._rule = compile_rule(type(self).rule)
+        if self._watched is not None:
+            self._rule = self._watched.around(self._rule)
 
     @property
     def runs_compiled(self) -> bool:
@@ -289,8 +303,16 @@ class CompiledOrdering(Ordering):
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
         self._rule = type(self).rule
+        self._watched = None
         if not self._has_plain_rule or compiled.plain_until() == 0:
             self.compile()  # now rather than at the first visit
+
+    def watch(self, page: int) -> None:
+        self._watched = Watch(page, self._note)
+        self._rule = self._watched.around(self._rule)
+
+    def _note(self) -> None:
+        """Called after each call of the rule that may have changed the page that is watched."""
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return the initial value of `numbers`; by default empty."""

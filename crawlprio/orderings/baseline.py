@@ -11,6 +11,7 @@ import numpy as np
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_seed
 from crawlprio.orderings.rules import uniform
 from crawlprio.pages import PageIds, Visit
@@ -132,6 +133,21 @@ class Random(CompiledOrdering):
         self.initial_key = float(self.numbers[1]) - 1.0
         return changed
 
+    def explain(self, page: int) -> Part:
+        watched = self._watched
+        if watched is None or not watched.first_numbers:
+            return super().explain(page)
+        if watched.found.page < 0:
+            begin = Part(
+                "when the clock of the page visited before it ended", watched.first_numbers[1]
+            )
+        else:
+            begin = Part("when its clock ended", watched.found.key, watched.found.page)
+        runs = Part(
+            "for how long its own clock runs, drawn", math.log(1.0 - uniform(self._seed, page))
+        )
+        return made_of("minus the time at which its clock ends", (begin, runs))
+
 
 class BreadthFirst(CompiledOrdering):
     """Pages in the order in which they were discovered.
@@ -141,6 +157,11 @@ class BreadthFirst(CompiledOrdering):
     """
 
     rule = keep_zero
+
+    def explain(self, page: int) -> Part:
+        return Part(
+            "the same for all pages: they leave in order of discovery", float(self.keys[page])
+        )
 
 
 class DepthFirst(CompiledOrdering):
@@ -153,6 +174,12 @@ class DepthFirst(CompiledOrdering):
 
     def first_numbers(self) -> Keys:
         return np.zeros(1)
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        what = "the number of the visit that found it"
+        return Part(what, float(self.keys[page]), self._watched.found.page)
 
 
 class LargerSitesFirst(CompiledOrdering):
@@ -167,6 +194,10 @@ class LargerSitesFirst(CompiledOrdering):
 
     rule = keep_zero
     by_waiting_pages: ClassVar[bool] = True
+
+    def explain(self, page: int) -> Part:
+        what = "the same for all pages: the site with the most waiting pages comes first"
+        return Part(what, float(self.keys[page]))
 
     def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
         return n_waiting

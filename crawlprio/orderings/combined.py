@@ -10,6 +10,7 @@ import numpy as np
 from crawlprio.errors import ConfigError
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, Visit
 
@@ -56,6 +57,7 @@ class Combined(Ordering):
                     f"orderings with a weight: {', '.join(map(str, weights))}."
                 )
         self._members: list[tuple[float, Ordering]] = []
+        self._names: list[str] = []
         for name, value in weights.items():
             weight = checked_number("combined", f"weights[{name!r}]", value)
             try:
@@ -73,6 +75,7 @@ class Combined(Ordering):
                     "not pages; leave it out."
                 )
             self._members.append((weight, member))
+            self._names.append(str(name))
         self.needs_anchors = any(member.needs_anchors for _, member in self._members)
         self.needs_truth = any(member.needs_truth for _, member in self._members)
         self.initial_key = sum(weight * member.initial_key for weight, member in self._members)
@@ -102,6 +105,20 @@ class Combined(Ordering):
             self._sum(slice(visit.page, visit.page + 1) if visit.page >= 0 else NO_PAGES)
         self._n_summed = self.n_pages
         return self._summed(changed)
+
+    def watch(self, page: int) -> None:
+        for _, member in self._members:
+            member.watch(page)
+
+    def explain(self, page: int) -> Part:
+        named = zip(self._names, self._members, strict=True)
+        return made_of(
+            "the weighted sum",
+            (
+                made_of(f"{weight:g} x {name}", (member.explain(page),), factor=weight)
+                for name, (weight, member) in named
+            ),
+        )
 
     def recomputation(self) -> Callable[[], Keys] | None:
         """Return the recomputations due in all members, combined, unless some are still running."""

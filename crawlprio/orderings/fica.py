@@ -10,6 +10,7 @@ import numpy as np
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.orderings.explaining import Gift, Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds
 
@@ -74,3 +75,27 @@ class Fica(CompiledOrdering):
 
     def first_numbers(self) -> Keys:
         return np.array([self._discount, self._link])
+
+    def explain(self, page: int) -> Part:
+        watched = self._watched
+        if watched is None:
+            return super().explain(page)
+        if watched.found.page < 0:
+            return Part("a seed, at distance 0", 0.0)
+        return max(
+            map(self._by_link, (watched.found, *watched.gifts)), key=lambda part: part.amount
+        )
+
+    def _by_link(self, gift: Gift) -> Part:
+        """Return the key that one link gives."""
+        n_links = max(gift.n_links, 1)
+        parts = (
+            Part(
+                f"minus {self._discount:g} of its distance",
+                -(self._discount * -gift.key),
+                gift.page,
+            ),
+            Part(f"minus ln {n_links:,}, for its links", -math.log(n_links), gift.page),
+            Part("minus the length of a link", -self._link),
+        )
+        return made_of("minus the distance from the seeds", parts)

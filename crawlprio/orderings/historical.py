@@ -14,6 +14,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import CompiledOrdering, Keys, Pages
 from crawlprio.orderings.baseline import keep_zero
 from crawlprio.orderings.earlier_scores import EarlierScores, read_scores
+from crawlprio.orderings.explaining import Part
 from crawlprio.orderings.options import checked_seed
 from crawlprio.orderings.rules import uniform
 from crawlprio.pages import PageIds, Visit
@@ -81,6 +82,9 @@ class Omniscient(ScoredOrdering):
 
     def score_of(self, page: int) -> float:
         return self.truth(page)
+
+    def explain(self, page: int) -> Part:
+        return Part("its PageRank in the whole graph", float(self.keys[page]))
 
     def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None
@@ -156,15 +160,31 @@ class HistoricalPageRank(ScoredOrdering):
                 )
 
     def score_of(self, page: int) -> float:
+        earlier = self._earlier_score(page)
+        return self.truth(page) if self.needs_truth and math.isnan(earlier) else earlier
+
+    def _earlier_score(self, page: int) -> float:
+        """Return the score that the earlier crawl gave a page, or NaN."""
         scores = self._earlier
         if scores.by_url is not None:
             at = scores.by_url.get(self.pages.url(page), -1)
         else:
             assert self._graph_page is not None
             at = self._graph_page(page)
-        if 0 <= at < len(scores.values):
-            return float(scores.values[at])
-        return self.truth(page) if self.needs_truth else math.nan
+        return float(scores.values[at]) if 0 <= at < len(scores.values) else math.nan
+
+    def explain(self, page: int) -> Part:
+        key, new = float(self.keys[page]), NEW[self._new]
+        if not math.isnan(self._earlier_score(page)):
+            return Part("its score in the earlier crawl", key)
+        if new == "omniscient":
+            return Part("its PageRank in the whole graph", key)
+        if new == "parent" and self._watched is not None and self._watched.found.page >= 0:
+            giver, of_giver, n_links = self._watched.found
+            what = f"its key, over {n_links:,} links"
+            return Part(what, of_giver / n_links if n_links else 0.0, giver)
+        what = "a score drawn from the earlier ones" if new == "random" else "nothing"
+        return Part(f"{what}: it has none of its own", key)
 
     def first_scores(
         self, n_pages: int, urls: Sequence[str] | None, truth: Keys | None = None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from crawlprio.orderings.base import Ordering
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number, checked_weights
 from crawlprio.pages import Visit
 
@@ -47,13 +48,30 @@ class Location(Ordering):
 
     def score(self, url: str) -> float:
         """Return the key of a page with this URL."""
+        slashes, tld, words = self._amounts(*self._read(url))
+        return slashes + tld + words
+
+    def _read(self, url: str) -> tuple[int, str, list[str]]:
+        """Return what counts of a URL: slashes after the first, top-level domain, known words."""
         parts = urlsplit(url)
-        score = -self._slashes * max(parts.path.count("/") - 1, 0)
-        score += self._tlds.get((parts.hostname or "").rpartition(".")[2], 0.0)
-        if self._words:
-            found = set(_WORD.findall(url.casefold()))
-            score += sum(weight for word, weight in self._words.items() if word in found)
-        return score
+        n_slashes = max(parts.path.count("/") - 1, 0)
+        tld = (parts.hostname or "").rpartition(".")[2]
+        found = set(_WORD.findall(url.casefold())) if self._words else ()
+        return n_slashes, tld, [word for word in self._words if word in found]
+
+    def _amounts(self, n_slashes: int, tld: str, words: list[str]) -> tuple[float, float, float]:
+        """Return how much each of them counts."""
+        of_words = float(sum(self._words[word] for word in words))
+        return -self._slashes * n_slashes, self._tlds.get(tld, 0.0), of_words
+
+    def explain(self, page: int) -> Part:
+        n_slashes, tld, words = found = self._read(self.pages.url(page))
+        what = (
+            f"{n_slashes} slashes after the first",
+            f"top-level domain {tld or 'none'}",
+            f"words: {', '.join(words) or 'none that counts'}",
+        )
+        return made_of("its URL", map(Part, what, self._amounts(*found)))
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         for page in range(first, last):

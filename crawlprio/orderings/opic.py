@@ -12,6 +12,7 @@ from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
 
@@ -147,6 +148,19 @@ class Opic(CompiledOrdering):
                     queued.add(target)
                     waiting_to_give.append(target)
         return np.unique(np.concatenate(changed))
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        is_seed = self._watched.found.page < 0
+        parts = [
+            Part("the cash of a seed", self._seed_cash)
+            if is_seed
+            else Part("the cash of a new page", 1.0)
+        ]
+        for giver, cash, n_links in self._watched.gifts:
+            parts.append(Part(f"its cash, over {n_links:,} links", cash / n_links, giver))
+        return made_of("cash", parts)
 
     def importance(self) -> Keys:
         """Return each page's share of all cash ever received, the estimate (H + C) / (G + T).

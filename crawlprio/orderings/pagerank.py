@@ -15,6 +15,7 @@ import numpy as np
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import NO_PAGES, PageIds, Visit
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
@@ -252,12 +253,28 @@ class PartialPageRank(CompiledOrdering):
         self.keys[n_ranked : self.n_pages] = self.initial_key
         self.numbers[0] = n_ranked
         self._n_ranked_waiting = self._seen.n_not_fetched(n_ranked)
+        if self._watched is not None:
+            self._watched.gifts.clear()
         since, self._visits_since = self._visits_since or [], None
         for visit, first, last in since:
             super().discover(first, last, visit)
             if visit.page >= 0:
                 self._apply(visit.page, visit.targets, last, last, False)
         return ALL_PAGES
+
+    def explain(self, page: int) -> Part:
+        key, watched = float(self.keys[page]), self._watched
+        if page < self.n_ranked:
+            if self._n_visits_then == 0:
+                return Part(f"one of {self._n_seeds:,} seeds", key)
+            return Part(f"its PageRank in the graph of {self._n_visits_then:,} visits", key)
+        if watched is None:
+            return super().explain(page)
+        parts = [Part("the first key of a page without a rank", watched.first_key)]
+        if self.changes_known:
+            for giver, of_giver, n_links in watched.gifts:
+                parts.append(Part(f"its key, over {n_links:,} links", of_giver / n_links, giver))
+        return made_of("shares of the keys of pages that link to it", parts)
 
     def due_at(self, n_links: int) -> int:
         """Return the number of visits at which a computation is due, given `n_links` links seen."""

@@ -9,6 +9,7 @@ import numpy as np
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.pages import PageIds
 
@@ -72,3 +73,14 @@ class RankMass(CompiledOrdering):
 
     def first_numbers(self) -> Keys:
         return np.array([self._damping])
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        parts = [Part("the mass of a seed", 1.0)] if self._watched.found.page < 0 else []
+        for giver, mass, n_links in self._watched.gifts:
+            share = self._damping * mass / n_links
+            parts.append(
+                Part(f"{self._damping:g} of its mass, over {n_links:,} links", share, giver)
+            )
+        return made_of("mass", parts)

@@ -64,6 +64,10 @@ change only in a class that sets `changes_known`.
 """
 
 
+GIFT = np.dtype([("share", np.float64), ("page", np.int64)], align=True)
+"""Mass that the watched page received: how much, and from which page."""
+
+
 class RuleLoop:
     """A compiled loop whose first argument is a visit rule.
 
@@ -125,3 +129,16 @@ def uniform(seed: int, index: int) -> float:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True, keeps_arrays=False)
+def note_gift(
+    gifts: NDArray[np.void], n_gifts: int, page: int, targets: PageIds, watched: int, share: float
+) -> int:
+    """Append a gift of `page` if the watched page is a target; return the number of gifts."""
+    for target in targets:
+        if target == watched:
+            gifts[n_gifts].share = share
+            gifts[n_gifts].page = page
+            return n_gifts + 1
+    return n_gifts

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
+from crawlprio.orderings.rules import GIFT, note_gift
 from crawlprio.pages import PageIds
 from crawlprio.ranking.room import with_room
 
@@ -67,16 +69,20 @@ RULES = np.dtype(
         ("n_visits", np.int64),
         ("n_known", np.int64),
         ("n_links", np.int64),
+        ("watched", np.int64),
+        ("n_gifts", np.int64),
     ],
     align=True,
 )
-"""Options, and the progress of the crawl."""
+"""Options, and the progress of the crawl. `watched`: a page whose gifts are noted, or -1;
+`n_gifts`: how many it got in the last visit."""
 
 
 class State(NamedTuple):
     """What the crawl knows: `pages` and `sites` by id, one row of `rules`, all `links` of visits.
 
-    `queue` holds pages that pass on mass; `changed` and `before` are as in `rules.NoState`.
+    `queue` holds pages that pass on mass, `gifts` what the watched page received in the last visit;
+    `changed` and `before` are as in `rules.NoState`.
     """
 
     pages: Records
@@ -84,29 +90,43 @@ class State(NamedTuple):
     rules: Records
     links: PageIds
     queue: PageIds
+    gifts: Records
     changed: PageIds
     before: Keys
 
 
-LAYOUT = Layout(State, PAGE, SITE, RULES, *(np.int32, np.int32, np.int32, np.float64))
+LAYOUT = Layout(State, PAGE, SITE, RULES, *(np.int32, np.int32, GIFT, np.int32, np.float64))
+
+
+@njit(cache=True, keeps_arrays=False)
+def factors_of(state: State, site: int) -> tuple[float, float, float]:
+    """Return the factors for mass from other sites, from its own, and for the key of a page."""
+    sites, rules = state.sites, state.rules
+    n_visits, n_known = rules[0].n_visits, rules[0].n_known
+    on_site, known_on_site = sites[site].n_visits, sites[site].n_known
+    coverage = n_known / (n_visits + 1.0)
+    on_site_coverage = min((known_on_site + 1.0) / (on_site + 1.0), MOST_COVERAGE)
+    bonus = math.sqrt(math.log(n_visits + 2.0) / (on_site + 1.0))
+    return coverage, on_site_coverage, 1.0 + rules[0].novelty * bonus
 
 
 @njit(cache=True, keeps_arrays=False)
 def key_of(state: State, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, times the bonus of its site."""
-    pages, sites, rules = state.pages, state.sites, state.rules
-    site = pages[page].site
-    n_visits, n_known = rules[0].n_visits, rules[0].n_known
-    on_site, known_on_site = sites[site].n_visits, sites[site].n_known
-    coverage = n_known / (n_visits + 1.0)
-    on_site_coverage = min((known_on_site + 1.0) / (on_site + 1.0), MOST_COVERAGE)
+    pages = state.pages
+    coverage, on_site_coverage, novelty = factors_of(state, pages[page].site)
     mass = (
         pages[page].own
         + coverage * pages[page].from_others
         + on_site_coverage * pages[page].from_site
     )
-    bonus = math.sqrt(math.log(n_visits + 2.0) / (on_site + 1.0))
-    return float(mass * (1.0 + rules[0].novelty * bonus))
+    return float(mass * novelty)
+
+
+@njit(cache=True, keeps_arrays=False)
+def read_factors(addresses: Addresses, site: int, factors: Keys) -> None:
+    """Write the factors of a page on a site."""
+    factors[0], factors[1], factors[2] = factors_of(LAYOUT(addresses), site)
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -164,6 +184,15 @@ def pass_mass_on(state: State, page: int, changed: PageIds) -> int:
         mass = mass_of(state, giver)
         share = rules[0].damping * (mass - pages[giver].sent) / max(length, 1)
         pages[giver].sent = mass
+        if rules[0].watched >= 0:
+            rules[0].n_gifts = note_gift(
+                state.gifts,
+                rules[0].n_gifts,
+                giver,
+                links[start : start + length],
+                rules[0].watched,
+                share,
+            )
         for at in range(start, start + length):
             target = links[at]
             if pages[target].site == pages[giver].site:
@@ -218,6 +247,7 @@ def scout(
     """Apply the visit rule: discover new pages, then learn from the visit."""
     state = LAYOUT(addresses)
     pages, rules, links, changed = state.pages, state.rules, state.links, state.changed
+    rules[0].n_gifts = 0
     if last > first:
         discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
@@ -327,6 +357,7 @@ class Scout(CompiledOrdering):
         rules = np.zeros(1, dtype=RULES)
         for name, value in zip(RULES.names or (), self._options, strict=False):
             rules[name] = value
+        rules["watched"] = -1
         return LAYOUT.empty()._replace(rules=rules)
 
     def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
@@ -337,6 +368,49 @@ class Scout(CompiledOrdering):
             sites=with_room(state.sites, n_sites),
             links=with_room(state.links, n_links),
             queue=with_room(state.queue, room),
+            gifts=with_room(state.gifts, int(state.rules["push_budget"][0]) + 2),
             changed=with_room(state.changed, room),
             before=with_room(state.before, room),
         )
+
+    def watch(self, page: int) -> None:
+        super().watch(page)
+        self.state.rules["watched"] = page
+        self._from_others: list[Part] = []
+        self._from_site: list[Part] = []
+        self._explained = Part("its key", math.nan)
+
+    def _note(self) -> None:
+        """Take in what the watched page received, and what its key consists of if it changed."""
+        assert self._watched is not None
+        page, state = self._watched.page, self.state
+        sites = state.pages["site"]
+        for share, giver in state.gifts[: int(state.rules["n_gifts"][0])].tolist():
+            is_own = sites[giver] == sites[page]
+            to = self._from_site if is_own else self._from_others
+            to.append(Part("passed on by", share, giver))
+        key = float(self.keys[page])
+        if key != self._explained.amount and state.pages["sent"][page] == NOT_VISITED:
+            explained = self._explanation(page)
+            is_first = explained.amount != key
+            own = Part("own mass; changes of 2 % or less are skipped", key)
+            self._explained = own if is_first else explained
+
+    def _explanation(self, page: int) -> Part:
+        """Return how the key that is due to a page comes about."""
+        state = self.state
+        factors = np.empty(3)
+        read_factors(self._addresses, int(state.pages["site"][page]), factors)
+        others, site, novelty = factors.tolist()
+        what = "from {}, scaled up for pages not fetched"
+        parts = (
+            Part("own mass", float(state.pages["own"][page])),
+            made_of(what.format("other sites"), self._from_others, factor=others),
+            made_of(what.format("its own site"), self._from_site, factor=site),
+        )
+        return made_of("mass, by how new its site is", parts, factor=novelty)
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        return self._explained

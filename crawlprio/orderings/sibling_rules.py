@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.orderings.base import Keys
+from crawlprio.orderings.rules import GIFT, note_gift
 from crawlprio.pages import PageIds
 
 Records = NDArray[np.void]
@@ -90,13 +91,16 @@ RULES = np.dtype(
         ("oldest", np.int64),
         ("gain", np.float64),
         ("risen", np.int64),
+        ("watched", np.int64),
+        ("n_gifts", np.int64),
     ],
     align=True,
 )
 """Sum of the attention of all sites and of its squares; options; progress of the crawl. `n_links`:
 links stored so far, including those overwritten since; `cursor`: the visit checked last; `oldest`:
 the oldest visit whose links are stored; `risen`: a page whose waiting children are due an update
-for what the visited ones gained, or -1."""
+for what the visited ones gained, or -1; `watched`: a page whose gifts are noted, or -1; `n_gifts`:
+how many it got in the last visit."""
 
 
 class State(NamedTuple):
@@ -109,6 +113,8 @@ class State(NamedTuple):
         links, which begin where those of the visit before end.
     links
         Targets; link number i of the crawl is at i modulo their number, a power of two.
+    gifts
+        The mass that the watched page received in the last visit.
     changed, before
         As in `rules.NoState`.
     """
@@ -122,6 +128,7 @@ class State(NamedTuple):
     has_gained: NDArray[np.uint8]
     ends: NDArray[np.int64]
     links: PageIds
+    gifts: Records
     changed: PageIds
     before: Keys
 
@@ -129,7 +136,7 @@ class State(NamedTuple):
 LAYOUT = Layout(
     State,
     *(PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32),
-    *(np.int32, np.float64),
+    *(GIFT, np.int32, np.float64),
 )
 
 
@@ -274,6 +281,11 @@ def pass_on(state: State, page: int, targets: PageIds) -> None:
     )
     pages[page].passed = pages[page].mass
     has_gained[groups[page].visit] = 0
+    watched = state.rules[0].watched
+    if watched >= 0:
+        state.rules[0].n_gifts = note_gift(
+            state.gifts, state.rules[0].n_gifts, page, targets, watched, share
+        )
     parent, site = pages[page].parent, pages[page].site
     for target in targets:
         of_site = pages[target].site
@@ -400,8 +412,19 @@ def sample_siblings(
 ) -> int:
     """Apply the visit rule: discover new pages, then learn from the visit."""
     state = LAYOUT(addresses)
+    state.rules[0].n_gifts = 0
     if last > first:
         discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
         return 0
     return int(observe_visit(state, keys, page, targets))
+
+
+@njit(cache=True, keeps_arrays=False)
+def read_factors(addresses: Addresses, page: int, factors: Keys) -> None:
+    """Write what the key of a page is made of besides mass: correction, gain and novelty."""
+    state = LAYOUT(addresses)
+    parent = state.pages[page].parent
+    factors[0] = correction(state, parent, visits_per_site(state))
+    factors[1] = expected_gain(state, parent)
+    factors[2] = novelty(state, state.pages[page].site, math.log(state.rules[0].n_visits + 2.0))

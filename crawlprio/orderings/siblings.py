@@ -5,18 +5,23 @@ The compiled rules are in `sibling_rules`; the class owns their arrays.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 
 from crawlprio.orderings.base import CompiledOrdering
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.sibling_rules import (
     LAYOUT,
     LONGEST,
+    LOOKS,
     NEAREST,
+    NOT_VISITED,
     RULES,
     State,
+    read_factors,
     sample_siblings,
 )
 from crawlprio.ranking.room import with_room
@@ -140,7 +145,7 @@ class SiblingSampling(CompiledOrdering):
         rules = np.zeros(1, dtype=RULES)
         for name, value in self._options.items():
             rules[name] = value
-        rules["cursor"] = rules["risen"] = -1
+        rules["cursor"] = rules["risen"] = rules["watched"] = -1
         return LAYOUT.empty()._replace(rules=rules, own_mass=self._own_mass)
 
     def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
@@ -156,6 +161,60 @@ class SiblingSampling(CompiledOrdering):
             has_gained=with_room(state.has_gained, n_pages),
             ends=with_room(state.ends, n_pages + 1),
             links=with_room(state.links, 1 << max(n_kept - 1, 0).bit_length()),
+            gifts=with_room(state.gifts, LOOKS + 1),
             changed=with_room(state.changed, room),
             before=with_room(state.before, room),
         )
+
+    def watch(self, page: int) -> None:
+        super().watch(page)
+        self.state.rules["watched"] = page
+        self._gifts: list[Part] = []
+        self._of_kin: list[Part] = []
+        self._explained = Part("its key", math.nan)
+
+    def _note(self) -> None:
+        """Take in what the watched page received, and what its key consists of if it changed."""
+        assert self._watched is not None
+        page, state = self._watched.page, self.state
+        own, parent = state.pages[page], int(state.pages["parent"][page])
+        for share, giver in state.gifts[: int(state.rules["n_gifts"][0])].tolist():
+            gift = Part("passed on by", share, giver)
+            self._gifts.append(gift)
+            is_sibling = parent >= 0 and int(state.pages["parent"][giver]) == parent
+            if giver == parent or is_sibling:
+                self._of_kin.append(gift)
+        if self.keys[page] != self._explained.amount and own["passed"] == NOT_VISITED:
+            self._explained = self._explanation(page, parent)
+
+    def _explanation(self, page: int, parent: int) -> Part:
+        state = self.state
+        factors = np.empty(3)
+        read_factors(self._addresses, page, factors)
+        correction, gain, novelty = factors.tolist()
+        depth = int(state.groups["depth"][page])
+        assert self._watched is not None
+        is_seed = self._watched.found.page < 0
+        own = float(
+            state.rules["seed_mass"][0] if is_seed else self._own_mass[min(depth, N_DEPTHS - 1)]
+        )
+        parts = [
+            Part("a seed's own mass" if is_seed else f"own mass, {depth} links from a seed", own)
+        ]
+        parts += self._gifts
+        if parent >= 0:
+            group = state.groups[parent]
+            n_visited = int(group["n_visited"])
+            n_waiting = int(group["n_children"]) - n_visited
+            if correction:
+                what = f"expected of {n_waiting:,} siblings not fetched, by {n_visited:,} fetched"
+                parts.append(made_of(what, self._of_kin, factor=correction, page=parent))
+            if gain:
+                what = f"expected to gain as {n_visited:,} fetched siblings did"
+                parts.append(Part(what, gain, parent))
+        return made_of("mass, by how new its site is", parts, factor=novelty)
+
+    def explain(self, page: int) -> Part:
+        if self._watched is None:
+            return super().explain(page)
+        return self._explained

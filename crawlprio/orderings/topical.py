@@ -8,7 +8,8 @@ import numpy as np
 
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.base import Changed, Ordering
-from crawlprio.pages import NO_PAGES, Visit
+from crawlprio.orderings.explaining import Part
+from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.topic import Topic
 
 
@@ -30,6 +31,7 @@ class AnchorSimilarity(Ordering):
     """
 
     needs_anchors = True
+    _watched = NO_PAGE
 
     def __init__(self, words: str | Sequence[str] | None = None, stem: str | None = None) -> None:
         if words is None:
@@ -53,4 +55,16 @@ class AnchorSimilarity(Ordering):
             if found > self.keys[target]:
                 self.keys[target] = found
                 better.append(target)
+                if target == self._watched:
+                    self._best = visit.page, anchor
         return np.array(better, dtype=np.int32) if better else NO_PAGES
+
+    def watch(self, page: int) -> None:
+        self._watched = page
+
+    def explain(self, page: int) -> Part:
+        key = float(self.keys[page])
+        if page != self._watched or not key:
+            return Part("words of the topic in the anchor text of a link", key)
+        giver, anchor = self._best
+        return Part(f"words of the topic in the anchor text {anchor[:80]!r}", key, giver)
