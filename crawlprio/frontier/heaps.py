@@ -68,7 +68,7 @@ def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) ->
 
 
 @njit(cache=True)
-def _end_turn(sites: Records, totals: Records, site: int) -> None:
+def end_turn(sites: Records, totals: Records, site: int) -> None:
     """Count a turn of a site if sites take turns."""
     if totals[0].site_share > 0:
         totals[0].turn = max(totals[0].turn, sites[site].turn)
@@ -149,7 +149,7 @@ def remove(
     totals[0].n_waiting -= 1
     pages[page].state = state
     if state == DONE:
-        _end_turn(sites, totals, site)
+        end_turn(sites, totals, site)
     place_site(pages, sites, heap, totals, site)
 
 
@@ -180,7 +180,7 @@ def pop(
     pages[page].n_leases += 1
     totals[0].n_waiting -= 1
     totals[0].n_leased += 1
-    _end_turn(sites, totals, site)
+    end_turn(sites, totals, site)
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
     place_site(pages, sites, heap, totals, site)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import compiled_queue, records, site_heaps
+from crawlprio.frontier import compiled_queue, deferred, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
@@ -22,7 +22,7 @@ from crawlprio.orderings.base import (
     Ordering,
     Pages,
 )
-from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.pages import NO_PAGES, Visit
 from crawlprio.topic import HotQueue
 
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
@@ -99,7 +99,7 @@ class PageQueue:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
         self._observed = self._pages["observed"]
-        self._set_site_records(self._new_sites(64))
+        self._set_site_records(records.new_sites(64, limit, delay))
         self._heap = site_heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
@@ -134,6 +134,11 @@ class PageQueue:
     def n_sites_waiting(self) -> int:
         """Sites with a page that can be handed out now or when their delay ends."""
         return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
+
+    @property
+    def page_records(self) -> records.Records:
+        """One record for each page of the table, to read only."""
+        return self._pages[: self._n_pages]
 
     def state(self, page: int) -> int:
         """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
@@ -388,15 +393,6 @@ class PageQueue:
                 )
                 self._queue.place_site(*self._arrays, site)
 
-    def _new_sites(self, n: int) -> NDArray[np.void]:
-        sites = np.zeros(n, dtype=records.SITE)
-        sites["head"] = NO_PAGE
-        sites["position"] = records.NOWHERE
-        sites["limit"] = self._limit
-        sites["delay"] = self._delay
-        sites["ready_at"] = -math.inf
-        return sites
-
     def _set_site_records(self, sites: records.Records) -> None:
         """Keep the sites in these records."""
         self._sites = sites
@@ -418,7 +414,8 @@ class PageQueue:
             self._pages = room
             self._observed = room["observed"]
         if n_sites > len(self._sites):
-            sites = self._new_sites(max(n_sites, 2 * len(self._sites)))
+            n_room = max(n_sites, 2 * len(self._sites))
+            sites = records.new_sites(n_room, self._limit, self._delay)
             sites[: len(self._sites)] = self._sites
             self._set_site_records(sites)
             n_delayed = int(self._totals["n_delayed"][0])
@@ -430,9 +427,24 @@ class PageQueue:
             self._compile()
 
     def _compile(self) -> None:
-        """Switch from the plain queue to compiled heaps, built from the records. O(n)."""
-        self._queue = compiled_queue.load()
+        """Switch from the plain queue to compiled heaps."""
         self.ordering.compile()
+        self.build()
+
+    def defer(self) -> bool:
+        """Leave the heaps out until `build`, so that no page may leave; return False if it cannot.
+
+        A bound on the waiting pages and orderings that rank sites need the heaps.
+        """
+        self._grow()
+        if self.is_plain or self._by_call or self._buffer is not None:
+            return False
+        self._queue = deferred.load()
+        return True
+
+    def build(self) -> None:
+        """Build compiled heaps from the records. O(n)."""
+        self._queue = compiled_queue.load()
         self._totals["n_ready"] = self._totals["n_delayed"] = 0
         keys = self._pages["key"].copy()
         self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)

@@ -100,6 +100,17 @@ class Queue(NamedTuple):
     totals: Records
 
 
+def new_sites(n: int, limit: int, delay: float) -> Records:
+    """Return records of sites without pages, with a limit of leases and a delay in seconds."""
+    sites = np.zeros(n, dtype=SITE)
+    sites["head"] = NONE
+    sites["position"] = NOWHERE
+    sites["limit"] = limit
+    sites["delay"] = delay
+    sites["ready_at"] = -np.inf
+    return sites
+
+
 @njit(cache=True, inline="always")
 def wide(number: int) -> int:
     """Return a record field or constant as int64, the one integer type that kernels pass around.

@@ -13,7 +13,8 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
-from crawlprio.frontier.records import DONE, MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.frontier.replaying import replay
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
@@ -335,40 +336,18 @@ class LocalFrontier:
     def _resume(self) -> None:
         """Replay the visits of earlier runs, and queue what was waiting when they ended.
 
-        Pages are discovered and observed in their original order, so the queue is as it was, or as
-        another ordering would have built it. Pages that were refused wait again. O(visits).
+        O(visits).
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
         recorder.restore_seeds()
-        n_known = 0
         model = self._learning_model
         texts = queue.hot_queue is not None or model is not None
-        for visit in recorder.store.visits(
-            texts=texts, anchors=texts or queue.ordering.needs_anchors
-        ):
-            targets = visit.targets.tolist()
-            n_before, n_pages = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
-            if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
-                self._replay_entries(range(n_before, n_pages))
-            elif n_pages > n_known and n_known not in targets:
-                shown = set(targets)
-                while n_known < n_pages and n_known not in shown:
-                    n_known += 1
-                self._replay_entries(range(n_before, n_known))
-            n_known = n_pages
-            if is_refusal(visit.status, visit.error):
-                continue
+        visits = recorder.store.visits(texts=texts, anchors=texts or queue.ordering.needs_anchors)
+        for visit, n_before in replay(queue, visits, recorder.seeds, len(recorder.pages)):
             recorder.replay(visit, n_before)
             if model is not None and visit.value is not None and (visit.title or visit.text):
                 model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
-            if visit.page != NO_PAGE:
-                if queue.state(visit.page) == DONE:
-                    queue.count_turn(visit.page)
-                queue.finish(visit.page)
-                queue.observe(visit, n_pages)
-                queue.finish(visit.page)  # if this visit is the first to discover it
-        self._replay_entries(range(n_known, len(recorder.pages)))
         recorder.figures.n_before = recorder.figures.n_fetched
         asked_for = []
         for saved in recorder.store.requests():
@@ -380,12 +359,6 @@ class LocalFrontier:
             if queue.state(page) == WAITING:
                 queue.add(page, _FIRST)
         self.clock.restore()
-
-    def _replay_entries(self, pages: range) -> None:
-        """Queue pages that no visit discovered: seeds, and pages of other requests."""
-        if pages:
-            seeds = [page for page in pages if page in self._recorder.seeds]
-            self.queue.observe(Visit(NO_PAGE, np.array(seeds, dtype=np.int32)), pages.stop)
 
     def _restore_request(self, saved: RequestRow) -> None:
         """Queue a request that an earlier run saved and did not finish."""
