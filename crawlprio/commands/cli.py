@@ -18,6 +18,7 @@ COMMANDS = (
     "crawl",
     "resume",
     "receipt",
+    "explain",
     "score",
     "audit",
     "simulate",

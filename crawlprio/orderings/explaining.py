@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from crawlprio.pages import NO_PAGE
 
 
@@ -104,12 +106,14 @@ class Watch:
             *others: Any,
         ) -> int:
             of = self.page
-            gift = Gift(page, float(keys[page]) if page >= 0 else 0.0, len(targets))
             is_new = first <= of < last
-            if is_new:
-                self.found, self.first_numbers = gift, tuple(numbers[:4].tolist())
-            if not again and page >= 0 and (targets == of).any():
-                self.gifts.append(gift)
+            is_gift = not again and page >= 0 and np.count_nonzero(targets == of) > 0
+            if is_new or is_gift:
+                gift = Gift(page, float(keys[page]) if page >= 0 else 0.0, len(targets))
+                if is_gift:
+                    self.gifts.append(gift)
+                if is_new:
+                    self.found, self.first_numbers = gift, tuple(numbers[:4].tolist())
             n_changed = rule(keys, page, targets, first, last, again, numbers, *others)
             if is_new:
                 self.first_key = float(keys[of])

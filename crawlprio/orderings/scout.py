@@ -384,17 +384,18 @@ class Scout(CompiledOrdering):
         """Take in what the watched page received, and what its key consists of if it changed."""
         assert self._watched is not None
         page, state = self._watched.page, self.state
+        n_gifts, key = int(state.rules["n_gifts"][0]), float(self.keys[page])
+        if key == self._explained.amount and not n_gifts:
+            return
         sites = state.pages["site"]
-        for share, giver in state.gifts[: int(state.rules["n_gifts"][0])].tolist():
+        for share, giver in state.gifts[:n_gifts].tolist():
             is_own = sites[giver] == sites[page]
             to = self._from_site if is_own else self._from_others
             to.append(Part("passed on by", share, giver))
-        key = float(self.keys[page])
         if key != self._explained.amount and state.pages["sent"][page] == NOT_VISITED:
             explained = self._explanation(page)
-            is_first = explained.amount != key
             own = Part("own mass; changes of 2 % or less are skipped", key)
-            self._explained = own if is_first else explained
+            self._explained = explained if explained.amount == key else own
 
     def _explanation(self, page: int) -> Part:
         """Return how the key that is due to a page comes about."""

@@ -177,14 +177,17 @@ class SiblingSampling(CompiledOrdering):
         """Take in what the watched page received, and what its key consists of if it changed."""
         assert self._watched is not None
         page, state = self._watched.page, self.state
-        own, parent = state.pages[page], int(state.pages["parent"][page])
-        for share, giver in state.gifts[: int(state.rules["n_gifts"][0])].tolist():
+        n_gifts, is_same = int(state.rules["n_gifts"][0]), self.keys[page] == self._explained.amount
+        if is_same and not n_gifts:
+            return
+        parents = state.pages["parent"]
+        parent = int(parents[page])
+        for share, giver in state.gifts[:n_gifts].tolist():
             gift = Part("passed on by", share, giver)
             self._gifts.append(gift)
-            is_sibling = parent >= 0 and int(state.pages["parent"][giver]) == parent
-            if giver == parent or is_sibling:
+            if giver == parent or (parent >= 0 and int(parents[giver]) == parent):
                 self._of_kin.append(gift)
-        if self.keys[page] != self._explained.amount and own["passed"] == NOT_VISITED:
+        if not is_same and state.pages["passed"][page] == NOT_VISITED:
             self._explained = self._explanation(page, parent)
 
     def _explanation(self, page: int, parent: int) -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -370,6 +370,21 @@ class SiteSpider(Spider):
             hosts=hosts,
             **self._rules,
         )
+
+
+def recorded_scope(
+    arguments: Mapping[str, Any], settings: BaseSettings, redirected: Iterable[str]
+) -> Scope:
+    """Return the scope of a crawl with these arguments and settings, but for private addresses.
+
+    `redirected` are the URLs that its seeds redirected to.
+    """
+    spider = SiteSpider(**arguments)
+    spider._rules = _rules(settings)
+    scope = spider._make_scope("site", None)
+    for url in redirected:
+        scope.add_seed(url)
+    return scope
 
 
 def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
