@@ -30,7 +30,7 @@ PAGES = (
     *(f"docs/{name}.md" for name in ("store", "study", "topic", "tutorial", "archive", "audit")),
     *(
         f"docs/{name}.md"
-        for name in ("coverage", "distributed", "manners", "report", "sitemaps", "value")
+        for name in ("coverage", "distributed", "explain", "manners", "report", "sitemaps", "value")
     ),
 )
 
@@ -64,6 +64,8 @@ NOT_CODE = {
     "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
+    "7 pages wait after 3 visits.": "what explain prints",
+    "http://a.test/b1 was fetched.": "what explain prints",
 }
 """Blocks that are not run, by how they begin, and why."""
 
