@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.store.connection import Connection
+from crawlprio.store.failures import store_errors
 from crawlprio.store.visit_rows import VISIT_COLUMNS, pair_list, row_visit
 
 
@@ -19,7 +22,30 @@ class OutsideLink(NamedTuple):
     anchor: str
 
 
-def find_page(db: sqlite3.Connection, urls: Iterable[str], n_pages: int) -> int:
+class Lookups:
+    """What a store knows of single pages; the methods raise `StoreError` for a damaged file."""
+
+    path: Path
+    _db: Connection
+    _n_pages: int
+
+    def visits_of(self, page: int) -> list[tuple[int, Visit]]:
+        """Return each visit of a page with its place in the crawl, without texts. O(visits)."""
+        with store_errors(self.path):
+            return _visits_of(self._db, page, self._n_pages)
+
+    def find_page(self, urls: Iterable[str]) -> int:
+        """Return the page of the first of these URLs that is known, or `NO_PAGE`. O(pages)."""
+        with store_errors(self.path):
+            return _find_page(self._db, urls, self._n_pages)
+
+    def outside_links(self, url: str) -> list[OutsideLink]:
+        """Return the recorded links to a URL that were not followed. O(outside links)."""
+        with store_errors(self.path):
+            return _outside_links(self._db, url, self._n_pages)
+
+
+def _find_page(db: sqlite3.Connection, urls: Iterable[str], n_pages: int) -> int:
     """Return the page of the first URL that is known, or `NO_PAGE`; ValueError if damaged."""
     for url in urls:
         found = db.execute(
@@ -32,7 +58,7 @@ def find_page(db: sqlite3.Connection, urls: Iterable[str], n_pages: int) -> int:
     return NO_PAGE
 
 
-def visits_of(db: sqlite3.Connection, page: int, n_pages: int) -> list[tuple[int, Visit]]:
+def _visits_of(db: sqlite3.Connection, page: int, n_pages: int) -> list[tuple[int, Visit]]:
     """Return place in the crawl and visit, with its title alone as text, of each visit of a page.
 
     ValueError or TypeError if one is damaged.
@@ -42,7 +68,7 @@ def visits_of(db: sqlite3.Connection, page: int, n_pages: int) -> list[tuple[int
     return [(row[-1], row_visit(row, n_pages)) for row in rows]
 
 
-def outside_links(db: sqlite3.Connection, url: str, n_pages: int) -> list[OutsideLink]:
+def _outside_links(db: sqlite3.Connection, url: str, n_pages: int) -> list[OutsideLink]:
     """Return the recorded links to a URL that were not followed, one for each page, in turn.
 
     ValueError or TypeError if one is damaged.

@@ -24,7 +24,7 @@ from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
-from crawlprio.store.lookups import OutsideLink, find_page, outside_links, visits_of
+from crawlprio.store.lookups import Lookups
 from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.refusals import Refusal, read_refusals
@@ -39,7 +39,7 @@ MAX_HOPS = 20
 """Maximum number of redirects in a row that are followed from a seed."""
 
 
-class StoreReader:
+class StoreReader(Lookups):
     """The reading half of `Store`, which opens it; its methods raise `StoreError` likewise."""
 
     def __init__(self, path: Path, db: Connection, *, writes: bool) -> None:
@@ -186,21 +186,6 @@ class StoreReader:
         """
         with store_errors(self.path):
             yield from read_bodies(self._db)
-
-    def visits_of(self, page: int) -> list[tuple[int, Visit]]:
-        """Return each visit of a page with its place in the crawl, without texts. O(visits)."""
-        with store_errors(self.path):
-            return visits_of(self._db, page, self._n_pages)
-
-    def find_page(self, urls: Iterable[str]) -> int:
-        """Return the page of the first of these URLs that is known, or `NO_PAGE`. O(pages)."""
-        with store_errors(self.path):
-            return find_page(self._db, urls, self._n_pages)
-
-    def outside_links(self, url: str) -> list[OutsideLink]:
-        """Return the recorded links to a URL that were not followed. O(outside links)."""
-        with store_errors(self.path):
-            return outside_links(self._db, url, self._n_pages)
 
     @property
     def last_request(self) -> int:
