@@ -130,11 +130,17 @@ class CrawlConfig:
             logger.warning("%s", sentence)
         values = {name: read_setting(settings, name) for name in SETTINGS}
         name = ordering or values["ORDERING"]
+        made = make_ordering(name, values["ORDERING_OPTIONS"])
+        if made.needs_values and values["CRAWLPRIO_VALUE"] is None:
+            raise ConfigError(
+                f"ORDERING is {name!r}, which needs to know what pages are worth; set "
+                "CRAWLPRIO_VALUE (--value)."
+            )
         topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
         named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
-            ordering=make_ordering(name, values["ORDERING_OPTIONS"]),
+            ordering=made,
             topic=topic,
             topic_options=topic_options,
             value_model=_value_model(values["CRAWLPRIO_VALUE"]),

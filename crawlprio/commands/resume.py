@@ -42,7 +42,7 @@ class Command(SiteCrawlCommand):
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
         from crawlprio.config import from_command_line, read_setting
         from crawlprio.live.given import read_arguments
-        from crawlprio.orderings import ORDERINGS
+        from crawlprio.orderings import NAMED
         from crawlprio.store import Store
 
         assert self.settings is not None
@@ -71,7 +71,7 @@ class Command(SiteCrawlCommand):
                 "file to load; name the model again, with --value."
             )
         ordering = ruled[-1][1] if ruled else ""
-        if ordering not in ("", *ORDERINGS) and not from_command_line(self.settings, "ORDERING"):
+        if ordering not in ("", *NAMED) and not from_command_line(self.settings, "ORDERING"):
             raise ConfigError(
                 f"the crawl in {folder} ran under {ordering}, and a store names no code to run; "
                 "name the ordering again, with --ordering."

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: a crawl store has their values for its pages and sites."""
 
+VALUED = ("omniscient", "value", "parent-quality", "best-first", "breadth-first", "random")
+"""The orderings to judge by value if none is named."""
+
 _NETWORK = {
     "--robots": Whole(1),
     "--pages-per-visit": Whole(1),
@@ -110,6 +113,17 @@ class Command(OneLineCommand):
             "the four pages with the most links, whichever reaches the most pages",
         )
         group.add_argument(
+            "--value",
+            metavar="MODEL",
+            help="judge by the value found instead of PageRank, by this value model; GRAPH is a "
+            "crawl store with texts",
+        )
+        group.add_argument(
+            "--starts",
+            metavar="N",
+            help="with --value, crawl from the seeds and from N - 1 other pages; default 1",
+        )
+        group.add_argument(
             "--budget", metavar="N", help="maximum number of fetches; default: no limit"
         )
         for name, metavar, meaning in (
@@ -138,8 +152,8 @@ class Command(OneLineCommand):
         graph_path = only_argument("simulate", "GRAPH", args)
         network = _network(opts)
         budget = checked_option("--budget", Whole(1), opts.budget)
-        names = list(dict.fromkeys(opts.ordering or COMPARED))
-        allow_imports_from_here(names)
+        names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
+        allow_imports_from_here([*names, opts.value])
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
         orders = [("--order", path) for path in order_paths.values()]
         check_outputs(
@@ -148,6 +162,20 @@ class Command(OneLineCommand):
         options = _options_of(names, opts.ordering_options)
         orderings = _make(names, options)
         self._hot_queue()
+        if opts.value is not None:
+            if opts.order is not None or budget is not None or network.takes_time:
+                raise ConfigError(
+                    "--value crawls without a clock, to 40 % of the pages; leave out --order, "
+                    "--budget and the options of the network."
+                )
+            from crawlprio.commands.value_table import judge_by_value
+
+            limit = max_unpacked_bytes(self.settings)
+            judge_by_value(graph_path, names, options, opts, self._hot_queue, limit, _start)
+            return
+        for name, ordering in orderings.items():
+            if ordering.needs_values:
+                raise ConfigError(f"{name} needs to know what pages are worth; give --value MODEL.")
 
         from rich.console import Console
 
@@ -292,15 +320,14 @@ def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> 
 
 def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
     """Return the options of each ordering: its own, or the shared ones that it knows."""
-    from crawlprio.orderings import ORDERINGS, option_names
+    from crawlprio.orderings import NAMED, option_names
 
     if text is None:
         return {name: {} for name in names}
     given = json_object("--ordering-options", text, '{"every": 1000}')
     known = {name: option_names(name) for name in names}
     by_name = given and all(
-        isinstance(value, dict) and (key in known or key in ORDERINGS)
-        for key, value in given.items()
+        isinstance(value, dict) and (key in known or key in NAMED) for key, value in given.items()
     )
     if by_name:
         for name in given:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlprio.config import given_settings, read_setting
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.orderings import ORDERINGS
+from crawlprio.orderings import NAMED
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Anything, FileName, Folder
 from crawlprio.store import Store
@@ -113,7 +113,7 @@ def is_plain(name: str, value: object) -> bool:
     if setting is None or not isinstance(value, str | int | float | bool | None):
         return False
     if name == "ORDERING":
-        return value in ORDERINGS
+        return value in NAMED
     if name == "CRAWLPRIO_VALUE":
         return str(value).startswith(("words:", "query:")) and "@" not in str(value)
     return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)

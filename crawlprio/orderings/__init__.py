@@ -18,14 +18,18 @@ from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
+from crawlprio.orderings.quality import BestFirst, ParentQuality
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
+from crawlprio.orderings.value import Value
 
 __all__ = [
     "ALL_PAGES",
+    "BY_VALUE",
     "COMPARED",
+    "NAMED",
     "ORDERINGS",
     "Changed",
     "CompiledOrdering",
@@ -54,6 +58,16 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "scout": Scout,
     "sibling-sampling": SiblingSampling,
 }
+
+BY_VALUE: dict[str, type[Ordering]] = {
+    "value": Value,
+    "best-first": BestFirst,
+    "parent-quality": ParentQuality,
+}
+"""The orderings that rank by the values of pages, and so need a value model."""
+
+NAMED = {**ORDERINGS, **BY_VALUE}
+"""All orderings by name."""
 
 COMPARED = (
     "omniscient",
@@ -131,13 +145,13 @@ def _find(name: str | type[Ordering]) -> type[Ordering]:
         return name
     if not isinstance(name, str) or not name:
         raise ConfigError(
-            f"ORDERING is {name!r}; give one of {', '.join(sorted(ORDERINGS))}, or an import path."
+            f"ORDERING is {name!r}; give one of {', '.join(sorted(NAMED))}, or an import path."
         )
-    if name in ORDERINGS:
-        return ORDERINGS[name]
+    if name in NAMED:
+        return NAMED[name]
     if "." not in name:
         raise ConfigError(
-            f"ORDERING is {name!r}; known orderings: {', '.join(sorted(ORDERINGS))}; or give an "
+            f"ORDERING is {name!r}; known orderings: {', '.join(sorted(NAMED))}; or give an "
             "import path."
         )
     module_name, _, class_name = name.rpartition(".")

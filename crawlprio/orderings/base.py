@@ -74,6 +74,8 @@ class Ordering:
     site_share
         Pages per site in each round over the waiting sites, set by the option of the same name; 0,
         the default: no rounds. A site that has waiting pages again joins the current round.
+    needs_values
+        Set to True in a class that reads `visit.value`, so that the crawl must have a value model.
     needs_truth
         Set to True in a class that calls `truth(page)`, the PageRank of a page in the whole graph,
         which only the simulator, a replay and the demo web know.
@@ -88,6 +90,7 @@ class Ordering:
     initial_key: float = 0.0
     site_share: int = 0
     needs_anchors: bool = False
+    needs_values: bool = False
     needs_truth: bool = False
 
     keys: Keys

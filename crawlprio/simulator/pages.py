@@ -97,7 +97,14 @@ class RecordedVisits:
         The crawl store.
     with_texts
         Whether to keep page texts, which only a topic needs.
+
+    Attributes
+    ----------
+    values
+        float64, by page of the graph: replace the recorded values if set.
     """
+
+    values: NDArray[np.float64] | None = None
 
     def __init__(self, path: Path, *, with_texts: bool) -> None:
         self._path = path
@@ -142,7 +149,10 @@ class RecordedVisits:
             anchor_of = dict(zip(visit.targets.tolist(), anchors, strict=False))
             anchors = [anchor_of.get(target, "") for target in row.tolist()]
         text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
-        return visit._replace(page=page, targets=targets, anchors=anchors, text=text)
+        value = visit.value
+        if self.values is not None and 200 <= visit.status < 300:
+            value = float(self.values[graph_page])
+        return visit._replace(page=page, targets=targets, anchors=anchors, text=text, value=value)
 
 
 @njit(cache=True)

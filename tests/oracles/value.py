@@ -1,0 +1,175 @@
+"""Orderings by value, spelled out: one crawl of a web whose values are known after each fetch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class ValuedWeb(NamedTuple):
+    """Links in page order as (target, anchor text), URLs, values (None: failed) and statuses."""
+
+    links: Mapping[int, Sequence[tuple[int, str]]]
+    urls: Sequence[str]
+    values: Sequence[float | None]
+    statuses: Sequence[int]
+
+
+@dataclass
+class Seen:
+    """What a crawler has seen: pages in order of discovery, visits, and the first link to each."""
+
+    web: ValuedWeb
+    discovered: list[int] = field(default_factory=list)
+    visited: list[int] = field(default_factory=list)
+    first_link: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Page -> URL of the page it was found on, and anchor text."""
+
+    def teaches(self, page: int) -> bool:
+        return not 300 <= self.web.statuses[page] < 400
+
+    def parent_values(self, page: int) -> list[float]:
+        """The values of the visited pages that link to a page, redirects left out."""
+        return [
+            self.web.values[source] or 0.0
+            for source in self.visited
+            if self.teaches(source) and page in [target for target, _ in self.web.links[source]]
+        ]
+
+
+Policy = Callable[[Seen], dict[int, float]]
+"""Returns the keys of all discovered pages after a visit."""
+
+
+def crawl(web: ValuedWeb, seeds: Sequence[int], policy: Policy) -> list[int]:
+    """Fetch the page with the largest key until none waits; ties by order of discovery."""
+    seen = Seen(web)
+    for seed in seeds:
+        seen.discovered.append(seed)
+        seen.first_link[seed] = ("", "")
+    keys = policy(seen)
+    while waiting := [page for page in seen.discovered if page not in seen.visited]:
+        page = max(waiting, key=lambda page: keys[page])  # the first of equals
+        for target, anchor in web.links[page]:
+            if target not in seen.first_link:
+                seen.discovered.append(target)
+                seen.first_link[target] = (web.urls[page], anchor)
+        seen.visited.append(page)
+        keys = policy(seen)
+    return seen.visited
+
+
+def best_first(seen: Seen) -> dict[int, float]:
+    return {page: max(seen.parent_values(page), default=0.0) for page in seen.discovered}
+
+
+def parent_quality(seen: Seen) -> dict[int, float]:
+    found = {page: seen.parent_values(page) for page in seen.discovered}
+    return {page: sum(values) / max(len(values), 1) for page, values in found.items()}
+
+
+def words(text: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"[^\W_]+", text.casefold())))
+
+
+class Learned:
+    """The ordering `value`, from its docstring; keys are kept until they are brought up to date."""
+
+    prior = (0.0, 0.4, 0.1, 0.2, 0.1, 0.05, 0.1, 0.3, 0.1, 0.0)
+
+    def __init__(self, explore: float = 0.1, strength: float = 200.0, every: float = 0.005) -> None:
+        self.explore, self.every = explore, every
+        self.weights = list(self.prior)
+        size = range(len(self.prior))
+        self.inverse = [[1 / strength if i == j else 0.0 for j in size] for i in size]
+        self.counts: dict[str, tuple[float, float]] = {}
+        self.all = (1.0, 0.05)
+        self.keys: dict[int, float] = {}
+        self.n_learned = 0
+        self.due = 0
+
+    def groups(self, seen: Seen, page: int) -> tuple[list[str], list[str], list[str]]:
+        """Return host, folder, pattern and source; the words of the anchor; those of the URL."""
+        source, anchor = seen.first_link[page]
+        host, _, rest = seen.web.urls[page].split("://")[1].partition("/")
+        path, mark, query = rest.partition("?")
+        four = [
+            f"host {host}",
+            f"folder {host}/{path.rpartition('/')[0]}",
+            f"pattern {host}/" + re.sub(r"\d+", "0", path) + mark,
+            f"source {source}",
+        ]
+        return four, words(anchor)[:8], words(f"{path} {query}")[-8:]
+
+    def mean(self, group: str, wider: float, pages: float) -> float:
+        n, total = self.counts.get(group, (0.0, 0.0))
+        return (total + pages * wider) / (n + pages)
+
+    def inputs(self, seen: Seen, page: int, parents: list[float]) -> list[float]:
+        overall = self.all[1] / self.all[0]
+        (host, folder, pattern, source), anchor, url = self.groups(seen, page)
+        of_host = self.mean(host, overall, 4.0)
+        of_folder = self.mean(folder, of_host, 2.0)
+        in_anchor = [self.mean(word, overall, 2.0) for word in anchor]
+        in_url = [self.mean(word, overall, 2.0) for word in url]
+        return [
+            1.0,
+            (sum(parents) + 0.5 * overall) / (len(parents) + 0.5),
+            max(parents, default=0.0),
+            self.mean(source, of_host, 2.0),
+            of_folder,
+            of_host,
+            self.mean(pattern, of_folder, 2.0),
+            max(in_anchor, default=overall),
+            max(in_url, default=overall),
+            sum(in_anchor) / len(in_anchor) if in_anchor else overall,
+        ]
+
+    def key(self, seen: Seen, page: int) -> float:
+        overall = self.all[1] / self.all[0]
+        inputs = self.inputs(seen, page, seen.parent_values(page))
+        expected = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
+        (_, folder, _, source), _, _ = self.groups(seen, page)
+        n_source, n_folder = (self.counts.get(group, (0.0, 0.0))[0] for group in (source, folder))
+        rare = 1 / math.sqrt(n_source + 1) + 1 / math.sqrt(n_folder + 1)
+        return expected + self.explore * math.sqrt(overall * (1 - overall)) * rare
+
+    def learn(self, seen: Seen, page: int) -> None:
+        """Refit the weights to the page visited last, then count it."""
+        before = Seen(seen.web, seen.discovered, seen.visited[:-1], seen.first_link)
+        x = self.inputs(seen, page, before.parent_values(page))
+        value = seen.web.values[page] or 0.0
+        gain = [sum(a * b for a, b in zip(row, x, strict=True)) for row in self.inverse]
+        scale = 1.0
+        for a, b in zip(x, gain, strict=True):
+            scale += a * b
+        error = value - sum(a * b for a, b in zip(x, self.weights, strict=True))
+        self.weights = [w + g / scale * error for w, g in zip(self.weights, gain, strict=True)]
+        self.inverse = [
+            [entry - g * h / scale for entry, h in zip(row, gain, strict=True)]
+            for row, g in zip(self.inverse, gain, strict=True)
+        ]
+        self.all = self.all[0] + 1, self.all[1] + value
+        four, anchor, url = self.groups(seen, page)
+        for group in (*four, *anchor, *url):
+            n, total = self.counts.get(group, (0.0, 0.0))
+            self.counts[group] = n + 1, total + value
+
+    def __call__(self, seen: Seen) -> dict[int, float]:
+        if not seen.visited:
+            stale = seen.discovered
+        else:
+            page, n = seen.visited[-1], len(seen.visited)
+            if seen.teaches(page):
+                self.learn(seen, page)
+            if n >= self.due:
+                self.due = n + max(4, int(self.every * n))
+                stale = seen.discovered
+            else:
+                stale = [target for target, _ in seen.web.links[page]]
+        for page in stale:
+            self.keys[page] = self.key(seen, page)
+        return self.keys

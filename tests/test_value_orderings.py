@@ -1,0 +1,240 @@
+"""Orderings that rank by value: against oracles, live against simulated, resumed, and reported."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
+from oracles import value as oracle
+
+from crawlprio.commands.cli import main
+from crawlprio.errors import ConfigError
+from crawlprio.frontier import PageQueue
+from crawlprio.linkgraph import read_graph
+from crawlprio.orderings import BY_VALUE, make_ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.simulator import crawl_order
+from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.value import page_of
+from crawlprio.value.registry import make_model
+
+SEED = 20261123
+N_PAGES = 60
+WORDS = ("rook", "knight", "bread", "flour", "index", "about")
+ENDS = ("", "?q=1")
+POLICIES: dict[str, Callable[[], oracle.Policy]] = {
+    "best-first": lambda: oracle.best_first,
+    "parent-quality": lambda: oracle.parent_quality,
+    "value": oracle.Learned,
+}
+
+
+def random_web(seed: int) -> oracle.ValuedWeb:
+    """Return a web of three hosts, in which words of a page's URL and links hint at its value."""
+    draw = random.Random(seed)
+    words = [draw.choice(WORDS) for _ in range(N_PAGES)]
+    urls = [
+        f"http://{draw.choice('abc')}.test/{draw.choice(WORDS)}/{word}{n}{draw.choice(ENDS)}"
+        for n, word in enumerate(words)
+    ]
+    links = {
+        page: [
+            (target, draw.choice(["", f"{words[target]} {draw.choice(WORDS)}"]))
+            for target in draw.sample(range(N_PAGES), draw.randint(0, 7))
+            if target != page
+        ]
+        for page in range(N_PAGES)
+    }
+    statuses = [draw.choice([200, 200, 200, 200, 301, 404]) for _ in range(N_PAGES)]
+    values = [
+        None if status != 200 else draw.choice([0.0, 0.25, 1.0]) if word == "rook" else 0.0
+        for word, status in zip(words, statuses, strict=True)
+    ]
+    return oracle.ValuedWeb(links, urls, values, statuses)
+
+
+def crawl(web: oracle.ValuedWeb, seeds: list[int], name: str) -> list[int]:
+    """Return the order of the frontier, in pages of the web."""
+    table, of_web = PageTable(), list(seeds)
+    table.site("any")
+    ids = {page: table.add(web.urls[page], web.urls[page], 0) for page in seeds}
+    queue = PageQueue(make_ordering(name), table)
+    queue.observe(Visit(NO_PAGE, np.arange(len(seeds), dtype=np.int32)))
+    order = []
+    while (page := queue.next_page(0.0)) != NO_PAGE:
+        found = of_web[page]
+        order.append(found)
+        for target, _ in web.links[found]:
+            if target not in ids:
+                ids[target] = table.add(web.urls[target], web.urls[target], 0)
+                of_web.append(target)
+        targets = np.array([ids[target] for target, _ in web.links[found]], dtype=np.int32)
+        anchors = [anchor for _, anchor in web.links[found]]
+        status, value = web.statuses[found], web.values[found]
+        queue.observe(Visit(page, targets, anchors, status=status, value=value))
+        queue.release(page)
+    return order
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_pages_are_fetched_in_the_order_of_the_oracle(name: str) -> None:
+    for seed in range(SEED, SEED + 4):
+        print("seed", seed)
+        web = random_web(seed)
+        seeds = random.Random(seed).sample(range(N_PAGES), 3)
+        order = crawl(web, seeds, name)
+        assert order == oracle.crawl(web, seeds, POLICIES[name]())
+        assert len(order) > N_PAGES / 2
+
+
+def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links() -> None:
+    """A hub links to 40 pages of one folder; only anchor texts tell good from bad."""
+    links = {0: [(n, "rook" if n % 2 else "bread") for n in range(1, 41)]}
+    links |= {n: [] for n in range(1, 41)}
+    web = oracle.ValuedWeb(
+        links,
+        ["http://a.test/", *(f"http://a.test/x/{n:02}" for n in range(1, 41))],
+        [0.0, *(float(n % 2) for n in range(1, 41))],
+        [200] * 41,
+    )
+    found = [web.values[page] for page in crawl(web, [0], "value")[1:21]]
+    assert sum(value or 0.0 for value in found) >= 17
+    assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10
+
+
+GOOD, BAD = "rook knight rook", "bread flour bread"
+
+
+def text_page(number: int) -> Answer:
+    """Return one of the pages of a tree, every third of which is about chess."""
+    links = [child for child in (3 * number + 1, 3 * number + 2, 3 * number + 3) if child < 60]
+    anchors = "".join(
+        f'<a href="/{"chess" if child % 3 == 0 else "bread"}/{child}">{WORDS[child % 6]}</a>'
+        for child in links
+    )
+    text = GOOD if number % 3 == 0 else BAD
+    return Answer(
+        f"<title>{number}</title><p>{text}</p>{anchors}", headers={"Content-Type": "text/html"}
+    )
+
+
+def live(store: Path, name: str, **settings: object) -> None:
+    def answer(host: str, path: str) -> Answer | None:
+        number = path.rpartition("/")[2] or "0"
+        return text_page(int(number)) if number.isdigit() else None
+
+    given = {
+        **ONE_AT_A_TIME,
+        "ADDONS": {"crawlprio.Addon": 500},
+        "ORDERING": name,
+        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_VALUE": "words:rook",
+        **settings,
+    }
+    with Site({}, answer) as site:
+        run = run_spider(SiteSpider, given, site=site, seeds="http://a.test/")
+    assert run.messages() == []
+
+
+def visited(path: Path) -> list[int]:
+    with Store.open(path, readonly=True) as store:
+        return [visit.page for visit in store.visits() if visit.page != NO_PAGE]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(
+    name: str, tmp_path: Path
+) -> None:
+    live(tmp_path / "crawl.sqlite", name)
+    order = visited(tmp_path / "crawl.sqlite")
+    assert len(order) == 60
+    recorded = RecordedVisits(tmp_path / "crawl.sqlite", with_texts=False)
+    graph = read_graph(tmp_path / "crawl.sqlite")
+    assert crawl_order(graph, [0], make_ordering(name), recorded=recorded).tolist() == order
+    for n_pages in (17, 0):
+        job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
+        live(Path("crawl.sqlite"), name, **job)
+    assert visited(tmp_path / "job" / "crawl.sqlite") == order
+
+
+@pytest.mark.slow
+def test_simulate_reports_the_value_that_each_ordering_finds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "crawl.sqlite"
+    live(store, "breadth-first")
+    figures = tmp_path / "figures.json"
+    line = [str(store), "--value", "words:rook", "--starts", "2", "--json", str(figures)]
+    orderings = ["--ordering", "omniscient", "--ordering", "breadth-first", "--ordering", "value"]
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", *line, *orderings, "-s", "TOPIC=rook", "--plot", f"{tmp_path}/x.png"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0, said
+    assert (tmp_path / "x.png").stat().st_size > 0
+    found = json.loads(figures.read_text())
+    kinds = [(run["ordering"], run["oracle"]) for run in found["runs"]]
+    assert kinds == [
+        ("omniscient", True),
+        ("breadth-first", False),
+        ("value", False),
+        ("hot-queue", False),
+    ]
+    # Twenty pages are worth .2 each, the others nothing; breadth-first fetches 0 to 11 first.
+    model = make_model("words:rook")
+    with Store.open(store, readonly=True) as opened:
+        of_page = {
+            v.page: model.score(page_of("", v.title, v.text))
+            for v in opened.visits()
+            if v.page >= 0
+        }
+    assert sorted(of_page.values()) == [0.0] * 40 + [0.2] * 20
+    order = visited(store)
+    of_bfs = found["runs"][1]
+    assert of_bfs["recall"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 4)
+    assert of_bfs["harvest"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 12)
+    assert all("deployable" in said for _ in kinds)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (["--ordering", "value"], ["value", "--value MODEL"]),
+        (["--value", "words:rook", "--robots", "4", "--delay", "1"], ["--value", "network"]),
+        (["--value", "words:rook", "--starts", "none"], ["--starts", "'none'"]),
+        (["--value", "rooks"], ["'rooks'", "import path"]),
+        (["--value", "words:rook"], ["no page texts"]),
+    ],
+)
+def test_bad_input_of_simulate_gets_one_sentence(
+    line: list[str], names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "crawl.sqlite"
+    with Store.create(path) as store:
+        pages = PageTable()
+        pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
+        store.record(Visit(0, np.empty(0, np.int32), title="rook"), pages)
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(path), *line])
+    said = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert all(name in said[-1] for name in names), said
+
+
+def test_an_ordering_by_value_needs_a_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="explore is -1"):
+        make_ordering("value", {"explore": -1})
+    with Site({}) as site:
+        settings = {"ADDONS": {"crawlprio.Addon": 500}, "ORDERING": "value"}
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert run.messages() == [
+        "ORDERING is 'value', which needs to know what pages are worth; set CRAWLPRIO_VALUE "
+        "(--value)."
+    ]
