@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from crawlprio.commands import program
-from crawlprio.commands.site_crawl import SiteCrawlCommand
+from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
 from crawlprio.errors import ConfigError
 from crawlprio.setting_table import SETTINGS
 
@@ -45,6 +45,11 @@ class Command(SiteCrawlCommand):
             "otherwise."
         )
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Replay")
+        group.add_argument("--value", metavar="MODEL", help=OPTIONS["value"][2])
+
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.config import read_setting
 
@@ -58,6 +63,8 @@ class Command(SiteCrawlCommand):
                 f"{args[0]}: no such file; give a WARC file, a folder of them or a crawl store."
             )
         self.set("CRAWLPRIO_REPLAY", args[0])
+        if opts.value is not None:
+            self.set("CRAWLPRIO_VALUE", opts.value)
         assert self.settings is not None
         for name, own in OWN_FILES.items():
             if str(read_setting(self.settings, name)) == str(SETTINGS[name].default):

@@ -68,7 +68,7 @@ class Value(Ordering):
 
     Notes
     -----
-    About 0.1 ms per page. Memory: 104 bytes per page besides its key, and 16 MB for the groups.
+    About 0.1 ms per page. Memory: 105 bytes per page besides its key, and 16 MB for the groups.
     """
 
     needs_anchors = True
