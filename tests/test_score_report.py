@@ -42,6 +42,7 @@ TITLES = {
     7: "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
 }
 PATHS = {8: "?<svg/onload=window.hacked=8>", 9: "\"onmouseover='window.hacked=9'", 10: "%00\u202e"}
+HOST = "<img src=x onerror='window.hacked=11'>\u202e" + "h" * 1_000_000
 N_PAGES, N_SITES = 60, 6
 
 
@@ -52,7 +53,7 @@ def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> 
         host = f"s{number % N_SITES}.test"
         url = f"http://{host}/{PATHS.get(number, number)}"
         pages.add(url, url, pages.site(host), 0)
-    pages.add("javascript:window.hacked=10", "javascript:window.hacked=10", pages.site("js"), 1)
+    pages.add("javascript:window.hacked=10", "javascript:window.hacked=10", pages.site(HOST), 1)
     with Store.create(path) as store:
         store.set_meta("ordering", "opic")
         store.record_pages(pages, [0])
@@ -97,6 +98,7 @@ def test_a_report_is_one_small_file_that_names_no_other(report: Path) -> None:
     assert re.findall(r"<script[^>]*>", library) == ["<script>", "<script>"]
     assert "default-src 'none'" in unescape(own)
     assert "M" * 301 not in html
+    assert "h" * 301 not in html
 
 
 @pytest.mark.parametrize(
@@ -281,6 +283,7 @@ class TestInABrowser:
             assert TITLES[hostile] in titles
         assert "?gnp.exe ??" in titles
         assert max(map(len, titles)) <= parts.MAX_TEXT + 3
+        assert any(host.startswith("<img src=x") for host in opened.column("Sites by pagerank", 0))
         assert opened.page.evaluate("window.hacked") is None
         inserted = (
             "document.querySelectorAll('main img, main svg, main iframe, main script').length"

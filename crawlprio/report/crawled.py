@@ -19,6 +19,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.pages import PageIds
 from crawlprio.receipt.document import receipt_of
 from crawlprio.receipt.reading import Pace, StoredCrawl
+from crawlprio.report.parts import text
 from crawlprio.simulator import crawl_order
 from crawlprio.store import Store
 
@@ -69,12 +70,12 @@ class ReportedCrawl:
         return cls(
             repository,
             scores,
-            order_name,
+            text(order_name).text,
             receipt,
             audit,
             [seed for seed in crawl.seeds if seed < n_pages],
             crawl.paces,
-            {state.host: state.crawl_delay for state in states if state.crawl_delay},
+            {text(state.host).text: state.crawl_delay for state in states if state.crawl_delay},
         )
 
     @property
@@ -95,9 +96,10 @@ class ReportedCrawl:
         return self.audit.outcome(page)
 
     def host(self, site: int) -> str:
+        """Return the host of a site, printable and cut."""
         hosts = self.repository.graph.hosts
         assert hosts is not None
-        return hosts[site]
+        return text(hosts[site]).text
 
     @cached_property
     def is_got(self) -> NDArray[np.bool_]:

@@ -89,7 +89,7 @@ def _folder(url: str) -> str:
     except ValueError:
         return "/"
     first, slash, _ = path.removeprefix("/").partition("/")
-    return f"/{first}/" if slash else "/"
+    return text(f"/{first}/").text if slash else "/"
 
 
 def _graph(crawl: ReportedCrawl, labels: Sequence[str], parts: Parts) -> list[Chart]:
