@@ -26,7 +26,7 @@ PROGRAMS = {
 
 # Neither numba nor the reactor: whether a command loads these is its own business.
 _SCRIPT = """
-import json, os, sys
+import faulthandler, json, os, sys
 import crawlprio.middlewares, crawlprio.schedulers, crawlprio.spiders.site, crawlprio.commands.cli
 import scrapy.commands.crawl, scrapy.core.downloader.handlers.http11
 from scrapy.settings import default_settings
@@ -44,6 +44,7 @@ for line in sys.stdin:
     if child == 0:
         for number, file in enumerate((os.devnull, *files)):
             os.dup2(os.open(file, os.O_RDWR), number)
+        faulthandler.enable()  # a crash leaves a traceback on stderr, which would be empty
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)

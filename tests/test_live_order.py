@@ -12,6 +12,7 @@ import numpy as np
 import oracles
 import pytest
 from crawls import fetched_urls, run_spider, scrapy
+from shared_webs import shared_webs
 
 import crawlprio.settings
 from crawlprio.demo.truth import whole_graph
@@ -90,28 +91,29 @@ class Crawled:
             if name.isupper()
         }
         topic = {} if distance is None else {"TOPIC": WORDS, "TOPIC_OPTIONS": self.topic_options}
-        self.run = run_spider(
-            SiteSpider,
-            {
-                **bundled,
-                **topic,
-                "ORDERING": name,
-                "ORDERING_OPTIONS": options,
-                "CONCURRENT_REQUESTS": 1,
-                "DOWNLOAD_DELAY": 0,
-                "ROBOTSTXT_OBEY": False,
-                "RETRY_ENABLED": False,
-                "CLOSESPIDER_TIMEOUT": 240,
-                "CRAWLPRIO_DEMO_PAGES": PAGES,
-                "CRAWLPRIO_DEMO_SITES": SITES,
-                "CRAWLPRIO_DEMO_SEED": SEED,
-                "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
-                "CRAWLPRIO_STORE": folder / "crawl.sqlite",
-                "CRAWLPRIO_PLOT": None,
-                "CRAWLPRIO_PRINT": False,
-            },
-            priority="cmdline",
-        )
+        with shared_webs():
+            self.run = run_spider(
+                SiteSpider,
+                {
+                    **bundled,
+                    **topic,
+                    "ORDERING": name,
+                    "ORDERING_OPTIONS": options,
+                    "CONCURRENT_REQUESTS": 1,
+                    "DOWNLOAD_DELAY": 0,
+                    "ROBOTSTXT_OBEY": False,
+                    "RETRY_ENABLED": False,
+                    "CLOSESPIDER_TIMEOUT": 240,
+                    "CRAWLPRIO_DEMO_PAGES": PAGES,
+                    "CRAWLPRIO_DEMO_SITES": SITES,
+                    "CRAWLPRIO_DEMO_SEED": SEED,
+                    "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
+                    "CRAWLPRIO_STORE": folder / "crawl.sqlite",
+                    "CRAWLPRIO_PLOT": None,
+                    "CRAWLPRIO_PRINT": False,
+                },
+                priority="cmdline",
+            )
         self.store = folder / "crawl.sqlite"
         self.asked_for = fetched_urls(folder / "server.jsonl")
         with Store.open(self.store, readonly=True) as store:

@@ -9,6 +9,7 @@ import pytest
 from crawls import ADDON, Site, fetched_urls, page, run_spider
 from redis_servers import RedisServer
 from scrapy import Request, Spider
+from shared_webs import shared_webs
 
 import crawlprio.settings
 from crawlprio import Ordering
@@ -57,26 +58,27 @@ CASES = [
 
 def crawl(log: Path, **settings: Any) -> list[str]:
     """Crawl the demo web in this process, one page at a time; return the URLs fetched, in order."""
-    run = run_spider(
-        SiteSpider,
-        {
-            **PROJECT,
-            "CONCURRENT_REQUESTS": 1,
-            "DOWNLOAD_DELAY": 0,
-            "ROBOTSTXT_OBEY": False,
-            "RETRY_ENABLED": False,
-            "CRAWLPRIO_DEMO_PAGES": 120,
-            "CRAWLPRIO_DEMO_SITES": 6,
-            "CRAWLPRIO_SERVER_LOG": str(log),
-            "CRAWLPRIO_STORE": None,
-            "CRAWLPRIO_PRINT": False,
-            "CRAWLPRIO_PLOT": None,
-            "CRAWLPRIO_COMPILE": False,
-            "CLOSESPIDER_TIMEOUT": 240,
-            **settings,
-        },
-        priority="cmdline",
-    )
+    with shared_webs():
+        run = run_spider(
+            SiteSpider,
+            {
+                **PROJECT,
+                "CONCURRENT_REQUESTS": 1,
+                "DOWNLOAD_DELAY": 0,
+                "ROBOTSTXT_OBEY": False,
+                "RETRY_ENABLED": False,
+                "CRAWLPRIO_DEMO_PAGES": 120,
+                "CRAWLPRIO_DEMO_SITES": 6,
+                "CRAWLPRIO_SERVER_LOG": str(log),
+                "CRAWLPRIO_STORE": None,
+                "CRAWLPRIO_PRINT": False,
+                "CRAWLPRIO_PLOT": None,
+                "CRAWLPRIO_COMPILE": False,
+                "CLOSESPIDER_TIMEOUT": 240,
+                **settings,
+            },
+            priority="cmdline",
+        )
     assert run.reason == "finished", run.messages()
     return fetched_urls(log)
 

@@ -15,6 +15,7 @@ from redis_servers import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from settled_redis import SettledRedis
+from shared_webs import shared_webs
 from test_redis_crawl import OPTIONS, PROJECT, TOPIC
 
 from crawlprio.errors import CrawlprioError
@@ -45,25 +46,26 @@ CASES = [
 
 def crawl(log: Path, **settings: Any) -> list[str]:
     """Crawl the demo web, one page at a time; return the URLs fetched, in order."""
-    run = run_spider(
-        SiteSpider,
-        {
-            **PROJECT,
-            "CONCURRENT_REQUESTS": 1,
-            "DOWNLOAD_DELAY": 0,
-            "ROBOTSTXT_OBEY": False,
-            "RETRY_ENABLED": False,
-            "CRAWLPRIO_DEMO_PAGES": 120,
-            "CRAWLPRIO_DEMO_SITES": 6,
-            "CRAWLPRIO_SERVER_LOG": str(log),
-            "CRAWLPRIO_PRINT": False,
-            "CRAWLPRIO_PLOT": None,
-            "CRAWLPRIO_COMPILE": False,
-            "CLOSESPIDER_TIMEOUT": 240,
-            **settings,
-        },
-        priority="cmdline",
-    )
+    with shared_webs():
+        run = run_spider(
+            SiteSpider,
+            {
+                **PROJECT,
+                "CONCURRENT_REQUESTS": 1,
+                "DOWNLOAD_DELAY": 0,
+                "ROBOTSTXT_OBEY": False,
+                "RETRY_ENABLED": False,
+                "CRAWLPRIO_DEMO_PAGES": 120,
+                "CRAWLPRIO_DEMO_SITES": 6,
+                "CRAWLPRIO_SERVER_LOG": str(log),
+                "CRAWLPRIO_PRINT": False,
+                "CRAWLPRIO_PLOT": None,
+                "CRAWLPRIO_COMPILE": False,
+                "CLOSESPIDER_TIMEOUT": 240,
+                **settings,
+            },
+            priority="cmdline",
+        )
     assert run.reason in ("finished", "closespider_pagecount"), run.messages()
     return fetched_urls(log)
 
