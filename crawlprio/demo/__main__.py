@@ -9,8 +9,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crawlprio.errors import ConfigError, CrawlprioError
+
+if TYPE_CHECKING:
+    from crawlprio.demo.answers import Web
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,18 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(options: argparse.Namespace, parent: int) -> None:
     from crawlprio.demo import server
-    from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
-    from crawlprio.demo.web import DemoWeb, Web
 
-    web: Web
-    if options.warc is not None:
-        web = WarcWeb(options.warc)
-    elif options.store is not None:
-        web = StoreWeb(options.store)
-    elif options.recording is not None:
-        web = open_web(options.recording)
-    else:
-        web = DemoWeb(options.pages, options.sites, options.seed)
+    web = _web(options)
     try:
         file = nullcontext() if options.log is None else options.log.open("w", buffering=1)
     except OSError as error:
@@ -56,6 +50,19 @@ def _serve(options: argparse.Namespace, parent: int) -> None:
             parent=parent,
             until_stdin_closes=options.until_stdin_closes,
         )
+
+
+def _web(options: argparse.Namespace) -> Web:
+    """Return the web to serve; import no more than it needs."""
+    if options.warc is options.store is options.recording is None:
+        from crawlprio.demo.web import DemoWeb
+
+        return DemoWeb(options.pages, options.sites, options.seed)
+    from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
+
+    if options.warc is not None:
+        return WarcWeb(options.warc)
+    return open_web(options.recording) if options.store is None else StoreWeb(options.store)
 
 
 def _parser() -> argparse.ArgumentParser:
