@@ -7,6 +7,7 @@ import ast
 import json
 import os
 import shlex
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -75,8 +76,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with what the pages take for granted."""
     write_store(tmp_path / "crawl.sqlite")
     write_npz(read_graph(tmp_path / "crawl.sqlite"), tmp_path / "graph.npz")
-    (tmp_path / "example").mkdir()
-    write_store(tmp_path / "example" / "crawl.sqlite")
+    for crawl in ("example", "monday", "friday"):
+        (tmp_path / crawl).mkdir()
+        shutil.copy(tmp_path / "crawl.sqlite", tmp_path / crawl)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
