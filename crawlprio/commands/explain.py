@@ -82,7 +82,7 @@ class Command(OneLineCommand):
         from crawlprio.explain.past import Policy
         from crawlprio.live.given import Given, read_arguments
         from crawlprio.live.request_json import priority_of
-        from crawlprio.orderings import ORDERINGS, Ordering, make_ordering
+        from crawlprio.orderings import NAMED, Ordering, make_ordering
         from crawlprio.spiders.site import recorded_scope
 
         settings = self.settings
@@ -96,7 +96,7 @@ class Command(OneLineCommand):
                 settings.set(name, value, "cmdline")
         ruled = [name for _, name in store.orderings()]
         if ruled and not is_given:
-            if ruled[-1] not in (named, *ORDERINGS):
+            if ruled[-1] not in (named, *NAMED):
                 raise ConfigError(
                     f"the crawl in {store.path} ran under {ruled[-1]}, and a store names no code "
                     "to run; name the ordering again, with -s ORDERING=PATH."
@@ -111,7 +111,7 @@ class Command(OneLineCommand):
             refuses = scope.refuses
 
         def ordering(name: str) -> Ordering:
-            if name in ORDERINGS and name != latest:
+            if name in NAMED and name != latest:
                 return make_ordering(name)
             return make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
 
