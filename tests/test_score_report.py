@@ -149,6 +149,27 @@ def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
         assert parts.page(url).url == ""
 
 
+def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path: Path) -> None:
+    pages = PageTable()
+    paths = ["", "docs/a", "docs/b", "shop/c?d=/e/", "shop/<i>/f", "%00"]
+    for path in paths:
+        pages.add(f"http://a.test/{path}", f"http://a.test/{path}", pages.site("a.test"), 0)
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        store.record_pages(pages, [0])
+        for number, *targets in ((0, 1, 3, 5), (1, 2, 3, 4), (3, 1)):
+            store.record(Visit(number, np.array(targets, dtype=np.int32)), pages)
+    assert score(tmp_path / "crawl.sqlite", "--report", tmp_path / "a.html") == 0
+    html = (tmp_path / "a.html").read_text(encoding="utf-8")
+    (table,) = re.findall("<caption>All sections of the site.*?</table>", html, re.DOTALL)
+    cells = [unescape(cell) for cell in re.findall("<td[^>]*><bdi>(.*?)</bdi>", table)]
+    assert list(zip(*[iter(cells)] * 3, strict=True)) == [
+        ("/docs/", "/shop/", "2"),
+        ("/", "/docs/", "1"),
+        ("/", "/shop/", "1"),
+        ("/shop/", "/docs/", "1"),
+    ]
+
+
 def test_two_crawls_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = store_of(tmp_path / "a.sqlite", skipped=40)
     two = store_of(tmp_path / "b.sqlite", {**TITLES, 12: "<b>New</b>", 13: "Newer"}, skipped=45)
