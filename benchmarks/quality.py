@@ -1,7 +1,8 @@
 """The quality of each ordering, on many webs and from many starts; run by hand.
 
     python benchmarks/quality.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--starts N]
-        [--in-flight 1,16,64] [--delay 15] [--plot FILE] [--markdown FILE] [--json FILE]
+        [--in-flight 1,16,64] [--delay 15] [--importance NAME]
+        [--plot FILE] [--markdown FILE] [--json FILE]
     python benchmarks/quality.py --again FILE... [--plot FILE] [--markdown FILE]
 
 A WEB is a graph that `crawlprio simulate` reads, as those of `webs.py`. Next to `NAME.npz` there
@@ -21,8 +22,9 @@ a site, 16 in flight, 1 s per fetch; the average is then over time. `--markdown`
 the tables of docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate
 table. `--again` prints, writes and draws the results that earlier runs wrote with `--json`.
 
-PageRank is computed on the web in the file, with damping 0.85; pages outside it do not count. The
-webs of `webs.py` are documentation: clean, densely linked, without spam.
+PageRank is computed on the web in the file, with damping 0.85; pages outside it do not count.
+`--importance` judges by another importance instead; omniscient then is greedy by that. The webs of
+`webs.py` are documentation: clean, densely linked, without spam.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from crawlprio.evaluation import average_cumulative_pagerank, best_order, reacha
 from crawlprio.evaluation.figures import plot_panels
 from crawlprio.evaluation.panels import Panel
 from crawlprio.frontier import Politeness
+from crawlprio.importance import importance_of
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.simulator import Simulation, Source
@@ -175,6 +178,8 @@ def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
     homes = [int(line) for line in beside.read_text().split()] if beside.exists() else []
     homes = homes or source.default_seeds()
     web = path.name.removesuffix(".npz")
+    values = importance_of(graph, given.importance)
+    values /= values.sum()
     kinds = {"one page": single_starts(graph, homes[:1], given.starts)}
     if len(homes) > 1:
         rng = np.random.default_rng(2)
@@ -185,8 +190,8 @@ def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:
         for name, network in networks(given.in_flight, given.delay):
             case = Case(web, starts, name, seeds)
             simulations = [Simulation(graph, each, network=network) for each in seeds]
-            for simulation in simulations[1:]:
-                simulation.__dict__["ranks"] = simulations[0].ranks
+            for simulation in simulations:
+                simulation.__dict__["ranks"] = values
             yield [measure(graph, case, network, text, simulations) for text in given.ordering]
 
 
@@ -367,6 +372,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=5, help="of each kind; default 5")
     parser.add_argument("--in-flight", type=lambda s: [int(n) for n in s.split(",")], default=[1])
     parser.add_argument("--delay", type=float, help="seconds between fetches of a site")
+    parser.add_argument("--importance", default="pagerank", help="of a page; default pagerank")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--markdown", type=Path, help="write the tables of the documentation")
     parser.add_argument("--json", type=Path, help="write every figure")

@@ -70,7 +70,9 @@ def check_invariants(frontier: PageQueue) -> None:
         assert row["n_waiting"] == len(found)
         if found:
             assert row["head"] == min(found, key=rank)
-        if not found or row["n_leased"] >= row["limit"]:
+        head = pages[row["head"]]
+        is_held = head["key"] < totals["held_below"] and head["tier"] <= 0
+        if not found or is_held or row["n_leased"] >= row["limit"]:
             assert row["position"] == NOWHERE
         elif row["ready_at"] > totals["now"]:
             should_stand[DELAYED].append((0, 0, float(row["ready_at"]), site, site))
@@ -102,6 +104,7 @@ class Restless(Ordering):
         self.rng = random.Random(1)
         self.n_visits = 0
         self.n_computed = 0
+        self.n_accepted = 0
         self.is_computing = False
 
     def drawn(self, n: int) -> Keys:
@@ -129,6 +132,7 @@ class Restless(Ordering):
 
     def accept(self, result: Keys) -> Changed:
         self.is_computing = False
+        self.n_accepted += 1
         self.keys[: len(result)] = result
         return ALL_PAGES
 
@@ -150,7 +154,13 @@ class RestlessInTurns(Restless):
     site_share = 2
 
 
-RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns]
+class RestlessHeldBack(Restless):
+    """Half of the keys hold their pages back."""
+
+    held_below = 2.0
+
+
+RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns, RestlessHeldBack]
 
 
 class SlowFrontier:
@@ -172,6 +182,7 @@ class SlowFrontier:
         self.leases: Counter[int] = Counter()
         self.turns: Counter[int] = Counter()
         self.latest_turn = 0
+        self.free_since = -1
 
     def site(self, page: int) -> int:
         return int(self.frontier.pages.sites[page])
@@ -197,14 +208,23 @@ class SlowFrontier:
         waiting = [page for page in self.in_state(WAITING) if self.site(page) == site]
         return sorted(waiting, key=self.rank)
 
+    def may_leave(self, site: int) -> bool:
+        """Return whether the first waiting page of a site, if it has one, is not held back."""
+        for page in self.waiting_of(site)[:1]:
+            is_first = 2 * self.priorities[page] + (page in self.hot) > 0
+            ordering = self.frontier.ordering
+            holds = ordering.held_below > -math.inf and self.free_since != ordering.n_accepted
+            return is_first or not holds or self.key(page) >= ordering.held_below
+        return False
+
     def free_sites(self) -> list[int]:
-        """Return the sites that have a waiting page and a free lease."""
+        """Return the sites that have a page that may leave, and a free lease."""
         free = []
         for site in range(self.frontier.pages.n_sites):
             n_leased = self.held.get(site, 0) + sum(
                 n_leases for page, n_leases in self.leases.items() if self.site(page) == site
             )
-            if self.waiting_of(site) and n_leased < self.limit(site):
+            if self.may_leave(site) and n_leased < self.limit(site):
                 free.append(site)
         return free
 
@@ -267,6 +287,11 @@ class SlowFrontier:
 
     def next_page(self, now: float) -> int:
         self.now = max(now, self.now)
+        sites = range(self.frontier.pages.n_sites)
+        ordering = self.frontier.ordering
+        may_change = self.leased() or ordering.is_computing or any(map(self.may_leave, sites))
+        if self.in_state(WAITING) and not may_change:
+            self.free_since = ordering.n_accepted
         ready = [site for site in self.free_sites() if self.ready_time(site) <= self.now]
         if not ready:
             return NO_PAGE
@@ -282,7 +307,7 @@ class SlowFrontier:
 
     def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
         self.visited[site] = self.visited.get(site, 0) + 1
-        is_last = self.visited[site] >= self.pages_per_visit or not self.waiting_of(site)
+        is_last = self.visited[site] >= self.pages_per_visit or not self.may_leave(site)
         if ends_visit or is_last:
             self.visited[site] = 0
             self.times[site] = max(self.ready_time(site), ready_at)
@@ -437,6 +462,8 @@ class Pair:
         for site, n_held in self.twin.held.items():
             self.frontier.hold(site, -n_held)
         self.twin.held.clear()
+        while self.works:
+            self.accept()
         for _ in range(3 * len(self.pages)):
             for page in self.twin.leased():
                 self.frontier.release(page)

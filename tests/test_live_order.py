@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,9 @@ CASES = [
 class Crawled:
     """A live crawl, and everything that server and store report about it."""
 
-    def __init__(self, folder: Path, name: str, distance: int | None, options: Any) -> None:
+    def __init__(
+        self, folder: Path, name: str, distance: int | None, options: Any, **settings: Any
+    ) -> None:
         self.folder = folder
         self.name = name
         self.distance = distance
@@ -111,6 +113,7 @@ class Crawled:
                     "CRAWLPRIO_STORE": folder / "crawl.sqlite",
                     "CRAWLPRIO_PLOT": None,
                     "CRAWLPRIO_PRINT": False,
+                    **settings,
                 },
                 priority="cmdline",
             )
@@ -129,9 +132,10 @@ class Crawled:
     def visited(self) -> list[str]:
         return self.pages.urls(visit.page for visit in self.visits)
 
-    def oracle_order(self) -> list[str]:
-        """Return the order of the naive crawler on the web as the crawl recorded it."""
-        web = oracles.Web(
+    @cached_property
+    def web(self) -> oracles.Web:
+        """The web as the crawl recorded it."""
+        return oracles.Web(
             links={visit.page: visit.targets.tolist() for visit in self.visits},
             site=dict(enumerate(self.pages.sites.tolist())),
             urls={page: self.pages.url(page) for page in range(len(self.pages))},
@@ -143,6 +147,10 @@ class Crawled:
             titles={visit.page: visit.title for visit in self.visits},
             bodies={visit.page: visit.text for visit in self.visits},
         )
+
+    def oracle_order(self) -> list[str]:
+        """Return the order of the naive crawler on that web."""
+        web = self.web
         name, options = self.name, copy.deepcopy(self.options)
         if name == "omniscient":
             name, options = "historical-pagerank", {"scores": true_ranks()}
@@ -211,6 +219,32 @@ def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled:
     assert crawled.asked_for == crawled.visited
     assert crawled.oracle_order() == crawled.asked_for
     assert crawled.simulated_order() == crawled.asked_for
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fill", [False, True])
+def test_no_page_outside_a_batch_is_fetched_before_all_of_the_batch_are(
+    tmp_path: Path, fill: bool
+) -> None:
+    """With eight fetches at once; failed pages count as fetched. With `fill`, others leave too."""
+    options = {"every": 20, "fill": fill}
+    crawled = Crawled(tmp_path, "batch-pagerank", None, options, CONCURRENT_REQUESTS=8)
+    assert crawled.run.reason == "finished"
+    record = oracles.Record(crawled.web, crawled.seeds)
+    for seed in crawled.seeds:
+        record.discover(seed, record.url_queue)
+    batches = oracles.ORDERINGS["batch-pagerank"](record, every=20)
+    outside = 0
+    for visit in crawled.visits:
+        outside += not batches.may_leave(visit.page)
+        record.crawled_pages.append(visit.page)
+        for target in visit.targets.tolist():
+            record.record_link(visit.page, target)
+            if target not in record.found_after:
+                record.discover(target, record.url_queue)
+        batches.observe(visit.page)
+    assert len(crawled.visits) > 0.8 * PAGES
+    assert bool(outside) == fill
 
 
 def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends(

@@ -86,6 +86,17 @@ OPTIONS_OF = "ORDERING_OPTIONS of"
             f"{OPTIONS_OF} batch-pagerank: every is 2.5; give a whole number of 1 or more.",
         ),
         (
+            "batch-pagerank",
+            {"fill": 1},
+            f"{OPTIONS_OF} batch-pagerank: fill is 1; give True or False.",
+        ),
+        (
+            "combined",
+            {"weights": {"batch-pagerank": 1.0}},
+            f"{OPTIONS_OF} combined: weights has 'batch-pagerank', which holds pages back; give it "
+            '{"fill": True} under options, or leave it out.',
+        ),
+        (
             "pagerank",
             {"damping": 1},
             f"{OPTIONS_OF} pagerank: damping is 1; give a number of 0 or more, below 1.",

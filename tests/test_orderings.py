@@ -46,7 +46,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "location": [{}, {"slashes": 0.5, "tlds": {"org": 2.0}, "words": {"Frontier": 3.0}}],
     "pagerank": [{"every": 1}, {"every": 4}, {"every": 1, "damping": 0.5}],
     "partial-pagerank": [{}, {"every": 2}, {"every": 3}],
-    "batch-pagerank": [{}, {"every": 1}, {"every": 3}],
+    "batch-pagerank": [{}, {"every": 1}, {"every": 3}, {"every": 3, "fill": True}],
     "historical-pagerank": [
         {"scores": EARLIER_SCORES, "new": new, "seed": 5}
         for new in ("zero", "random", "parent", "omniscient")
@@ -62,7 +62,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
                 "depth-first": 0.25,
             },
             "options": {
-                "batch-pagerank": {"every": 2},
+                "batch-pagerank": {"every": 2, "fill": True},
                 "partial-pagerank": {"every": 3},
                 "anchor-similarity": {"words": WORDS},
             },
@@ -146,6 +146,7 @@ SHARES: list[tuple[str, dict[str, Any]]] = [
     ("sibling-sampling", {"site_share": 1}),
     ("location", {"site_share": 2}),
     ("batch-pagerank", {"site_share": 1, "every": 5}),
+    ("batch-pagerank", {"site_share": 1, "every": 5, "fill": True}),
 ]
 
 
@@ -350,6 +351,7 @@ LATE_CASES: list[tuple[str, dict[str, Any]]] = [
     ("pagerank", {"every": 9}),
     ("partial-pagerank", {"every": 9}),
     ("batch-pagerank", {"every": 9}),
+    ("batch-pagerank", {"every": 9, "fill": True}),
     (
         "combined",
         {

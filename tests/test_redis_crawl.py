@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "anchor-similarity": {"words": "learning, web"},
     "pagerank": {"every": 1},
     "partial-pagerank": {"every": 20},
-    "batch-pagerank": {"every": 20},
+    "batch-pagerank": {"every": 20, "fill": True},
     "historical-pagerank": {"scores": {"http://gone.example/": 1.0}, "new": "omniscient"},
     "combined": {"weights": {"opic": 1.0, "location": 0.25, "pagerank": 20.0}},
 }

@@ -107,6 +107,12 @@ def test_more_seeds_than_arguments_of_a_command_are_queued_at_once(
     frontier.close()
 
 
+def test_batches_that_hold_pages_back_are_refused() -> None:
+    with pytest.raises(ConfigError, match="holds pages back until its batch"):
+        rules_of(make_ordering("batch-pagerank"), "batch-pagerank")
+    rules_of(make_ordering("batch-pagerank", {"fill": True}), "batch-pagerank")
+
+
 def test_site_share_is_refused() -> None:
     with pytest.raises(ConfigError, match="site_share is 2, which a frontier in Redis"):
         rules_of(make_ordering("opic", {"site_share": 2}), "opic")

@@ -31,7 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "anchor-similarity": {"words": "one, two"},
     "pagerank": {"every": 3},
     "partial-pagerank": {"every": 4},
-    "batch-pagerank": {"every": 4},
+    "batch-pagerank": {"every": 4, "fill": True},
     "historical-pagerank": {"scores": {"http://a.test/1": 2.0, "http://b.test/2": 1.0}},
     "combined": {"weights": {"opic": 1.0, "location": 0.5, "pagerank": 2.0}},
 }

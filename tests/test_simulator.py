@@ -51,7 +51,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "opic": [{}, {"seed_cash": 7.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
     "pagerank": [{}, {"every": 1}, {"every": 7}, {"every": 1, "damping": 0.5}],
     "partial-pagerank": [{}, {"every": 1}, {"every": 13}],
-    "batch-pagerank": [{}, {"every": 1}, {"every": 13}],
+    "batch-pagerank": [{}, {"every": 1}, {"every": 13}, {"every": 13, "fill": True}],
     "historical-pagerank": [
         {"scores": EARLIER_SCORES, "new": new, "seed": 5}
         for new in ("zero", "random", "parent", "omniscient")

@@ -168,10 +168,12 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
         texts.clear()
     web.urls = {page: url_of(web, page) for page in range(max(web.pages) + 1)}
     roads = data.draw(roads_of(web))
-    name = data.draw(st.sampled_from(["opic", "breadth-first", "larger-sites-first"]))
+    names = ["opic", "breadth-first", "larger-sites-first", "batch-pagerank"]
+    name = data.draw(st.sampled_from(names))
+    options = {"every": 3} if name == "batch-pagerank" else {}
     topic = Topic(list(TOPIC_PHRASES))
     seeds = data.draw(seeds_of(web))
-    loop, events, expected = three_ways(web, seeds, name, {}, roads, topic)
+    loop, events, expected = three_ways(web, seeds, name, options, roads, topic)
     assert loop == events == expected
 
 
@@ -197,6 +199,19 @@ def test_on_a_power_law_web_loop_driver_and_oracle_agree(
     loop, events, expected = three_ways(web, [3, 0, 120], name, options, roads)
     assert loop == events == expected
     assert len(loop) == len(web.reachable([3, 0, 120]))
+
+
+@pytest.mark.parametrize(("fill", "order"), [(False, [0, 1, 2, 4, 3]), (True, [0, 1, 4, 2, 3])])
+def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(
+    fill: bool, order: list[int]
+) -> None:
+    """After 0 all links are alike, and 1 and 2, of one site, are the batch; 4 is best after it."""
+    web = Web(links={0: [1, 2, 3, 4], 2: [4], 1: [4]}, site={0: 0, 1: 1, 2: 1, 3: 1, 4: 2})
+    roads = Roads(robots=3, latency={1: 1.0}, delay=10.0)
+    options = {"every": 2, "fill": fill}
+    loop, events, expected = three_ways(web, [0], "batch-pagerank", options, roads)
+    assert loop == events == expected
+    assert [page for page, *_ in loop] == order
 
 
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])

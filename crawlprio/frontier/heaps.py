@@ -7,8 +7,9 @@ Invariants (checked by the tests after every action):
 
 * a page is in the heap of its site if and only if it is `WAITING`; the root is the page that comes
   first: larger tier, then larger key, then smaller id (ids follow the order of discovery);
-* a site is ready if it has a waiting page and a free lease and its delay is over; it is delayed if
-  only its delay is not over; otherwise it is in neither heap;
+* a page is held back if its key is below `held_below`, unless it is hot or has a request priority;
+* a site is ready if it has a first page that is not held back, and a free lease, and its delay is
+  over; it is delayed if only its delay is not over; otherwise it is in neither heap;
 * ready sites are ordered by (visit in progress, tier, round, site key, first page), delayed sites
   by (time, site), and the entries agree with the records.
 """
@@ -37,10 +38,16 @@ from crawlprio.frontier.site_heaps import enter, leave, soonest
 
 
 @njit(cache=True)
+def is_idle(pages: Records, totals: Records, head: int) -> bool:
+    """Return whether a site with this first page, or `NONE`, has none that may leave."""
+    return head == NONE or (pages[head].key < totals[0].held_below and pages[head].tier <= 0)
+
+
+@njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Move a site to the right place in the heaps after a change of its pages, leases or time."""
     head = wide(sites[site].head)
-    if head == NONE or sites[site].n_leased >= sites[site].limit:
+    if is_idle(pages, totals, head) or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
         return
     sites[site].tier = pages[head].tier
@@ -222,14 +229,12 @@ def end_fetch(
 ) -> None:
     """Note that a fetch on a site ended: the next may start at `ready_at`, or at once in a visit.
 
-    A visit ends after `pages_per_visit` pages, when no page of the site is waiting, or if
+    A visit ends after `pages_per_visit` pages, when no page of the site may leave, or if
     `ends_visit` is set.
     """
     sites[site].n_visited += 1
-    over = (
-        ends_visit or sites[site].n_visited >= totals[0].pages_per_visit or sites[site].head == NONE
-    )
-    if over:
+    is_last = sites[site].n_visited >= totals[0].pages_per_visit
+    if ends_visit or is_last or is_idle(pages, totals, wide(sites[site].head)):
         sites[site].n_visited = 0
         sites[site].ready_at = max(sites[site].ready_at, ready_at)
     place_site(pages, sites, heap, totals, site)

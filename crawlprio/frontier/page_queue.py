@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import compiled_queue, deferred, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer
+from crawlprio.frontier.figures import QueueFigures
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
 from crawlprio.orderings import guard
@@ -28,12 +29,14 @@ from crawlprio.topic import HotQueue
 _LOWEST, _HIGHEST = -(2**30), 2**30 - 1
 
 
-class PageQueue:
+class PageQueue(QueueFigures):
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
     site (`Ordering.site_share`), then larger key, then order of discovery. A site at its limit of
-    leases, or inside its delay, hands out no page.
+    leases, or inside its delay, hands out no page. Pages that the ordering holds back
+    (`Ordering.held_below`) leave before their keys are next computed only if no other page can
+    leave and none is leased; then all may, because the ordering would wait for ever.
 
     Memory: 32 bytes per known page and 104 per site in the heaps, plus 8 per page for the keys of
     the ordering, all in arrays that double when they are full.
@@ -92,6 +95,8 @@ class PageQueue:
         self._totals["pages_per_visit"] = pages_per_visit
         self._totals["now"] = -math.inf
         self._totals["site_share"] = ordering.site_share
+        self._totals["held_below"] = ordering.held_below
+        self._is_computing = False
         if isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages:
             self._totals["site_rule"] = records.BY_WAITING_PAGES
             self._by_call = False
@@ -112,10 +117,6 @@ class PageQueue:
             self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
 
-    def __len__(self) -> int:
-        """Return the number of waiting pages."""
-        return int(self._totals["n_waiting"][0])
-
     @property
     def is_plain(self) -> bool:
         """Whether the queue still runs in plain Python."""
@@ -125,24 +126,6 @@ class PageQueue:
     def n_dropped(self) -> int:
         """Pages that were dropped for lack of room and have not come back."""
         return 0 if self._buffer is None else self._buffer.n_dropped
-
-    @property
-    def n_leased(self) -> int:
-        return int(self._totals["n_leased"][0])
-
-    @property
-    def n_sites_waiting(self) -> int:
-        """Sites with a page that can be handed out now or when their delay ends."""
-        return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
-
-    @property
-    def page_records(self) -> records.Records:
-        """One record for each page of the table, to read only."""
-        return self._pages[: self._n_pages]
-
-    def state(self, page: int) -> int:
-        """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
-        return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit: queue its new targets and update the keys that changed.
@@ -253,10 +236,6 @@ class PageQueue:
             if self._by_call:
                 self._update_site_keys(np.array([page], dtype=np.int32))
 
-    def n_leases(self, page: int) -> int:
-        """Return the number of active leases of a page."""
-        return int(self._pages["n_leases"][page])
-
     def _push(self, page: int, tier: int) -> None:
         """Queue a page with its current key."""
         known = page < self.ordering.n_pages
@@ -294,9 +273,19 @@ class PageQueue:
             Seconds on the clock that all calls share; monotonic.
         """
         page = self._queue.pop(*self._arrays, now)
+        is_stuck = page < 0 and not self._is_computing and not self._totals["n_leased"][0]
+        if is_stuck and records.all_are_held(self._pages, self._sites, self._totals):
+            self.hold_none_back()
+            page = self._queue.pop(*self._arrays, now)
         if self._by_call and page >= 0:
             self._update_site_keys(np.array([page], dtype=np.int32))
         return int(page)
+
+    def hold_none_back(self) -> None:
+        """Let all pages leave until the keys are next computed. O(pages)."""
+        self._totals["held_below"] = -math.inf
+        no_keys = np.empty(0)
+        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, no_keys)
 
     def release(self, page: int) -> None:
         """End a lease: the page is done, and its site may lease another once its delay is over."""
@@ -310,10 +299,6 @@ class PageQueue:
         """
         self._grow_for(site)
         self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
-
-    def is_on_visit(self, site: int) -> bool:
-        """Return whether a fetch started now on a site continues a visit of several pages."""
-        return bool(self._sites["n_visited"][site] > 0)
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
         """Count fetches that the frontier did not hand out (robots.txt, media) as leases of a site.
@@ -359,12 +344,15 @@ class PageQueue:
 
     def accept(self, result: Keys) -> None:
         """Adopt the result of a recomputation that ran elsewhere."""
+        self._is_computing = False
+        self._totals["held_below"] = self.ordering.held_below
         self._apply_keys(guard.accept(self.ordering, result))
         self._recompute_if_due()
 
     def _recompute_if_due(self) -> None:
         work = guard.recomputation(self.ordering)
         if work is not None:
+            self._is_computing = True
             self.recompute(work)
 
     def _recompute_now(self, work: Callable[[], Keys]) -> None:

@@ -101,6 +101,7 @@ class PlainQueue:
         )
         self._now = _column(totals, "now")
         self._all_turn = _column(totals, "turn")
+        self._held_below = _column(totals, "held_below")
         self._site_share = int(totals[0]["site_share"])
         self._site_rule = int(totals[0]["site_rule"])
         self._pages_per_visit = int(totals[0]["pages_per_visit"])
@@ -149,7 +150,7 @@ class PlainQueue:
             return
         tier, key, head = heap[0]
         self._head[site] = head
-        if self._n_leased[site] >= self._limit[site]:
+        if self._is_idle(site) or self._n_leased[site] >= self._limit[site]:
             self._set_entry(site, None)
             return
         self._site_tier[site] = -tier
@@ -170,6 +171,12 @@ class PlainQueue:
         tier = self._site_tier[site] + (ON_VISIT if self._n_visited[site] > 0 else 0)
         at_round = self._turn[site] // self._site_share if self._site_share else 0
         self._set_entry(site, (-tier, at_round, -self._site_key[site], self._head[site], site))
+
+    def _is_idle(self, site: int) -> bool:
+        """Whether a site has no page that may leave."""
+        head = self._head[site]
+        is_held = self._key[head] < self._held_below[0] and self._tier[head] <= 0
+        return bool(head == NONE or is_held)
 
     def _end_turn(self, site: int) -> None:
         if self._site_share:
@@ -263,7 +270,8 @@ class PlainQueue:
     @_on_records
     def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
         self._n_visited[site] += 1
-        if ends_visit or self._n_visited[site] >= self._pages_per_visit or self._head[site] == NONE:
+        is_last = self._n_visited[site] >= self._pages_per_visit
+        if ends_visit or is_last or self._is_idle(site):
             self._n_visited[site] = 0
             self._ready_at[site] = max(self._ready_at[site], ready_at)
         self._place(site)

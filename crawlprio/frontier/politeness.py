@@ -87,7 +87,8 @@ class Politeness:
         The pause is at least this many times the duration of the last fetch; default 0. Mercator
         (Heydon & Najork 1999; Najork & Wiener 2001) uses 10.
     max_adaptive
-        Cap on the pause that `adaptive` calls for, in seconds; default 60.
+        Cap on the pause that `adaptive` calls for, in seconds; default 60. Departure: Mercator has
+        none.
     site_bandwidth
         A fetch and its pause together last at least as long as its body takes at this many bytes/s;
         default 0: no such rule. Heritrix has the same rule (`maxPerHostBandwidthUsageKbSec`), but

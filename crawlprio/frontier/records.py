@@ -77,11 +77,12 @@ TOTALS = np.dtype(
         ("site_share", np.int64),
         ("turn", np.int64),
         ("now", np.float64),
+        ("held_below", np.float64),
     ],
     align=True,
 )
 """Totals over the queue. `site_share`: pages of a site per round, or 0 if sites take no turns.
-`turn`: the latest turn of any site."""
+`turn`: the latest turn of any site. `held_below`: pages with a smaller key are held back."""
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]
@@ -118,3 +119,12 @@ def wide(number: int) -> int:
     Without it, numba would compile a kernel again for each combination of integer types.
     """
     return np.int64(number)  # type: ignore[return-value]
+
+
+def all_are_held(pages: Records, sites: Records, totals: Records) -> bool:
+    """Return whether pages wait and all of them are held back. O(sites)."""
+    held_below = totals["held_below"][0]
+    if held_below == -np.inf:
+        return False
+    heads = pages[sites["head"][sites["head"] >= 0]]
+    return bool(len(heads) and ((heads["key"] < held_below) & (heads["tier"] <= 0)).all())

@@ -70,4 +70,5 @@ class Computations:
             self._failed(failure.value)
             return
         logger.error("The ordering could not be recomputed: %s", failure.getTraceback())
+        self._queue.hold_none_back()
         self._done()

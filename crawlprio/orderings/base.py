@@ -6,6 +6,7 @@ and the simulator.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
@@ -36,7 +37,7 @@ NEVER: Final = 2**62
 """A number of visits that no crawl reaches."""
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], PageIds]
-"""Start of each page's row, its length (0 if not fetched or without links), and all targets."""
+"""Start of each page's row (-1 if not fetched), its length (0 if it has no links), all targets."""
 
 
 class Pages(Protocol):
@@ -69,6 +70,9 @@ class Ordering:
         The page table: `pages.url(page)` is the URL of a page, `pages.sites[page]` its site.
     n_pages
         Number of pages that have a key so far; ids from here on in a visit's targets are new.
+    held_below
+        Waiting pages with a smaller key are held back until it rises, unless they are hot or their
+        request has a priority above 0; -inf, the default: none.
     needs_anchors
         Set to True in a class that reads `visit.anchors`.
     site_share
@@ -89,6 +93,7 @@ class Ordering:
 
     initial_key: float = 0.0
     site_share: int = 0
+    held_below: float = -math.inf
     needs_anchors: bool = False
     needs_values: bool = False
     needs_truth: bool = False

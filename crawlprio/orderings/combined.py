@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,6 +69,11 @@ class Combined(Ordering):
                 raise ConfigError(
                     f"ORDERING_OPTIONS of combined: options gives {name!r} a site_share; give it "
                     "to combined itself."
+                )
+            if member.held_below > -math.inf:
+                raise ConfigError(
+                    f"ORDERING_OPTIONS of combined: weights has {name!r}, which holds pages back; "
+                    'give it {"fill": True} under options, or leave it out.'
                 )
             if type(member).site_key is not Ordering.site_key:
                 raise ConfigError(

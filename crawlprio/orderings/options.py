@@ -51,6 +51,15 @@ def checked_weights(ordering: str, option: str, value: object) -> dict[str, floa
     }
 
 
+def checked_switch(ordering: str, option: str, value: object) -> bool:
+    """Return an option that is True or False; raise ConfigError if it is neither."""
+    if not isinstance(value, bool):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give True or False."
+        )
+    return value
+
+
 def checked_seed(ordering: str, value: object) -> int:
     """Return the seed of the random number generator; raise ConfigError if it is invalid."""
     return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))

@@ -6,6 +6,7 @@ and which keys apply in between.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
@@ -16,7 +17,7 @@ from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Pages, Rows
 from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number
+from crawlprio.orderings.options import checked_number, checked_switch
 from crawlprio.pages import NO_PAGES, PageIds, Visit
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
@@ -87,11 +88,11 @@ class SeenLinks:
 
     def snapshot(self, n_pages: int) -> Rows:
         """Return the rows of the first `n_pages` pages; later rows do not change them."""
-        row_start = np.zeros(n_pages, dtype=np.int64)
+        row_start = np.full(n_pages, -1, dtype=np.int64)
         row_length = np.zeros(n_pages, dtype=np.int32)
-        with_rows = self._row_start[:n_pages]
-        row_start[: len(with_rows)] = with_rows
-        row_length[: len(with_rows)] = self._row_length[:n_pages]
+        fetched = np.flatnonzero(self._fetched[:n_pages])
+        row_start[fetched] = self._row_start[fetched]
+        row_length[fetched] = self._row_length[fetched]
         return row_start, row_length, self._targets[: self._end]
 
     def n_not_fetched(self, n_pages: int) -> int:
@@ -244,7 +245,11 @@ class PartialPageRank(CompiledOrdering):
             return None
         self._visits_since = []
         self._n_visits_then = self.n_visits
-        return partial(crawl_ranks, self._seen.snapshot(self.n_pages), self.damping)
+        return partial(self.keys_of, self._seen.snapshot(self.n_pages))
+
+    def keys_of(self, rows: Rows) -> Keys:
+        """Return the keys of all pages from the links seen; runs in any thread."""
+        return crawl_ranks(rows, self.damping)
 
     def accept(self, result: Keys) -> Changed:
         """Adopt ranks; pages without a rank get keys derived from the new ranks."""
@@ -283,9 +288,9 @@ class PartialPageRank(CompiledOrdering):
 
     def compute_keys(self, rows: Rows, n_visits: int) -> Keys:
         self._n_visits_then = n_visits
-        ranks = crawl_ranks(rows, self.damping)
-        self.numbers[0] = len(ranks)
-        return ranks
+        keys = self.keys_of(rows)
+        self.numbers[0] = len(keys)
+        return keys
 
     def _is_due(self) -> bool:
         """Whether keys are due for computation after the last visit."""
@@ -339,24 +344,32 @@ class PageRank(PartialPageRank):
 
 
 class BatchPageRank(PartialPageRank):
-    """The best pages by PageRank in batches; pages found during a batch wait for the next.
+    """The best pages by PageRank in batches; once all of a batch are fetched comes the next.
 
-    Keys are computed after `every` visits, or sooner if all pages known at the last computation are
-    fetched. Pages found since then come after all others. The seeds are the first batch. Pages that
-    are known but not fetched count as dangling.
+    A batch is the best `every` waiting pages, or all if there are fewer; the first is of seeds, in
+    order of discovery. All other pages are held back, even those of sites that are ready: under
+    delays, a batch takes as long as its busiest site. Failed pages count as fetched. When the last
+    page of a batch is fetched, keys are computed. Pages that are known but not fetched count as
+    dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
     2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
-    country, WWW 2005, section 4.1. Departure: ranks are rounded to 8 significant digits.
-
-    While a computation runs, the previous batch continues.
+    country, WWW 2005, section 4.1. Departures: ranks are rounded to 8 significant digits; hot pages
+    and requests with a priority above 0 leave at once, and take a place in the batch; if none of a
+    batch can be fetched any more (`CRAWLPRIO_MAX_WAITING` dropped it), other pages leave instead. A
+    frontier in Redis holds no pages back, and needs `fill`.
 
     Parameters
     ----------
     every
-        Maximum number of visits in a batch; default 100,000, 1 or more.
+        Number of pages in a batch; default 100,000, 1 or more.
     damping
         Probability of following a link; default 0.85.
+    fill
+        True: hold no page back. Keys are computed after `every` visits, or sooner if all pages
+        known at the last computation are fetched. Where sites rest or several pages are fetched at
+        a time, worse pages then take the places of those whose sites are not ready, and no robot
+        waits for the end of a batch. Default False. Without a clock, the order is the same.
     """
 
     name = "batch-pagerank"
@@ -364,6 +377,31 @@ class BatchPageRank(PartialPageRank):
     changes_known: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = True
     initial_key = -1.0
+
+    def __init__(self, every: int = 100_000, damping: float = 0.85, fill: bool = False) -> None:
+        super().__init__(every, damping)
+        self.fill = checked_switch(self.name, "fill", fill)
+        self.held_below = -math.inf if self.fill else 0.0
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        super().discover(first, last, visit)
+        if visit.page < 0 and self.n_visits == 0 and not self.fill:
+            self.keys[max(first, self.every or 0) : last] = self.initial_key
+
+    def keys_of(self, rows: Rows) -> Keys:
+        """Return the ranks of all pages, less 1 for waiting pages outside the next batch."""
+        keys = super().keys_of(rows)
+        if not self.fill:
+            waiting = np.flatnonzero(rows[0] < 0)
+            best_first = waiting[np.argsort(-keys[waiting], kind="stable")]
+            keys[best_first[self.every :]] -= 1.0
+        return keys
+
+    def explain(self, page: int) -> Part:
+        part = super().explain(page)
+        if self.fill or part.amount >= 0.0 or page >= self.n_ranked:
+            return part
+        return part._replace(what=f"{part.what}, less 1: held back until a batch is fetched")
 
     def _is_due(self) -> bool:
         if self._n_ranked_waiting == 0 and self.n_visits > self._n_visits_then:

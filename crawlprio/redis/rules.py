@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,13 +69,18 @@ def rules_of(ordering: Ordering, name: str, *, has_topic: bool = False, n_shards
     Raises
     ------
     ConfigError
-        If the ordering overrides `site_key`, sets `site_share`, or takes an elected worker with
-        several shards.
+        If the ordering overrides `site_key`, sets `site_share`, holds pages back, or takes an
+        elected worker with several shards.
     """
     if ordering.site_share:
         raise ConfigError(
             f"ORDERING_OPTIONS of {name}: site_share is {ordering.site_share}, which a frontier "
             "in Redis does not support; leave it out."
+        )
+    if ordering.held_below > -math.inf:
+        raise ConfigError(
+            f"ORDERING is {name!r}, which holds pages back until its batch is fetched; a frontier "
+            'in Redis does not support that: set ORDERING_OPTIONS = {"fill": True}.'
         )
     by_waiting_pages = isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages
     if not by_waiting_pages and type(ordering).site_key is not Ordering.site_key:

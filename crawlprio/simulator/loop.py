@@ -251,10 +251,10 @@ def rows_of_fetched(
 ) -> tuple[NDArray[np.int64], PageIds, PageIds]:
     """Return the links of all fetched pages as (row_start, row_length, targets), in local ids.
 
-    Rows are in the order fetched; pages not fetched have none. O(known pages + links), 4 bytes per
-    link and 12 per page.
+    Rows are in the order fetched; those of pages not fetched start at -1. O(known pages + links), 4
+    bytes per link and 12 per page.
     """
-    row_start = np.zeros(n_known, dtype=np.int64)
+    row_start = np.full(n_known, -1, dtype=np.int64)
     row_length = np.zeros(n_known, dtype=np.int32)
     targets = np.empty(n_links, dtype=np.int32)
     at = 0

@@ -121,6 +121,7 @@ class CompiledCrawl:
         totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
         totals["site_share"] = ordering.site_share
+        totals["held_below"] = ordering.held_below
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         heap = site_heaps.no_entries(n_sites)

@@ -48,6 +48,10 @@ class Ordering:
     def keys(self) -> Keys:
         raise NotImplementedError
 
+    def may_leave(self, page: int) -> bool:
+        """Return whether a page of the URL queue may be fetched before the next `observe`."""
+        return True
+
     def reorder(self, queue: list[int]) -> list[int]:
         """Sort a queue, given in order of discovery, stably by key (Cho et al., Fig. 2)."""
         keys = self.keys()

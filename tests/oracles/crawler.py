@@ -68,7 +68,8 @@ class Turns:
 def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
     """Take the first page of the hot queue, or of the URL queue if the hot queue is empty."""
     queue = record.hot_queue or record.url_queue
-    ordered = ordering.reorder(queue)
+    hot = queue is record.hot_queue
+    ordered = ordering.reorder([u for u in queue if hot or ordering.may_leave(u)])
     page = ordered[0] if turns is None else turns.first(ordered)
     queue.remove(page)
     return page

@@ -161,24 +161,51 @@ class PageRank(PartialPageRank, name="pagerank"):
 
 
 class BatchPageRank(Ordering, name="batch-pagerank"):
-    """Batches of the K best by PageRank: Castillo et al. 2004, *Batch*; Baeza-Yates et al., 4.1."""
+    """Castillo et al. 2004, *Batch*: m pages, and once all are retrieved, PageRank and the next m.
 
-    def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
+    "The crawler takes not a single page but a batch of m pages and once all of those pages are
+    retrieved, the general Pagerank algorithm is run on the subset of known web pages. The batch is
+    formed with m pages sorted by the Pagerank value at that moment. Initially all pages
+    (home-pages) are assumed to have the same Pagerank value."
+
+    Not in the paper: a hot page leaves at once, and takes a place in the batch. With `fill`, any
+    page may leave, best first, and m pages are a batch, whichever they are.
+    """
+
+    def __init__(
+        self, record: Record, every: int = 100_000, damping: float = 0.85, fill: bool = False
+    ) -> None:
         super().__init__(record)
         self.every = every
         self.damping = damping
-        self.n_visits = 0
-        self.value: Keys = dict.fromkeys(record.seeds, 0.0)
+        self.fill = fill
+        self.n_retrieved = 0
+        self.ranks: Keys = dict.fromkeys(record.seeds, 0.0)
+        self.batch = self.best(record.seeds)
+
+    def best(self, pages: list[int]) -> list[int]:
+        """Return the first m of some pages, given in order of discovery, sorted by PageRank."""
+        by_rank = sorted(pages, key=lambda u: -self.ranks[u])
+        return by_rank if self.fill else by_rank[: self.every]
+
+    def may_leave(self, page: int) -> bool:
+        return self.fill or page in self.batch
 
     def observe(self, page: int) -> None:
-        self.n_visits += 1
-        exhausted = not any(u in self.value for u in self.record.waiting())
-        if self.n_visits == self.every or exhausted:
-            self.value = partial_pagerank(self.record, self.damping)
-            self.n_visits = 0
+        self.n_retrieved += 1
+        if page in self.batch:
+            self.batch.remove(page)
+        if not self.batch or self.n_retrieved == self.every:
+            self.ranks = partial_pagerank(self.record, self.damping)
+            self.batch = self.best(self.record.waiting())
+            self.n_retrieved = 0
 
     def keys(self) -> Keys:
-        return {u: self.value.get(u, -1.0) for u in self.record.waiting()}
+        """Return ranks; after them those left out of the batch, then those found since."""
+        return {
+            u: self.ranks.get(u, 0.0) - (0.0 if u in self.batch else 1.0)
+            for u in self.record.waiting()
+        }
 
 
 class AnchorSimilarity(Ordering, name="anchor-similarity"):

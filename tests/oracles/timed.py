@@ -111,13 +111,18 @@ def timed_crawl(
     def site_of(page: int) -> int:
         return web.site.get(page, 0)
 
+    def may_leave() -> list[int]:
+        return record.hot_queue + [u for u in record.url_queue if policy.may_leave(u)]
+
     def waiting_on(site: int) -> list[int]:
-        return [u for u in record.hot_queue + record.url_queue if site_of(u) == site]
+        return [u for u in may_leave() if site_of(u) == site]
 
     def candidates(queue: list[int]) -> list[int]:
         busy = {fetch.site for fetch in flying}
         return [
-            u for u in queue if site_of(u) not in busy and ready_at.get(site_of(u), zero) <= now
+            u
+            for u in may_leave()
+            if u in queue and site_of(u) not in busy and ready_at.get(site_of(u), zero) <= now
         ]
 
     def next_page() -> int | None:
@@ -188,7 +193,7 @@ def timed_crawl(
         times = [fetch.begins if fetch.end is None else fetch.end for fetch in flying]
         if not is_ready:
             busy = {fetch.site for fetch in flying}
-            waiting = {site_of(u) for u in record.hot_queue + record.url_queue} - busy
+            waiting = {site_of(u) for u in may_leave()} - busy
             times += [ready_at[site] for site in waiting]
         if not times:
             return [done[number] for number in sorted(done)]

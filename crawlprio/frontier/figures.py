@@ -1,0 +1,44 @@
+"""What the records of a queue say of its pages and sites."""
+
+from __future__ import annotations
+
+from crawlprio.frontier.records import UNKNOWN, Records
+
+
+class QueueFigures:
+    """Reads the records of a queue; `PageQueue` keeps them."""
+
+    _pages: Records
+    _sites: Records
+    _totals: Records
+    _n_pages: int
+
+    def __len__(self) -> int:
+        """Return the number of waiting pages."""
+        return int(self._totals["n_waiting"][0])
+
+    @property
+    def n_leased(self) -> int:
+        return int(self._totals["n_leased"][0])
+
+    @property
+    def n_sites_waiting(self) -> int:
+        """Sites with a page that can be handed out now or when their delay ends."""
+        return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
+
+    @property
+    def page_records(self) -> Records:
+        """One record for each page of the table, to read only."""
+        return self._pages[: self._n_pages]
+
+    def state(self, page: int) -> int:
+        """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
+        return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
+
+    def n_leases(self, page: int) -> int:
+        """Return the number of active leases of a page."""
+        return int(self._pages["n_leases"][page])
+
+    def is_on_visit(self, site: int) -> bool:
+        """Return whether a fetch started now on a site continues a visit of several pages."""
+        return bool(self._sites["n_visited"][site] > 0)
