@@ -121,7 +121,7 @@ class Command(OneLineCommand):
         group.add_argument(
             "--starts",
             metavar="N",
-            help="with --value, crawl from the seeds and from N - 1 other pages; default 1",
+            help="with --value, crawl from N starts: the seeds, and single pages; default 1",
         )
         group.add_argument(
             "--budget", metavar="N", help="maximum number of fetches; default: no limit"
