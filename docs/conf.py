@@ -22,6 +22,7 @@ extensions = ["myst_nb"]
 exclude_patterns = ["_build"]
 suppress_warnings = ["myst.header"]  # the pages of docs/reproduction start at the second level
 myst_heading_anchors = 4
+myst_enable_extensions = ["html_image"]
 nb_execution_mode = "off"  # a test runs the notebook; the page shows what it showed
 html_theme = "furo"
 html_title = "crawlprio"
