@@ -65,8 +65,6 @@ NOT_CODE = {
     "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
-    "crawlprio simulate example/crawl.sqlite --value": "needs texts on the subject, and a model; "
-    "tests/test_value_orderings.py has both",
     "7 pages wait after 3 visits.": "what explain prints",
     "http://a.test/b1 was fetched.": "what explain prints",
 }
