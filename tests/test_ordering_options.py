@@ -13,7 +13,7 @@ from oracles import Web, crawl, pagerank, rounded
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.frontier import PageQueue
-from crawlprio.orderings import ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.orderings import NAMED, Changed, Ordering, make_ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.orderings.siblings import SiblingSampling
@@ -194,7 +194,7 @@ def test_a_bad_option_is_refused_in_one_sentence(
 def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         make_ordering("opick")
-    known = ", ".join(sorted(ORDERINGS))
+    known = ", ".join(sorted(NAMED))
     assert str(caught.value) == (
         f"ORDERING is 'opick'; known orderings: {known}; or give an import path."
     )

@@ -87,7 +87,10 @@ class Command(OneLineCommand):
 
         settings = self.settings
         assert settings is not None
-        named, is_given = settings.get("ORDERING"), from_command_line(settings, "ORDERING")
+        named, is_given = (
+            read_setting(settings, "ORDERING"),
+            from_command_line(settings, "ORDERING"),
+        )
         kept = Given({}, {})
         with contextlib.suppress(StoreError):  # of the crawl of another spider than `site`
             kept = read_arguments(store)

@@ -17,7 +17,7 @@ class Command(OneLineCommand):
 
     examples = (
         "value train good/ other/ -o model.json",
-        "value train good.txt other.txt --store example/crawl.sqlite -o model.json",
+        "value train good.txt other.txt --store crawl.sqlite -o model.json",
     )
 
     def syntax(self) -> str:

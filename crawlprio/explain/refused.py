@@ -20,6 +20,9 @@ BY_LINK = ("nofollow", "depth", "claim-budget", "sites", "private-address", "lon
 N_LINKING = 10
 
 
+_BUDGETS = tuple(f"CRAWLPRIO_MAX_PAGES_PER_{what}" for what in ("SITE", "DOMAIN", "PATTERN"))
+
+
 def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
     """Return the rules that may have refused a URL, and the pages that link to it.
 
@@ -50,23 +53,21 @@ def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
 
 def _full(store: Store, url: str) -> str:
     """Return the budget that has no room for a URL, as the crawl counts, or an empty string."""
-    limits = _limits(store)
+    per_site, per_domain, per_pattern = _limits(store)
     host = host_of(url)
     sites, hosts = store.page_sites()
-    per_site = limits.get("CRAWLPRIO_MAX_PAGES_PER_SITE")
     if host not in hosts:
         return ""
     site = hosts.index(host)
     if per_site is not None and np.count_nonzero(sites == site) >= per_site:
         return "site-budget"
-    per_domain = limits.get("CRAWLPRIO_MAX_PAGES_PER_DOMAIN")
     if per_domain is not None:
         domain = registered_domain(host)
         of_domain = [at for at, name in enumerate(hosts) if name.endswith(domain)]
         of_domain = [at for at in of_domain if registered_domain(hosts[at]) == domain]
         if np.count_nonzero(np.isin(sites, of_domain)) >= per_domain:
             return "domain-budget"
-    per_pattern, pattern = limits.get("CRAWLPRIO_MAX_PAGES_PER_PATTERN"), pattern_of(url)
+    pattern = pattern_of(url)
     if per_pattern is not None and pattern:
         known = store.read_urls(np.flatnonzero(sites == site).tolist())
         if sum(pattern_of(found) == pattern for found, _ in known) >= per_pattern:
@@ -74,11 +75,11 @@ def _full(store: Store, url: str) -> str:
     return ""
 
 
-def _limits(store: Store) -> dict[str, float]:
-    """Return the settings that limited the crawl and are numbers."""
+def _limits(store: Store) -> list[float | None]:
+    """Return the crawl's budgets per site, domain and pattern; None where there is none."""
     try:
         found = json.loads(store.get_meta(SETTINGS_KEY, "{}"))
     except (ValueError, RecursionError):
-        return {}
-    items = found.items() if isinstance(found, dict) else ()
-    return {name: value for name, value in items if isinstance(value, int | float)}
+        found = None
+    values = [found.get(name) if isinstance(found, dict) else None for name in _BUDGETS]
+    return [value if isinstance(value, int | float) else None for value in values]

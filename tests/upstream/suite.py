@@ -68,6 +68,7 @@ def prepare() -> Suite:
     """Download the suite of the installed Scrapy and install its requirements, if necessary."""
     found = suite()
     if is_ready():
+        _name_project(found)
         return found
     FOLDER.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -89,12 +90,7 @@ def prepare() -> Suite:
 
 def _make_environment(found: Suite) -> None:
     venv.create(found.python.parent.parent, with_pip=True, clear=True, symlinks=True)
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
-    project = sysconfig.get_path("purelib")
-    # As a separate folder of packages, so that what is installed there in place is found.
-    line = f"import site; site.addsitedir({project!r})\n"
-    Path(done.stdout.strip(), "project.pth").write_text(line)
+    _name_project(found)
     subprocess.run(
         [
             *(found.python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"),
@@ -102,6 +98,17 @@ def _make_environment(found: Suite) -> None:
         ],
         check=True,
     )
+
+
+def _name_project(found: Suite) -> None:
+    """Let the suite find this environment, unless it finds another project's that still exists."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
+    file, project = Path(done.stdout.strip(), "project.pth"), sysconfig.get_path("purelib")
+    # As a separate folder of packages, so that what is installed there in place is found.
+    named = re.search(r"addsitedir\('(.*)'\)", file.read_text() if file.exists() else "")
+    if named is None or not Path(named[1]).is_dir():
+        file.write_text(f"import site; site.addsitedir({project!r})\n")
 
 
 def test_requirements(tox: Path) -> list[str]:
