@@ -12,10 +12,11 @@ demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
 
 # All tests, or those that T names: make test T=tests/test_store.py. More processes than processors,
-# because crawls wait for delays. Compiling first keeps its notice out of what the tests read.
+# because crawls wait for delays; each takes up to 1.2 GB. Compiling first keeps its notice out of
+# what the tests read.
 test: .venv/dev
 	$(MAKE) -j2 compiled $(if $(T),,lint-only)
-	$(BIN)/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
+	$(BIN)/pytest $(or $(T),-n 6 --dist loadfile --no-loadscope-reorder)
 
 # Format, types, and the tests that run no crawl, no server and no other process: two minutes.
 check: .venv/dev

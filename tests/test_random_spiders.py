@@ -1,6 +1,6 @@
 """Random spiders have the same results with the add-on: nothing lost, nothing doubled.
 
-By default about forty run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
+By default 24 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
 thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
 tests/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
 """
@@ -24,7 +24,7 @@ from planned_spider import PlannedSite, Record, takes_a_while
 from random_spiders import PLAIN, compare, crawl
 from spider_plans import Node, Plan, draw_plan
 
-N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "40"))
+N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "24"))
 SEED = int(os.environ.get("CRAWLPRIO_SPIDERS_SEED", "20261122"))
 N_KILLED = max(N_SPIDERS // 20, 2)
 MAX_KILLED_SECONDS = 120.0

@@ -32,10 +32,7 @@ from crawlprio.store import Store
 
 N_FIRST = 50
 CASES = [
-    *(
-        pytest.param(name, None, id=name)
-        for name in ("opic", "depth-first", "location", "anchor-similarity", "fica", "random")
-    ),
+    *(pytest.param(name, None, id=name) for name in ("opic", "anchor-similarity", "random")),
     *(
         pytest.param(name, None, id=name)
         for name in ("sibling-sampling", "partial-pagerank", "batch-pagerank")
