@@ -41,8 +41,12 @@ def is_read(name: str) -> bool:
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
         try:
-            with open(file, encoding="utf-8") as source:
-                text = source.read()
+            with open(file, "rb") as source:
+                code = source.read()
+            # Few modules contain the name at all; the rest need no decoding and no pattern.
+            if name.encode() not in code:
+                continue
+            text = code.decode()
             if word.search(text) and (
                 any(part in file for part in _INSTALLED) or _uses(text, name)
             ):
