@@ -54,7 +54,7 @@ class SharedServer(LoopbackServer):
 
 @contextmanager
 def shared_webs() -> Iterator[None]:
-    """Let crawls of the demo web share its server."""
+    """Serve the demo web of all crawls inside by one server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("crawlprio.live.virtual.LoopbackServer", SharedServer)
         yield

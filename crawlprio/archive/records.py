@@ -130,7 +130,7 @@ def _record(
     kind: str, url: str, date: str, number: str, block: bytes, own: Mapping[str, str]
 ) -> bytes:
     """Return one record, compressed; the block is written byte for byte."""
-    # warcio's writer parses a block and writes it anew; only this keeps its bytes, and a third of
+    # warcio's writer parses a block and writes it again; only this keeps its bytes, and a third of
     # the time.
     head = StatusAndHeaders(
         "",

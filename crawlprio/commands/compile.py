@@ -25,7 +25,7 @@ class Command(OneLineCommand):
             "Compile everything that crawlprio would compile on first use, and cache it where "
             "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
             "package, else in the user's cache folder. Run it when building a container image "
-            "whose processes may be unable to write to any of these. Takes some 20 seconds of "
+            "whose processes may be unable to write to any of these. Takes half a minute of "
             "processor time."
         )
 

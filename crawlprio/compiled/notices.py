@@ -51,7 +51,7 @@ def announce_compiling() -> None:
             if not _is_announced and self._seconds_so_far() > PATIENCE_SECONDS:
                 _is_announced = True
                 say(
-                    "Compiling on first use, up to 20 seconds on an idle machine; later runs use "
+                    "Compiling on first use, half a minute on an idle machine; later runs use "
                     "the compiled code ..."
                 )
 

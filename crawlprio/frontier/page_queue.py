@@ -282,7 +282,7 @@ class PageQueue(QueueFigures):
         return int(page)
 
     def hold_none_back(self) -> None:
-        """Let all pages leave until the keys are next computed. O(pages)."""
+        """Hold no page back until the keys are next computed. O(pages)."""
         self._totals["held_below"] = -math.inf
         no_keys = np.empty(0)
         self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, no_keys)

@@ -100,7 +100,7 @@ class PolitenessMiddleware(FetchGate):
         return None
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Start a fetch anew, or return its page, whose lease lapsed before its response came."""
+        """Start a fetch again, or return its page, whose lease lapsed before its response came."""
         fetch = sending.get()
         if fetch is None or not (fetch.was_refused or isinstance(exception, FetchAborted)):
             return None

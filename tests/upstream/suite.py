@@ -101,7 +101,7 @@ def _make_environment(found: Suite) -> None:
 
 
 def _name_project(found: Suite) -> None:
-    """Let the suite find this environment, unless it finds another project's that still exists."""
+    """Name this environment to the suite, unless it names another that still exists."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
     file, project = Path(done.stdout.strip(), "project.pth"), sysconfig.get_path("purelib")
