@@ -7,7 +7,7 @@ Only this module reads settings. An invalid value, or an unknown name with our p
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -25,6 +25,7 @@ from crawlprio.setting_table.crawling import POLITENESS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.setting_table.spelling import is_read, nearest
 from crawlprio.store.body_rows import require_zstd
+from crawlprio.texts.language import require_detector
 from crawlprio.topic import HotQueue, Topic
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class CrawlConfig:
         whether items are kept in the store (CRAWLPRIO_ITEMS).
     keeps_bodies
         whether bodies are (CRAWLPRIO_BODIES).
+    keeps_text
+        whether the texts of pages are, with their languages (CRAWLPRIO_KEEP_TEXT).
     concurrency
         maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
     slots
@@ -92,6 +95,7 @@ class CrawlConfig:
     resumes: bool
     keeps_items: bool
     keeps_bodies: bool
+    keeps_text: bool
     concurrency: int
     slots: dict[str, tuple[float | None, int | None]]
     pages_per_visit: int
@@ -157,7 +161,9 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
-            keeps_bodies=_keeps_bodies(values) and records,
+            keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies", require_zstd) and records,
+            keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts", require_detector)
+            and records,
             warc_folder=Path(values["CRAWLPRIO_WARC"])
             if records and values["CRAWLPRIO_WARC"]
             else None,
@@ -321,22 +327,18 @@ def download_handler(settings: BaseSettings, scheme: str) -> Any:
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
-def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
-    """Return whether something is kept in the store, which must exist then."""
+def _in_store(
+    values: dict[str, Any], name: str, what: str, require: Callable[[], None] = lambda: None
+) -> bool:
+    """Return whether something is kept in the store; then that and a package must exist."""
     if values[name] and values["CRAWLPRIO_STORE"] is None:
         raise ConfigError(
             f"{name} is on, but CRAWLPRIO_STORE is None, so there is no store to keep {what} in; "
             "name a file."
         )
+    if values[name]:
+        require()
     return bool(values[name])
-
-
-def _keeps_bodies(values: dict[str, Any]) -> bool:
-    """Return CRAWLPRIO_BODIES, which needs a store and a package."""
-    keeps = _in_store(values, "CRAWLPRIO_BODIES", "bodies")
-    if keeps:
-        require_zstd()
-    return keeps
 
 
 def _politeness(values: dict[str, Any]) -> Politeness:

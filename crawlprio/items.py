@@ -29,6 +29,24 @@ class Directives(NamedTuple):
 NO_DIRECTIVES = Directives()
 
 
+class TextNotes(NamedTuple):
+    """What is known of the text of a page, where texts are kept.
+
+    Attributes
+    ----------
+    language
+        The detected language, as ISO 639 writes it (`de`); empty: there is too little text.
+    declared_language
+        The `lang` of the element `html`, word for word.
+    licence
+        The URLs of the links with `rel=license`, joined by a comma and a space.
+    """
+
+    language: str = ""
+    declared_language: str = ""
+    licence: str = ""
+
+
 @dataclass(slots=True)
 class LinkPairs:
     """A fetched page and all its links: the pairs (source, target), in page order.
@@ -52,7 +70,7 @@ class LinkPairs:
         HTTP status of the response.
     title, text
         Title and visible text of the page; `text` is filled only if a topic or a value model
-        needs it.
+        needs it, or texts are kept.
     content_hash
         `content_hash` of the body; 0 when not computed. Equal hashes mean identical pages.
     n_bytes
@@ -61,6 +79,8 @@ class LinkPairs:
         What the page and its server ask of those who use it.
     value
         What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
+    notes
+        What is known of the text; None unless texts are kept.
     """
 
     source: str
@@ -74,6 +94,7 @@ class LinkPairs:
     n_bytes: int = 0
     directives: Directives = NO_DIRECTIVES
     value: float | None = None
+    notes: TextNotes | None = None
 
 
 def content_hash(body: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.items import NO_DIRECTIVES, Directives
+from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
 
 NO_PAGE = -1
 """The page of the visit that discovers the seeds; also returned where there is no page."""
@@ -58,7 +58,8 @@ class Visit(NamedTuple):
     status
         HTTP status; 0 if there was no response.
     title, text
-        Title and visible text; `text` is empty unless a topic or a value model needs it.
+        Title and visible text; `text` is empty unless a topic or a value model needs it, or texts
+        are kept.
     outside
         `(url, anchor text)` of links that the crawl does not follow, to pages that were unknown at
         that time; recorded, but not used for ordering.
@@ -78,6 +79,9 @@ class Visit(NamedTuple):
         What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
     body
         The body, where bodies are kept (CRAWLPRIO_BODIES); not read back with the visit.
+    notes
+        What is known of the text, where texts are kept (CRAWLPRIO_KEEP_TEXT); not read back with
+        the visit.
     """
 
     page: int
@@ -95,6 +99,7 @@ class Visit(NamedTuple):
     directives: Directives = NO_DIRECTIVES
     value: float | None = None
     body: bytes = b""
+    notes: TextNotes | None = None
 
 
 class PageTable:

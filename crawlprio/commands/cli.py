@@ -24,6 +24,7 @@ COMMANDS = (
     "simulate",
     "links",
     "items",
+    "texts",
     "replay",
     "manners",
     "value",

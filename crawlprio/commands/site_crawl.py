@@ -91,6 +91,11 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             text = meaning.format(default=self.default_settings.get(name))
             group.add_argument(f"--{option}", metavar=metavar, help=text)
         group.add_argument(
+            "--keep-text",
+            action="store_true",
+            help="keep the text of each page with its language, for crawlprio texts export",
+        )
+        group.add_argument(
             "--contact", metavar="WHO", help="mail address or URL to name in the user agent"
         )
         group.add_argument(
@@ -147,6 +152,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 if option == "pages" and read_setting(self.settings, _FRONTIER) == "redis":
                     name = "CRAWLPRIO_REDIS_PAGES"  # Scrapy counts the pages of one worker
                 self.set(name, value)
+        if opts.keep_text:
+            self.set("CRAWLPRIO_KEEP_TEXT", True)
         if opts.agent is not None or opts.contact is not None:
             agent = user_agent(
                 opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))

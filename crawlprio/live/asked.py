@@ -1,4 +1,4 @@
-"""What a response and its robots.txt ask of those who use the page, for the visit of the page."""
+"""What a page says of its use and its text, for the visit of the page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import MutableMapping, Sequence
 from scrapy import Request
 from scrapy.http import Response
 
-from crawlprio.items import NO_DIRECTIVES, Directives
+from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
+from crawlprio.texts.language import language_of
 from crawlprio.web.directives import joined
+from crawlprio.web.html import ParsedPage
 
 
 def directives_of(
@@ -33,3 +35,8 @@ def directives_of(
     )
     found = Directives(tags, joined(robots), preferences, usage)
     return found if any(found) else NO_DIRECTIVES
+
+
+def notes_of(page: ParsedPage) -> TextNotes:
+    """Return what is known of the text of a page that was parsed with its text."""
+    return TextNotes(language_of(page.text), page.language, joined(page.licences))

@@ -165,7 +165,7 @@ class Crawl:
     @property
     def wants_text(self) -> bool:
         """Whether visits need the text of pages."""
-        return self.config.topic is not None or self.valuer is not None
+        return bool(self.config.keeps_text or self.config.topic or self.valuer)
 
     @cached_property
     def valuer(self) -> Valuer | None:

@@ -177,6 +177,7 @@ class Discovery:
             directives=pairs.directives,
             value=pairs.value,
             body=reported.body,
+            notes=pairs.notes,
         )
 
 

@@ -12,9 +12,9 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.frontier.protocol import PageVisit
-from crawlprio.items import LinkPairs, content_hash
+from crawlprio.items import LinkPairs, TextNotes, content_hash
 from crawlprio.live import engine
-from crawlprio.live.asked import directives_of
+from crawlprio.live.asked import directives_of, notes_of
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
 from crawlprio.middlewares.yielded import dropped_links
@@ -190,11 +190,12 @@ class LinksMiddleware:
         yielded = crawl.yielded.pop(response.request, []) if response.request else []
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
         title, text = "", ""
+        notes: TextNotes | None = None
         robots: list[str] = []
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
             robots = read_robots(response.selector.root)
-            title, text, texts = self._read(response, [*targets.values(), *dropped.values()])
+            title, text, texts, notes = self._read(response, [*targets.values(), *dropped.values()])
 
         def anchor(request: Request) -> str:
             found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
@@ -211,24 +212,27 @@ class LinksMiddleware:
             n_bytes=len(response.body),
             content_hash=content_hash(response.body),
             directives=directives_of(response, robots, crawl.usages),
+            notes=notes,
         )
 
     def _read(
         self, response: HtmlResponse, requests: list[Request]
-    ) -> tuple[str, str, dict[str, str]]:
-        """Return the title and text of a page, and the anchor texts that requests lack."""
+    ) -> tuple[str, str, dict[str, str], TextNotes | None]:
+        """Return title and text of a page, the anchor texts that requests lack, and its notes."""
         if self._crawl.wants_text:
             from crawlprio.web.html import parse_page
 
+            keeps_text = self._crawl.config.keeps_text
             content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
             page = parse_page(
                 response.body,
                 response.url,
                 content_type=content_type,
                 want_text=True,
-                without_navigation=self._crawl.valuer is not None,
+                without_navigation=keeps_text or self._crawl.valuer is not None,
             )
-            return page.title, page.text, dict(zip(page.urls, page.anchors, strict=True))
+            anchors = dict(zip(page.urls, page.anchors, strict=True))
+            return page.title, page.text, anchors, notes_of(page) if keeps_text else None
         # The spider has nearly always parsed the page already.
         root = response.selector.root
         wanted = {
@@ -237,4 +241,4 @@ class LinksMiddleware:
             if not request.meta.get("link_text")
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
-        return read_title(root), "", texts
+        return read_title(root), "", texts, None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crawlprio.items import NO_DIRECTIVES, Directives
+from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 
 
@@ -90,5 +90,6 @@ def visit_of(
         error=error,
         directives=directives,
         value=stored[13] if len(stored) > 13 else None,
+        notes=TextNotes(*stored[14]) if len(stored) > 14 else None,
     )
     return StreamedVisit(visit, items)

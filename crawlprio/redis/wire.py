@@ -210,6 +210,12 @@ def record(visit: PageVisit, shards: Sequence[int] = ()) -> str:
 
 def _rest_of(pairs: LinkPairs, shards: Sequence[int]) -> list[object]:
     """Return the fields that most visits lack, up to the last one that this visit has."""
-    if pairs.value is not None:
-        return [shards, pairs.directives, pairs.value]
-    return [shards, pairs.directives] if any(pairs.directives) else [shards] if shards else []
+    rest: list[object] = [
+        shards,
+        pairs.directives if any(pairs.directives) else (),
+        pairs.value,
+        pairs.notes,
+    ]
+    while rest and rest[-1] in ((), [], None):
+        rest.pop()
+    return rest

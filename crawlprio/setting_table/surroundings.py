@@ -61,6 +61,14 @@ OUTPUT = Section(
             "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
         ),
         Setting(
+            "CRAWLPRIO_KEEP_TEXT",
+            Switch(),
+            False,
+            "Keep the text of each page in the crawl store, with the visit of its page, its "
+            "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
+            "writes them as Parquet or JSON lines ([value](value.md#keep-the-texts)).",
+        ),
+        Setting(
             "CRAWLPRIO_KEPT_HEADERS",
             HeaderNames(none="all"),
             None,

@@ -16,7 +16,7 @@ from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
-from crawlprio.live.asked import directives_of
+from crawlprio.live.asked import directives_of, notes_of
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.given import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.store.outcomes import ROBOTS
@@ -73,8 +73,10 @@ class SiteSpider(Spider):
         Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
     wants_text : bool
         Whether items carry the visible text of pages; default False.
+    keeps_text : bool
+        Whether the text is kept, with its language; default False.
     values_text : bool
-        Whether that text is for a value model, and so without navigation; default False.
+        Whether the text is kept or for a value model, and so without navigation; default False.
 
     Raises
     ------
@@ -94,6 +96,7 @@ class SiteSpider(Spider):
 
     name = "site"
     wants_text = False
+    keeps_text = False
     values_text = False
 
     def __init__(
@@ -150,7 +153,8 @@ class SiteSpider(Spider):
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
-            spider.values_text = read("CRAWLPRIO_VALUE") is not None
+            spider.keeps_text = read("CRAWLPRIO_KEEP_TEXT")
+            spider.values_text = spider.keeps_text or read("CRAWLPRIO_VALUE") is not None
             spider.wants_text = spider.values_text or bool(read("TOPIC"))
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
@@ -232,6 +236,7 @@ class SiteSpider(Spider):
             content_hash=content_hash(body),
             n_bytes=len(body),
             directives=directives_of(response, page.robots, Crawl.of(self.crawler).usages),
+            notes=notes_of(page) if self.keeps_text else None,
         )
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         self._sort_links(page, pairs, depth + 1, nofollow)

@@ -9,8 +9,8 @@ from crawlprio.items import NO_DIRECTIVES, Directives
 from crawlprio.pages import Visit
 from crawlprio.store.visit_rows import storable
 
-_CREATE = (
-    "CREATE TABLE IF NOT EXISTS directives(seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, "
+DIRECTIVES = (
+    "CREATE TABLE directives(seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, "
     f"{', '.join(f'{name} TEXT NOT NULL' for name in Directives._fields)})"
 )
 _INSERT = (
@@ -27,5 +27,5 @@ def put_directives(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) 
         if visit.directives is not NO_DIRECTIVES
     ]
     if rows:
-        cursor.execute(_CREATE)
+        cursor.execute(DIRECTIVES.replace("TABLE", "TABLE IF NOT EXISTS", 1))
         cursor.executemany(_INSERT, rows)

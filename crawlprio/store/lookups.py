@@ -1,16 +1,17 @@
-"""Single pages in a crawl store: found by URL, with their visits and the links to them."""
+"""Single pages in a crawl store: by URL, with their visits and the links to them; their texts."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
+from crawlprio.store.text_rows import TextRow, read_text_bytes, read_texts
 from crawlprio.store.visit_rows import VISIT_COLUMNS, pair_list, row_visit
 
 
@@ -33,6 +34,16 @@ class Lookups:
         """Return each visit of a page with its place in the crawl, without texts. O(visits)."""
         with store_errors(self.path):
             return _visits_of(self._db, page, self._n_pages)
+
+    def text_bytes(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each page that has a text, by its last visit, and the text in UTF-8."""
+        with store_errors(self.path):
+            yield from read_text_bytes(self._db)
+
+    def texts(self) -> Iterator[TextRow]:
+        """Yield each page that has a text, by its last visit, with what is known of the text."""
+        with store_errors(self.path):
+            yield from read_texts(self._db)
 
     def find_page(self, urls: Iterable[str]) -> int:
         """Return the page of the first of these URLs that is known, or `NO_PAGE`. O(pages)."""

@@ -11,7 +11,6 @@ _CREATE = (
     "CREATE TABLE page_values(seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, value REAL NOT NULL)"
 )
 _INSERT = "INSERT INTO page_values(seq, page, value) VALUES(?, ?, ?)"
-_OF_VISIT = "(SELECT value FROM page_values WHERE page_values.seq = visits.seq)"
 
 
 def put_values(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) -> None:
@@ -23,17 +22,26 @@ def put_values(cursor: sqlite3.Cursor, visits: Iterable[tuple[int, Visit]]) -> N
 
 
 def value_column(db: sqlite3.Connection) -> str:
-    """Return the SQL for the value of a visit: NULL in a store without values.
+    """Return the SQL for the value of a visit: NULL in a store without values."""
+    return visit_columns(db, "page_values", _CREATE, ["value"])
+
+
+def visit_columns(db: sqlite3.Connection, table: str, created: str, names: Iterable[str]) -> str:
+    """Return the SQL for columns of a table that has rows for some visits: NULL without the table.
 
     Raises
     ------
     ValueError
-        Something else has the place of the table.
+        Something else has the place of the table, which `created` would have created.
     """
-    found = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'page_values'").fetchone()
-    if found is not None and found[0] != _CREATE:
-        raise ValueError("its table page_values is not as crawlprio creates it")
-    return "NULL" if found is None else _OF_VISIT
+    found = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+    if found is None:
+        return ", ".join("NULL" for _ in names)
+    if found[0] != created:
+        raise ValueError(f"its table {table} is not as crawlprio creates it")
+    return ", ".join(
+        f"(SELECT {name} FROM {table} WHERE {table}.seq = visits.seq)" for name in names
+    )
 
 
 def checked_value(value: object) -> float | None:

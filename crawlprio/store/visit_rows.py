@@ -74,7 +74,7 @@ def row_visit(row: tuple[Any, ...], n_pages: int) -> Visit:
         anchors=anchor_list(anchors, len(pages)),
         status=status,
         title=title,
-        text="" if text is None else _inflated(text).decode(),
+        text="" if text is None else inflated(text).decode(),
         outside=[] if outside is None else pair_list(outside),
         fetched_at=fetched_at,
         elapsed=elapsed,
@@ -138,7 +138,7 @@ def storable_all(texts: list[str]) -> list[str]:
     return list(map(storable, texts))
 
 
-def _inflated(deflated: bytes) -> bytes:
+def inflated(deflated: bytes) -> bytes:
     """Return the text in a zlib stream; raise ValueError if it exceeds the maximum stored."""
     stream = zlib.decompressobj()
     text = stream.decompress(deflated, _MAX_ENCODED + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import ConfigError, StoreError
@@ -85,6 +86,15 @@ class Table:
     def polars(self) -> Any:
         """Return all rows as a `polars.DataFrame`; ConfigError if Polars is not installed."""
         return imported("polars", f"{self.name}.polars()", "polars").from_arrow(self.arrow())
+
+    def write_parquet(self, path: Path) -> int:
+        """Write all rows to a Parquet file, a row group per batch; return how many there are."""
+        n_rows = 0
+        with import_module("pyarrow.parquet").ParquetWriter(path, self.schema) as file:
+            for batch in self.batches():
+                file.write_batch(batch)
+                n_rows += batch.num_rows
+        return n_rows
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.reader().__arrow_c_stream__(requested_schema)

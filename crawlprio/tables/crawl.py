@@ -12,6 +12,7 @@ from crawlprio.importance import importance_of, open_repository
 from crawlprio.importance.metrics import parts_of
 from crawlprio.store import Store
 from crawlprio.tables.arrow import UTC, Table
+from crawlprio.texts.kept import KeptText, kept_texts
 from crawlprio.topic import Topic
 
 BIG_ROWS = 500
@@ -50,6 +51,9 @@ class Crawl:
     bodies
         The body of each page, if it was stored (`CRAWLPRIO_BODIES`): `page`, `url`, `status`,
         `body`.
+    texts
+        Each page whose text is in the store (`CRAWLPRIO_KEEP_TEXT`, or a topic or value model), by
+        its last visit: the columns of `crawlprio.texts.kept.KeptText`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -72,6 +76,9 @@ class Crawl:
         self.items = Table("items", [("page", "int32"), ("item", "string")], self._items, BIG_ROWS)
         bodies = [("page", "int32"), ("url", "string"), ("status", "int32"), ("body", "binary")]
         self.bodies = Table("bodies", bodies, self._bodies, MOST_BODIES)
+        kinds = {"value": "float64", "fetched_at": UTC}
+        texts = [(name, kinds.get(name, "string")) for name in KeptText._fields]
+        self.texts = Table("texts", texts, self._texts, BIG_ROWS)
         with self._open():
             pass
 
@@ -117,7 +124,7 @@ class Crawl:
         with self._open() as store:
             return (
                 f"<crawlprio.Crawl {self.path}: {store.n_pages:,} pages, {store.n_visits:,} "
-                "visits; tables pages, links, visits, items, bodies, scores()>"
+                "visits; tables pages, links, visits, items, bodies, texts, scores()>"
             )
 
     def _open(self) -> Store:
@@ -156,6 +163,10 @@ class Crawl:
     def _bodies(self) -> Iterator[tuple[Any, ...]]:
         with self._open() as store, store.snapshot():
             yield from store.bodies()
+
+    def _texts(self) -> Iterator[tuple[Any, ...]]:
+        with self._open() as store:
+            yield from kept_texts(store)
 
 
 def read(path: str | Path) -> Crawl:

@@ -30,6 +30,8 @@ MAX_ANCHOR_CHARACTERS = 500_000
 
 _MAX_ANCHOR_NODES = 200
 _MAX_ROBOTS = 20
+_MAX_LICENCES = 5
+_MAX_LANGUAGE = 35
 _FEW_LINKS = 64
 _FEW_BYTES = 12_288
 
@@ -83,6 +85,10 @@ class ParsedPage:
         Whether a `meta name=robots` has `nofollow` or `noindex` (`none` means both).
     robots
         What each `meta name=robots` says, word for word.
+    language
+        The `lang` of the element `html`, word for word; empty unless the text is requested.
+    licences
+        Distinct URLs of the links with `rel=license`; empty unless the text is requested.
     n_dropped
         Number of distinct `href` values dropped because their URL exceeds `MAX_URL_LENGTH`.
     cut
@@ -98,6 +104,8 @@ class ParsedPage:
     nofollow: bool = False
     noindex: bool = False
     robots: list[str] = field(default_factory=list)
+    language: str = ""
+    licences: list[str] = field(default_factory=list)
     n_dropped: int = 0
     cut: str = ""
 
@@ -192,6 +200,9 @@ def parse_page(
             if not links.add(n_anchors, anchors):
                 page.cut = "links"
         if want_text:
+            page.language = page.language or _language(root)
+            resolver = Resolver(base, encoding, lambda: encoding)
+            page.licences = page.licences or _licences(part, root, resolver)
             del anchors
             texts.append(_visible_text(tree, without_navigation))
     if links is not None:
@@ -329,6 +340,23 @@ def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
         words = _SEPARATORS.split(content.lower())
         page.nofollow |= "nofollow" in words or "none" in words
         page.noindex |= "noindex" in words or "none" in words
+
+
+def _language(root: LexborNode) -> str:
+    """Return the language that the element `html` declares, cut at the longest that there are."""
+    attributes = root.attributes
+    declared = attributes.get("lang") or attributes.get("xml:lang") or ""
+    return printable(declared.strip())[:_MAX_LANGUAGE]
+
+
+def _licences(part: bytes | str, root: LexborNode, resolver: Resolver) -> list[str]:
+    """Return the distinct URLs of the links with `rel=license`, up to `_MAX_LICENCES`."""
+    lower = part.lower()
+    if not (b"license" in lower if isinstance(lower, bytes) else "license" in lower):
+        return []
+    nodes = _SELECTOR.find('[rel~="license" i][href]', root)[:_MAX_LICENCES]
+    hrefs = ((node.attributes.get("href") or "").partition("#")[0] for node in nodes)
+    return list(dict.fromkeys(filter(None, map(resolver.resolve, hrefs))))
 
 
 def _visible_text(tree: LexborHTMLParser, without_navigation: bool) -> str:

@@ -1,0 +1,380 @@
+"""The texts that a crawl keeps: what is known of each, once per page after any kills, and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, options, run_spider
+from scrapy import Spider
+
+from crawlprio import read
+from crawlprio.commands.cli import main
+from crawlprio.errors import StoreError
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs, TextNotes
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.redis.entries import visit_of
+from crawlprio.redis.wire import record
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.texts import language
+from crawlprio.texts.duplicates import first_pages
+from crawlprio.texts.kept import KeptText, kept_texts
+from crawlprio.texts.language import LEAST, language_of
+from crawlprio.web.html import parse_page
+
+N_KILLS = int(os.environ.get("CRAWLPRIO_TEXT_KILLS", "2"))
+SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
+
+GERMAN = "Der Hund läuft durch den Wald und sieht dort einen Hasen, der schnell verschwindet."
+ENGLISH = "The dog runs through the forest and sees a hare there, which is gone in a moment."
+FRENCH = "Le chien court dans la forêt et y voit un lièvre, qui disparaît en un instant."
+
+
+def html(text: str, *links: str, head: str = "", lang: str = "", **headers: str) -> Answer:
+    anchors = "".join(f'<nav><a href="{link}">to {link}</a></nav>' for link in links)
+    body = f"<!doctype html><html{lang}><head>{head}</head><body>{text}{anchors}</body></html>"
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(body, headers={"Content-Type": "text/html; charset=utf-8", **named})
+
+
+WEB = {
+    "/": html(
+        ENGLISH,
+        *(f"/{n}" for n in range(1, 7)),
+        head="<title>Dogs</title><link rel=license href=/terms>",
+        lang=' lang="en-GB"',
+    ),
+    "/1": html(
+        f'{GERMAN} <a rel="nofollow License" href="https://license.test/by#4">CC BY</a>',
+        head="<meta name=robots content=noarchive>",
+        X_Robots_Tag="noai",
+        Content_Usage="train-ai=n",
+    ),
+    "/2": html(FRENCH, lang=" xml:lang=fr"),
+    "/3": html(f"<p>{ENGLISH.upper()}"),
+    "/4": html("too short"),
+    "/5": html(""),
+    "/6": Answer(ENGLISH, 404, {"Content-Type": "text/html"}),
+}
+
+
+def expected(host: str) -> list[dict[str, Any]]:
+    """Return the rows of a breadth-first crawl of `WEB`, without the times."""
+    nothing = dict.fromkeys(KeptText._fields[:-1]) | {"title": ""}
+    return [
+        {**nothing, **row, "url": f"{host}{path}"}
+        for path, row in {
+            "/": {
+                **{"title": "Dogs", "text": ENGLISH, "language": "en"},
+                **{"declared_language": "en-GB", "licence": f"{host}/terms"},
+            },
+            "/1": {
+                **{
+                    "text": f"{GERMAN} CC BY",
+                    "language": "de",
+                    "licence": "https://license.test/by",
+                },
+                **{"x_robots_tag": "noai", "meta_robots": "noarchive"},
+                **{"content_usage": "train-ai=n"},
+            },
+            "/2": {"text": FRENCH, "language": "fr", "declared_language": "fr"},
+            "/3": {
+                **{"text": ENGLISH.upper(), "near_duplicate_of": f"{host}/"},
+                "language": language_of(ENGLISH.upper()),
+            },
+            "/4": {"text": "too short"},
+        }.items()
+    ]
+
+
+def crawl(store: Path, spider: type[Spider] = SiteSpider, **settings: object) -> Any:
+    given = {
+        **ADDON,
+        **ONE_AT_A_TIME,
+        "ORDERING": "breadth-first",
+        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_KEEP_TEXT": True,
+        **settings,
+    }
+    arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
+    with Site(WEB) as site:
+        return run_spider(spider, given, site=site, **arguments)
+
+
+def rows(store: Path) -> list[dict[str, Any]]:
+    """Return the texts in a store, without the times."""
+    with Store.open(store, readonly=True) as opened:
+        found = [kept._asdict() for kept in kept_texts(opened)]
+    assert all(row.pop("fetched_at") > 1e15 for row in found)
+    return found
+
+
+def export(store: Path, file: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["texts", "export", str(store), str(file)])
+    assert ended.value.code == 0
+
+
+class Plain(Spider):
+    """Yields requests, and knows nothing of texts."""
+
+    name = "plain"
+    start_urls = ("http://a.test/",)
+
+    def parse(self, response: Any) -> Any:
+        for link in response.css("nav a::attr(href)").getall():
+            yield response.follow(link)
+
+
+@pytest.mark.slow
+def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path: Path) -> None:
+    crawl(tmp_path / "site.sqlite")
+    assert rows(tmp_path / "site.sqlite") == expected("http://a.test")
+    crawl(tmp_path / "plain.sqlite", Plain)
+    assert rows(tmp_path / "plain.sqlite") == expected("http://a.test")
+
+
+@pytest.mark.slow
+def test_the_usual_tools_read_the_same_rows_from_either_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "crawl.sqlite"
+    crawl(store, CRAWLPRIO_VALUE="words:wald")
+    table = read(store).texts.arrow().to_pylist()
+    assert [row["value"] for row in table] == [0.0, 0.1, 0.0, 0.0, 0.0]
+    export(store, tmp_path / "pages.parquet")
+    export(store, tmp_path / "pages.jsonl")
+    assert f"{tmp_path}/pages.jsonl: the texts of 5 pages" in capsys.readouterr().out
+    lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
+    for row in lines:
+        row["fetched_at"] = datetime.fromisoformat(row["fetched_at"])
+    exact = [
+        row | {"fetched_at": row["fetched_at"].replace(microsecond=ms // 1000 * 1000)}
+        for row in table
+        for ms in [row["fetched_at"].microsecond]
+    ]
+    assert lines == exact
+    urls = [row["url"] for row in table]
+    assert pl.read_parquet(tmp_path / "pages.parquet").to_dicts() == table
+    assert pd.read_parquet(tmp_path / "pages.parquet")["url"].tolist() == urls
+    for file in ("pages.parquet", "pages.jsonl"):
+        found = duckdb.sql(f"SELECT url, text FROM '{tmp_path / file}'").fetchall()
+        assert found == [(row["url"], row["text"]) for row in table]
+    assert table[0]["fetched_at"].tzinfo is not None
+    assert abs(datetime.now(UTC) - table[0]["fetched_at"]).total_seconds() < 600
+
+
+def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path: Path) -> None:
+    crawl(tmp_path / "crawl.sqlite", CRAWLPRIO_KEEP_TEXT=False)
+    with closing(sqlite3.connect(tmp_path / "crawl.sqlite")) as db:
+        assert db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'").fetchall() == []
+    assert rows(tmp_path / "crawl.sqlite") == []
+
+
+def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
+    """Run a command until the store has some more visits, then kill it."""
+
+    def n_visits() -> int:
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
+        ):
+            return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
+        return 0
+
+    target, deadline = n_visits() + n_more, monotonic() + 120
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while n_visits() < target:
+            assert process.poll() is None, "the crawl ended before it could be killed"
+            assert monotonic() < deadline
+            sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path: Path) -> None:
+    n_pages = 120
+    text = {n: f"{(ENGLISH, GERMAN, FRENCH)[n % 3]} {n // 2}" for n in range(1, n_pages + 1)}
+    web = {
+        f"/{n}": html(text[n], *(f"/{m}" for m in (2 * n, 2 * n + 1) if m <= n_pages)) for n in text
+    }
+    choose = random.Random(SEED)
+    print("seed", SEED)
+    handler = "crawlprio.demo.handler.LoopbackHandler"
+    store = tmp_path / "job" / "crawl.sqlite"
+    with Site(web) as site:
+        line = [
+            *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/1"),
+            *("--keep-text", "--value", "words:wald", "--ordering", "breadth-first", "--delay", "0"),
+            *("--folder", str(tmp_path / "job"), "--at-once", "8"),
+            *options(
+                {
+                    "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+                    "CRAWLPRIO_LOOPBACK": site.address,
+                    "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+                    "CRAWLPRIO_COMPILE": False,
+                }
+            ),
+        ]
+        for _ in range(N_KILLS):
+            killed_once(line, store, choose.randint(1, n_pages // (N_KILLS + 1)))
+            found = [row["url"] for row in rows(store)]
+            assert len(set(found)) == len(found) >= 1
+        ended = subprocess.run(line, cwd=ROOT, capture_output=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    export(store, tmp_path / "pages.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").open()]
+    assert sorted((row["url"], row["text"], row["language"]) for row in lines) == sorted(
+        (f"http://a.test/{n}", text[n], ("en", "de", "fr")[n % 3]) for n in text
+    )
+    assert {row["text"]: row["value"] for row in lines} == {
+        kept: 0.1 if "Wald" in kept else 0.0 for kept in text.values()
+    }
+
+
+def test_the_languages_of_texts_are_told_and_those_of_short_ones_are_not() -> None:
+    texts = {
+        "de": GERMAN,
+        "en": ENGLISH,
+        "fr": FRENCH,
+        "ja": "犬が森の中を走り、そこでウサギを見つけるが、ウサギはすぐに姿を消してしまう。" * 2,
+        "ru": "Собака бежит по лесу и видит там зайца, который мгновенно исчезает из виду.",
+        "zxx": "1234 5678 -- 90 ++ 1234 == 5678 !! 90 .. 1234 .. 567",
+    }
+    assert [language_of(text) for text in texts.values()] == list(texts)
+    assert language_of(GERMAN[: LEAST - 1]) == ""
+    assert language_of(f"\ud800 {ENGLISH}") == "en"
+
+
+def test_licences_and_the_language_are_read_from_pages_with_text_only() -> None:
+    links = "".join(f"<a rel='license x' href='/{n % 7}#{n}'>terms</a>" for n in range(9))
+    body = f"<html lang='{'de ' * 50}'>{links}<a rel=license href='mailto:a@b'>".encode()
+    page = parse_page(body, "http://a.test/", want_text=True)
+    assert page.licences == [f"http://a.test/{n}" for n in range(5)]
+    assert page.language == ("de " * 50)[:35]
+    page = parse_page(body, "http://a.test/")
+    assert (page.licences, page.language) == ([], "")
+
+
+def test_each_text_names_the_first_page_that_had_it() -> None:
+    choose = random.Random(7)
+    texts = [choose.choice(["one", "One", "ONE", "two", "straße", "STRASSE"]) for _ in range(50)]
+    pages = [(3 * n, text.encode()) for n, text in enumerate(texts)]
+    first: dict[str, int] = {}
+    slow = []
+    for page, text in zip(range(0, 150, 3), texts, strict=True):
+        slow.append(first.get(text.casefold(), NO_PAGE))
+        first.setdefault(text.casefold(), page)
+    assert first_pages(pages).tolist() == slow
+    assert first_pages([]).tolist() == []
+
+
+def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_one(
+    tmp_path: Path,
+) -> None:
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        table = PageTable()
+        for n in range(2):
+            table.add(f"http://a.test/{n}", f"http://a.test/{n}", table.site("a.test"))
+        for page, text in ((0, "old"), (1, "new"), (0, "New"), (0, "")):
+            links = np.empty(0, np.int32)
+            store.record(Visit(page, links, text=text, notes=TextNotes("en")), table)
+        found = list(kept_texts(store))
+    assert [(kept.url, kept.text, kept.near_duplicate_of) for kept in found] == [
+        ("http://a.test/1", "new", None),
+        ("http://a.test/0", "New", "http://a.test/1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE text_notes SET language = x'00'",
+        "UPDATE visits SET text = x'00'",
+        "UPDATE visits SET page = 9",
+        "DROP TABLE text_notes; CREATE VIEW text_notes AS SELECT 1 AS seq, 'en' AS language",
+    ],
+)
+def test_a_damaged_text_is_one_sentence(sql: str, tmp_path: Path) -> None:
+    with Store.create(tmp_path / "crawl.sqlite") as store:
+        table = PageTable()
+        table.add("http://a.test/", "http://a.test/", table.site("a.test"))
+        links = np.empty(0, np.int32)
+        store.record(Visit(0, links, text="text", notes=TextNotes("en")), table)
+        store._db.executescript(sql)
+    with (
+        Store.open(tmp_path / "crawl.sqlite", readonly=True) as store,
+        pytest.raises(StoreError, match="damaged"),
+    ):
+        list(kept_texts(store))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"CRAWLPRIO_STORE": None}, "there is no store to keep texts in"),
+        ({}, "need the package py3langid; install crawlprio[texts]."),
+    ],
+)
+def test_texts_need_a_store_and_a_package(
+    settings: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(language, "find_spec", lambda name: None)
+    given = {"CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), "CRAWLPRIO_KEEP_TEXT": True}
+    run = run_spider(Plain, {**ADDON, **given, **settings})
+    assert sentence in "".join(run.messages())
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (["export", "crawl.sqlite"], ["expected", "export STORE"]),
+        (["export", "crawl.sqlite", "pages.csv"], ["pages.csv", ".parquet or .jsonl"]),
+        (["export", "crawl.sqlite", "none/pages.jsonl"], ["none/pages.jsonl", "cannot be written"]),
+        (["export", "none.sqlite", "pages.jsonl"], ["none.sqlite", "no such crawl store"]),
+        (["export", "none.sqlite", "pages.parquet"], ["none.sqlite", "no such crawl store"]),
+    ],
+)
+def test_bad_input_of_the_command_gets_one_sentence(
+    line: list[str],
+    names: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["texts", *line])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.count("\n") == 1
+    assert all(name in said for name in names), said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_notes_pass_through_the_stream_of_a_shared_frontier() -> None:
+    for notes in (None, TextNotes(), TextNotes("de", "de-AT", "http://a.test/terms")):
+        sent = record(PageVisit(LinkPairs("http://a.test/", [], text=GERMAN, notes=notes)))
+        visit = visit_of(3, [], json.loads(sent), []).visit
+        assert (visit.text, visit.notes, visit.value) == (GERMAN, notes, None)
