@@ -18,6 +18,7 @@ from crawlprio.config import (
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
+from crawlprio.live.requisites import Requisites
 from crawlprio.live.sitemaps import Sitemaps
 from crawlprio.live.user_agent import lacks_contact, robot_of, user_agent
 from crawlprio.middlewares import (
@@ -78,6 +79,7 @@ class Addon:
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
         add("EXTENSIONS", Sitemaps, 110)
+        add("EXTENSIONS", Requisites, 120)
         for name, error in invalid_stock_settings(settings):
             Crawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.

@@ -22,6 +22,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.items import LinkPairs
 from crawlprio.live.report import CrawlReport
+from crawlprio.live.requisites import Requisites
 from crawlprio.live.sitemaps import Sitemaps
 from crawlprio.middlewares import (
     LinksMiddleware,
@@ -243,7 +244,7 @@ def test_the_addon_overrides_nothing_that_the_project_set() -> None:
         "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None, RefusalMiddleware: 970},
         "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
-        "EXTENSIONS": {CrawlReport: None, Sitemaps: None},
+        "EXTENSIONS": {CrawlReport: None, Sitemaps: None, Requisites: None},
     }
     with Site(PAGES) as site:
         run = run_spider(Plain, {**ADDON, **own}, site=site)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import resource
 import sqlite3
@@ -102,6 +103,28 @@ def test_a_revisit_names_the_first_response_of_its_body(tmp_path: Path) -> None:
     assert tell("WARC-Payload-Digest") == first.headers.get_header("WARC-Payload-Digest")
     assert second.body == b""
     assert second.http.get_header("Content-Type") == "text/html"
+
+
+def test_each_run_that_ended_leaves_its_receipt_beside_what_it_fetched(tmp_path: Path) -> None:
+    crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
+    crawl(tmp_path)
+    found = records(tmp_path / "warc")
+    kinds = [(record.file[-13:-8], record.kind) for record in found]
+    told = [record for record in found if record.kind == "metadata"]
+    assert [kind for kind in kinds if kind[1] == "metadata"] == [
+        ("00000", "metadata"),
+        ("00001", "metadata"),
+    ]
+    assert kinds[-1] == ("00001", "metadata")
+    infos = {record.file: record for record in found if record.kind == "warcinfo"}
+    for record in told:
+        info = infos[record.file].headers.get_header("WARC-Record-ID")
+        assert record.headers.get_header("WARC-Refers-To") == info
+    receipts = [json.loads(record.body.removeprefix(b"receipt: ")) for record in told]
+    assert [receipt["got"]["pages"] for receipt in receipts] == [3, 5]
+    assert receipts[-1] == json.loads((tmp_path / "job" / "receipt.json").read_text())
+    check_archive(tmp_path / "warc", store_of(tmp_path))
+    assert "metadata" not in (tmp_path / "warc" / "index.cdxj").read_text()
 
 
 def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path: Path) -> None:

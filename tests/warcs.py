@@ -63,7 +63,7 @@ def responses(folder: Path) -> list[Record]:
 def check_archive(folder: Path, store: Path) -> None:
     """Compare files, index and store of a crawl whose requests all had one answer."""
     found = records(folder)
-    kinds = [record.kind for record in found if record.kind != "warcinfo"]
+    kinds = [record.kind for record in found if record.kind not in ("warcinfo", "metadata")]
     assert kinds[1::2] == ["request"] * (len(kinds) // 2)
     answers = [record for record in found if record.kind in ("response", "revisit")]
     with closing(sqlite3.connect(store)) as db:

@@ -7,14 +7,20 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import time
 
 from crawlprio.archive.cdxj import write_index
 from crawlprio.archive.files import WarcFiles, cut, file_name, new_series, series_of
-from crawlprio.archive.records import Exchange, Fetched, Original, packed, warcinfo
+from crawlprio.archive.records import (
+    Exchange,
+    Fetched,
+    Original,
+    metadata,
+    packed,
+    warcinfo,
+)
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.store.archive_rows import (
     ArchivedRow,
@@ -64,6 +70,7 @@ class Archive:
         self._changed: dict[int, FileRow] = {}
         self._recorded = FileRow(0, "", 0)
         self._new: dict[bytes, Original] = {}
+        self._info = ""
         self._is_alone = False
 
     def open_alone(self) -> None:
@@ -95,8 +102,12 @@ class Archive:
         # Recorded before it exists, so that it is found after a kill before the first transaction.
         self._recorded = FileRow(number, file_name(series, number), 0)
         put_archived(cursor, [], [self._recorded])
-        opening = partial(warcinfo, fields=self._about)
-        self._files = WarcFiles(self._folder, series, number, self._max_bytes, opening)
+        self._files = WarcFiles(self._folder, series, number, self._max_bytes, self._opening)
+
+    def _opening(self, name: str) -> bytes:
+        """Return the record that opens a file."""
+        self._info, record = warcinfo(name, self._about)
+        return record
 
     def _mend(self, last: FileRow) -> FileRow:
         """Cut the last file of an earlier run to what is recorded and on disk."""
@@ -167,19 +178,29 @@ class Archive:
                 length=len(exchange.response),
             )
         )
-        file = FileRow(self._files.number, self._files.name, self._files.end)
-        self._changed[file.number] = file
+        self._note_size()
         if not exchange.is_revisit:
             self._new.setdefault(exchange.digest, Original(exchange.url, exchange.fetched_at))
         if self._is_alone:
             self.write(self._cursor)
             self.committed()
 
+    def add_receipt(self, receipt: str) -> None:
+        """Append the receipt of a run, as JSON in one line; on disk with the next transaction."""
+        self._files.make_room()
+        self._files.append(metadata({"receipt": receipt}, time(), self._info))
+        self._note_size()
+
+    def _note_size(self) -> None:
+        """Note how far the current file goes, to record it with the next transaction."""
+        file = FileRow(self._files.number, self._files.name, self._files.end)
+        self._changed[file.number] = file
+
     # As the companion of a store
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Write what was added, first to the file, inside a transaction."""
-        if self._rows:
+        if self._changed:
             self._files.flush()
             put_archived(cursor, self._rows, list(self._changed.values()))
 

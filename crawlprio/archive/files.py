@@ -58,12 +58,16 @@ class WarcFiles:
 
     def append(self, *records: bytes) -> int:
         """Append records next to each other; return the offset of the first in the current file."""
-        if self._file is None or self.end >= self._max_bytes:
-            self._begin_file()
+        self.make_room()
         offset = self.end
         self._waiting += records
         self.end += sum(map(len, records))
         return offset
+
+    def make_room(self) -> None:
+        """Begin a file, unless the current one gets the next record."""
+        if self._file is None or self.end >= self._max_bytes:
+            self._begin_file()
 
     def flush(self) -> None:
         """Hand to the system what was appended; after a failure, fail again.

@@ -118,12 +118,26 @@ def packed(fetched: Fetched, digest: bytes, original: Original | None) -> Exchan
     )
 
 
-def warcinfo(name: str, fields: Mapping[str, str]) -> bytes:
+class Opening(NamedTuple):
+    """The record that opens a file, compressed, and its id."""
+
+    number: str
+    record: bytes
+
+
+def warcinfo(name: str, fields: Mapping[str, str]) -> Opening:
     """Return the record that opens a file: which program wrote it, how and for what."""
     out = BytesIO()
     writer = WARCWriter(out, gzip=True, warc_version=RecordBuilder.WARC_1_1)
-    writer.write_record(writer.create_warcinfo_record(name, dict(fields)))
-    return out.getvalue()
+    record = writer.create_warcinfo_record(name, dict(fields))
+    writer.write_record(record)
+    return Opening(record.rec_headers.get_header("WARC-Record-ID"), out.getvalue())
+
+
+def metadata(fields: Mapping[str, str], seconds: float, about: str) -> bytes:
+    """Return a record that says more of what the `warcinfo` record `about` describes."""
+    block = "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode()
+    return _record("metadata", "", warc_date(seconds), _new_id(), block, {"WARC-Refers-To": about})
 
 
 def _record(
@@ -132,18 +146,19 @@ def _record(
     """Return one record, compressed; the block is written byte for byte."""
     # warcio's writer parses a block and writes it again; only this keeps its bytes, and a third of
     # the time.
+    fields = {
+        "WARC-Type": kind,
+        "WARC-Target-URI": url,
+        "WARC-Date": date,
+        "WARC-Record-ID": number,
+        **own,
+        "Content-Type": RecordBuilder.WARC_RECORDS[kind],
+        "WARC-Block-Digest": digest_text(sha1(block, usedforsecurity=False).digest()),
+        "Content-Length": str(len(block)),
+    }
     head = StatusAndHeaders(
         "",
-        [
-            ("WARC-Type", kind),
-            ("WARC-Target-URI", url),
-            ("WARC-Date", date),
-            ("WARC-Record-ID", number),
-            *own.items(),
-            ("WARC-Block-Digest", digest_text(sha1(block, usedforsecurity=False).digest())),
-            ("Content-Type", RecordBuilder.WARC_RECORDS[kind]),
-            ("Content-Length", str(len(block))),
-        ],
+        [(name, value) for name, value in fields.items() if value],
         protocol=RecordBuilder.WARC_1_1,
     )
     return compressed(b"%s%s\r\n\r\n" % (head.to_bytes(encoding="utf-8"), block))

@@ -40,6 +40,11 @@ OPTIONS = {
     ),
     "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
     "warc": ("CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"),
+    "requisites": (
+        "CRAWLPRIO_REQUISITES",
+        "domain|all",
+        "archive images, styles and scripts of the pages too: on their domain, or on all hosts",
+    ),
 }
 """Options that set a setting: the name of the setting, the metavar, and the help text."""
 

@@ -19,7 +19,7 @@ from crawlprio.archive import Archive, Exchange, Fetched, missing_package
 from crawlprio.config import CrawlConfig, changed_settings, read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.downloader import FetchObserver, observe_fetches
+from crawlprio.live.downloader import KEPT_EXCHANGES, FetchObserver, observe_fetches
 from crawlprio.live.given import is_plain
 from crawlprio.live.recorder import Recorder
 from crawlprio.web.urls import without_credentials
@@ -65,8 +65,8 @@ class Archiver(FetchObserver):
     """Archives each fetch as it came from the network, before any middleware changed it.
 
     The answer to a leased page is kept with its lease, and archived with its visit: of a page that
-    is retried, only the last. All others (robots.txt, media, what a callback downloads) are
-    archived when they come.
+    is retried, only the last. A requisite's goes to those who fetch it. All others (robots.txt,
+    media, what a callback downloads) are archived when they come.
 
     Parameters
     ----------
@@ -94,6 +94,10 @@ class Archiver(FetchObserver):
         if not request.url[:5].lower().startswith("http"):
             return
         exchange = self._archive.pack(fetched(request, response))
+        kept = request.meta.get(KEPT_EXCHANGES)
+        if kept is not None:
+            kept[:] = [exchange]
+            return
         lease = None if self._dispatcher is None else self._dispatcher.lease_of(request)
         if lease is not None:
             lease.exchange = exchange

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet import defer
@@ -22,6 +23,17 @@ from crawlprio.live.engine import has_receivers, slot_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
+
+
+KEPT_EXCHANGES = "_crawlprio_exchanges"
+"""The `meta` key of a list that gets the last answer to a request, instead of the archive."""
+
+WAITS_OUTSIDE = "_crawlprio_waits_outside"
+"""The `meta` key of a request that fails with `SiteBusy` instead of waiting for its site."""
+
+
+class SiteBusy(IgnoreRequest):
+    """A fetch must wait for its site, and does so outside the downloader."""
 
 
 class FetchObserver:

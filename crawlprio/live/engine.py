@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 from twisted.internet.defer import Deferred
 from twisted.web.client import HTTPConnectionPool
@@ -227,7 +227,11 @@ def refusal() -> CloseSpider:
 
 def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
     """Close the spider once the fetches in flight have ended; Scrapy reports the reason."""
-    deferred_from_coro(crawler.engine.close_spider_async(reason=reason))
+
+    async def close() -> None:
+        await crawler.engine.close_spider_async(reason=reason)  # perhaps that of `before_closing`
+
+    deferred_from_coro(close())
 
 
 def exit_with_error(crawler: Crawler) -> None:
@@ -253,6 +257,42 @@ def uses_spider_middleware(crawler: Crawler, path: str) -> bool:
     middleware = crawler.get_spider_middleware(load_object(path))
     methods = crawler.engine.scraper.spidermw.methods["process_spider_output"]
     return middleware is not None and middleware.process_spider_output in methods
+
+
+def before_closing(crawler: Crawler, finish: Callable[[str], Awaitable[None]]) -> None:
+    """Await `finish`, with Scrapy's reason, each time that the spider is to be closed.
+
+    Whoever asks for it while the spider is closing waits for that.
+    """
+    engine = crawler.engine
+    close = engine.close_spider_async
+
+    async def close_after(*, reason: str = "cancelled") -> None:
+        await finish(reason)
+        if engine._slot is not None:
+            await close(reason=reason)
+
+    setattr(engine, "close_spider_async", close_after)  # noqa: B010
+
+
+def is_fetching(crawler: Crawler) -> bool:
+    """Return whether Scrapy is not done with all requests that were handed out."""
+    slot = crawler.engine._slot
+    return slot is not None and bool(slot.inprogress)
+
+
+async def fetch_uncounted(crawler: Crawler, request: Request) -> Response | Request:
+    """Fetch through the downloader middlewares, without counting a response (`--pages`).
+
+    The spider closes only once it is done. A middleware may return another request instead.
+    """
+    slot = crawler.engine._slot
+    assert slot is not None
+    slot.add_request(request)
+    try:
+        return await maybe_deferred_to_future(crawler.engine.downloader.fetch(request))
+    finally:
+        slot.remove_request(request)
 
 
 _PROGRAMS = frozenset({"scrapy", "scrapy.exe", "scrapy.cmdline"})

@@ -40,6 +40,8 @@ def keep_settings(store: Store, settings: BaseSettings) -> None:
 def made_receipt(recorder: Recorder, settings: BaseSettings, reason: str) -> dict[str, Any] | None:
     """Return the receipt when a run ends, from what is on disk; None if there is to be none.
 
+    The archive of the crawl gets it too.
+
     Raises
     ------
     StoreError
@@ -50,7 +52,10 @@ def made_receipt(recorder: Recorder, settings: BaseSettings, reason: str) -> dic
     recorder.finish(reason)
     from crawlprio.receipt.document import make_receipt
 
-    return make_receipt(recorder.store.path)
+    receipt = make_receipt(recorder.store.path)
+    if recorder.archive is not None:
+        recorder.archive.add_receipt(json.dumps(receipt))
+    return receipt
 
 
 def _is_plain(value: object) -> bool:

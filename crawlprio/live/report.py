@@ -102,8 +102,10 @@ class CrawlReport:
         figures, n_waiting = crawl.recorder.figures, len(crawl.frontier or ())
         rate = _per_second(figures, monotonic() - self._started_at)
         n_sites = crawl.recorder.pages.n_sites
+        n_requisites = self._n_requisites()
         parts = [
             f"{figures.n_fetched:,} pages",  # all of it fits into 80 columns
+            f"{n_requisites:,} requisites" if n_requisites else "",
             f"{n_waiting:,} waiting",
             f"{n_sites:,} sites",
             f"{rate:.0f}/s",
@@ -111,6 +113,10 @@ class CrawlReport:
             time_left(*self._pages_left(), rate),
         ]
         self._progress.update(self._task, description=", ".join(filter(None, parts)))
+
+    def _n_requisites(self) -> int:
+        """Return how many page requisites this run has archived."""
+        return int(self._crawler.stats.get_value("crawlprio/requisites/fetched", 0))
 
     def _pages_left(self) -> tuple[int, float]:
         """Return how many responses Scrapy has counted, and its limit of them; 0: none."""
@@ -185,6 +191,8 @@ class CrawlReport:
             figures["pages fetched in earlier runs"] = counts.n_before
         if crawl.frontier is not None:
             figures |= crawl.frontier.figures()
+        if self._n_requisites():
+            figures["page requisites archived"] = self._n_requisites()
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)

@@ -22,7 +22,14 @@ from crawlprio.config import read_setting
 from crawlprio.live import engine
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.downloader import FetchAborted, FetchGate, make_abortable, observe_fetches
+from crawlprio.live.downloader import (
+    WAITS_OUTSIDE,
+    FetchAborted,
+    FetchGate,
+    SiteBusy,
+    make_abortable,
+    observe_fetches,
+)
 from crawlprio.live.identity import forget_inherited_slot
 from crawlprio.live.leases import Lease
 from crawlprio.live.sending import Sending, check_sends, sending
@@ -88,6 +95,8 @@ class PolitenessMiddleware(FetchGate):
             crawl.clock.hold(site)
             try:
                 while not self._may_start(site):
+                    if WAITS_OUTSIDE in request.meta:
+                        raise SiteBusy
                     await self._wait(site)
                     if crawl.failure is not None:
                         raise IgnoreRequest(f"the crawl failed: {crawl.failure}")

@@ -11,7 +11,14 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from crawlprio.setting_table.crawling import BOUNDS, ORDER, POLITENESS, SITE, SITEMAPS
+from crawlprio.setting_table.crawling import (
+    BOUNDS,
+    ORDER,
+    POLITENESS,
+    REQUISITES,
+    SITE,
+    SITEMAPS,
+)
 from crawlprio.setting_table.kinds import Section, Setting
 from crawlprio.setting_table.sharing import SHARING
 from crawlprio.setting_table.surroundings import DEMO, INTERNAL, OUTPUT, PROCESS, SCRAPYS
@@ -19,7 +26,7 @@ from crawlprio.setting_table.surroundings import DEMO, INTERNAL, OUTPUT, PROCESS
 __all__ = ["DELAY_RULES", "SECTIONS", "SETTINGS", "Section", "Setting", "bundled_defaults"]
 
 SECTIONS = (
-    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, OUTPUT),
+    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, REQUISITES, OUTPUT),
     *(PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS),
 )
 

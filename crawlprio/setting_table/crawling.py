@@ -361,3 +361,47 @@ SITEMAPS = Section(
         ),
     ),
 )
+
+REQUISITES = Section(
+    "Page requisites",
+    "See [the archive](archive.md#what-pages-need-to-look-like-themselves).",
+    (
+        Setting(
+            "CRAWLPRIO_REQUISITES",
+            Choice(words=("domain", "all"), none="nothing"),
+            None,
+            "Archive the images, styles, scripts, fonts and icons of fetched pages, after the last "
+            "page: those on the registered domain of the page that needs them (domain), or on any "
+            "host (all). Needs `CRAWLPRIO_WARC` and a store.",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITES",
+            Whole(1),
+            100_000,
+            "Maximum number of page requisites of a crawl.",
+            "requisites",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITE_BYTES",
+            Whole(1),
+            10_000_000_000,
+            "Size of all page requisites of a crawl from which on no more are fetched.",
+            "bytes",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
+            Whole(1),
+            300,
+            "Maximum number of requisites of one page, those that its styles name included.",
+            "requisites",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
+            Whole(1),
+            50_000_000,
+            "Size of the requisites that one page was the first to need from which on no more are "
+            "fetched for it.",
+            "bytes",
+        ),
+    ),
+)

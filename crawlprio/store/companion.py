@@ -1,4 +1,4 @@
-"""What keeps files beside a crawl store that must agree with its transactions."""
+"""What keeps rows, or files beside the store, that must agree with its transactions."""
 
 from __future__ import annotations
 
@@ -24,3 +24,27 @@ class Companion(Protocol):
 
     def sync(self) -> None:
         """Wait until the disk has its files; called in another thread, before a checkpoint."""
+
+
+class Companions:
+    """All companions of a store, as one."""
+
+    def __init__(self) -> None:
+        self._all: list[Companion] = []
+
+    def open(self, companion: Companion, cursor: sqlite3.Cursor) -> None:
+        """Add a companion once it is open, in a transaction of its own."""
+        companion.open(cursor)
+        self._all.append(companion)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        for companion in self._all:
+            companion.write(cursor)
+
+    def committed(self) -> None:
+        for companion in self._all:
+            companion.committed()
+
+    def sync(self) -> None:
+        for companion in self._all:
+            companion.sync()

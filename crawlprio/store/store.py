@@ -13,7 +13,7 @@ from typing import NamedTuple
 from crawlprio.errors import StoreError
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.companion import Companion
+from crawlprio.store.companion import Companion, Companions
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import store_errors
 from crawlprio.store.files import NameTaken, numbered, open_database, remove, reserve
@@ -72,7 +72,7 @@ class Store(StoreReader):
         self._marks = Marks()
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
-        self._companion: Companion | None = None
+        self._companions = Companions()
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -352,9 +352,8 @@ class Store(StoreReader):
         """Have a companion write its part of each transaction from now on."""
         assert self._checkpoints is not None, "the store is open for reading only"
         with self._transaction():
-            companion.open(self._cursor)
-        self._companion = companion
-        self._checkpoints.before = companion.sync
+            self._companions.open(companion, self._cursor)
+        self._checkpoints.before = self._companions.sync
 
     def stored_pages(self) -> StoredPages:
         """Return the page table of the crawl, with its URLs left on disk.
@@ -430,8 +429,7 @@ class Store(StoreReader):
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
         self._marks.write(cursor, counts_wait=counts_wait)
-        if self._companion is not None:
-            self._companion.write(cursor)
+        self._companions.write(cursor)
 
     def _committed(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
@@ -439,5 +437,4 @@ class Store(StoreReader):
         self._n_identities = pages.n_identities
         pages.forget_stored()
         self._marks.committed()
-        if self._companion is not None:
-            self._companion.committed()
+        self._companions.committed()
