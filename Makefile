@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 PAGES ?= /tmp/crawlprio-pages
+WEBS ?= /tmp/crawlprio-webs
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce scale soak clean
+.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce webs scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -83,10 +84,18 @@ upstream: .venv/dev
 upstream-tests: .venv/dev
 	$(BIN)/python tests/upstream/run.py --prepare
 
-# The papers' experiments, written to docs/reproduction: half an hour of processor time. Needs the graphs in
-# $(DATA). For one section: $(BIN)/python experiments/reproduce.py --shared $(DATA) --only choices
-reproduce: .venv/dev
-	$(BIN)/python experiments/reproduce.py --shared $(DATA)
+# The papers' experiments, written to docs/reproduction: an hour of processor time. Needs the graphs in
+# $(DATA); docs/reproduction/README.md says which. For one section:
+# $(BIN)/python experiments/reproduce.py --shared $(DATA) --webs $(WEBS) --only choices
+reproduce: webs
+	$(BIN)/python experiments/reproduce.py --shared $(DATA) --webs $(WEBS)
+
+# Build the real webs of the experiments from Debian packages and public git histories, and compare
+# all data with the recorded hashes: about fifteen minutes and 10 GB in $(WEBS). What cannot be had is
+# named, and left out of the experiments.
+webs: .venv/dev
+	mkdir -p $(WEBS)
+	$(BIN)/python experiments/sources.py $(WEBS) --shared $(DATA)
 
 # Webs of up to 30 million pages: half an hour.
 scale: .venv/dev

@@ -161,6 +161,16 @@ SITES: dict[str, tuple[str, ...]] = {
     "dolfin-doc": (),
     "python-biopython-doc": ("biopython.org/docs/latest/api/",),
     "python-skimage-doc": ("scikit-image.org/docs/stable/", "scikit-image.org/"),
+    "llvm-13-doc": (),
+    "llvm-15-doc": (),
+    "llvm-16-doc": (),
+    "llvm-19-doc": (),
+    "clang-13-doc": (),
+    "clang-15-doc": (),
+    "clang-16-doc": (),
+    "clang-19-doc": (),
+    "libstdc++-11-doc": (),
+    "libboost1.81-doc": (),
 }
 """Packages, and their addresses on the web: URLs without scheme, each the folder of the home
 page."""
@@ -220,8 +230,22 @@ WEBS: dict[str, tuple[str, ...]] = {
     ),
     "held-out-sage": ("sagemath-doc",),
     "held-out-singular": ("singular-doc",),
+    "llvm-13": ("llvm-13-doc",),
+    "llvm-14": ("llvm-14-doc",),
+    "llvm-15": ("llvm-15-doc",),
+    "llvm-16": ("llvm-16-doc",),
+    "llvm-19": ("llvm-19-doc",),
+    "clang-13": ("clang-13-doc",),
+    "clang-14": ("clang-14-doc",),
+    "clang-15": ("clang-15-doc",),
+    "clang-16": ("clang-16-doc",),
+    "clang-19": ("clang-19-doc",),
+    "libstdc++-11": ("libstdc++-11-doc",),
+    "libstdc++-12": ("libstdc++-12-doc",),
+    "boost-1.81": ("libboost1.81-doc",),
 }
-"""The webs, each with its sites. Orderings' options were chosen without the held-out webs."""
+"""The webs, each with its sites. Orderings' options were chosen without those held out, and without
+those from `llvm-13` on, which are states of the same documentation."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from summary import Found
 
 OPEN = "open: these webs do not decide it; try it on your own with `crawlprio simulate`"
-"""Advice where no case decides."""
+"""Advice where no web decides."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,14 @@ class Advice:
         text = {True: self.if_it_holds, False: self.if_not, None: self.if_mixed}[holds]
         if verdict in ("undecided", "not tested"):
             text = OPEN
-        return f"| {self.situation} | {text} | {verdict}: {found.count(self.finding)} |"
+        span = found.span_behind_queue() if "{span}" in text else ""
+        return f"| {self.situation} | {text.format(span=span)} | {found.count(self.finding)} |"
 
 
 ADVICE = (
     Advice(
         "you know nothing about the web", "breadth-first-finds-top",
-        "start anywhere: even `breadth-first` finds the best pages early from any start",
+        "start at any page that reaches the web: even `breadth-first` finds the best pages early",
         "`breadth-first` finds the best pages early on some webs only",
         "do not count on `breadth-first` to find the best pages early",
     ),
@@ -47,7 +48,7 @@ ADVICE = (
     Advice(
         "importance is backlinks", "pagerank-over-backlinks-by-ib",
         "order by `pagerank` even then", "`pagerank` or `backlink-count`: try both",
-        "order by `backlink-count`: it beats `pagerank` with ties in order of discovery",
+        "order by `backlink-count`: it beats `pagerank`",
     ),
     Advice(
         "importance is the page's location (few slashes, good domain)", "own-order-location",
@@ -55,7 +56,7 @@ ADVICE = (
         "`location` does not pay: deep pages lead to shallow ones",
     ),
     Advice(
-        "you have an earlier crawl", "history-early",
+        "you have an earlier crawl (here of documentation)", "history-early",
         "use `historical-pagerank`: it leads at the beginning, when the others know nothing yet",
         "`historical-pagerank` may help at the beginning: it depends on what has changed",
         "history does not help",
@@ -68,9 +69,9 @@ ADVICE = (
     ),
     Advice(
         "pages on a topic, which ordering", "hot-queue-levels",
-        "behind a hot queue, the choice of ordering matters little",
-        "the ordering behind the hot queue may matter",
-        "the ordering behind the hot queue matters",
+        "the distance from hot pages brings the orderings closer together, but not level: {span}",
+        "compare orderings behind your own hot queue: {span}",
+        "the ordering behind the hot queue matters: {span}",
     ),
     Advice(
         "time matters, many small sites", "larger-sites-faster",
@@ -79,7 +80,7 @@ ADVICE = (
         "`larger-sites-first` does not finish sooner: the largest site or the link bounds both",
     ),
     Advice(
-        "one fetch at a time, no binding delay", "larger-sites-first-over-breadth-first",
+        "many sites, long delays", "larger-sites-first-over-breadth-first",
         "`larger-sites-first` gathers more than `breadth-first`",
         "`larger-sites-first` is ahead of `breadth-first` in some crawls only",
         "do not use `larger-sites-first`: it gathers less than `breadth-first`",
@@ -96,8 +97,8 @@ ADVICE = (
         "many pages per connection change nothing",
     ),
     Advice(
-        "you can keep only part of what you fetch", "buffer-pagerank-ir",
-        "order by `pagerank`: it keeps more of the hot pages than a random crawl",
+        "you can keep only part of what you fetch", "buffer-ir",
+        "choose an ordering: it keeps more of the hot pages than a random crawl",
         "the crawl order hardly helps to keep the right pages",
         "do not judge pages by what was known when they were fetched: early pages are dropped",
     ),

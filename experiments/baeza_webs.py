@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from measured import DELAY, STRATEGIES, Crawled, Start, polite_network
-from paper_crawls import SAME, displaced
-from webs import Web
-
-from crawlprio.frontier import Politeness
-from crawlprio.simulator import Network
+from measured import STRATEGIES, Crawled, Start, polite_network
 
 BEYOND = ("sibling-sampling",)
 """This project's own orderings: they appear in tables, not in claims."""
@@ -45,60 +39,17 @@ class Group:
     crawls: list[dict[str, Crawled]]
 
     @classmethod
-    def of(cls, name: str, starts: list[Start], network: Callable[[Web], Network | None]) -> Group:
+    def of(cls, name: str, starts: list[Start]) -> Group:
         """Crawl from all starts under all strategies, and under `BEYOND`."""
         names = (*STRATEGIES, *BEYOND)
-        return cls(name, starts, [s.crawls(names, network(s.web)) for s in starts])
-
-    @property
-    def is_synthetic(self) -> bool:
-        return self.starts[0].web.is_synthetic
-
-    def tells_length(self) -> bool:
-        """Whether larger sites first differs from breadth-first here; it needs known sites."""
-        return any(
-            displaced(c["larger-sites-first"].order, c["breadth-first"].order) >= SAME
-            for c in self.crawls
-        )
+        return cls(name, starts, [s.crawls(names, polite_network(s.web)) for s in starts])
 
     def averages(self, strategy: str) -> list[float]:
         return [crawls[strategy].average for crawls in self.crawls]
 
-    def average(self, strategy: str) -> float:
-        """Return the average cumulative PageRank, as a mean over the crawls."""
-        return float(np.mean(self.averages(strategy)))
-
     def taus(self, strategy: str) -> list[float]:
         return [crawls[strategy].tau for crawls in self.crawls]
-
-    def tau(self, strategy: str) -> float:
-        """Return Kendall's tau, as a mean over the crawls."""
-        return float(np.mean(self.taus(strategy)))
 
     def at(self, strategy: str, share: float) -> float:
         """Return the share of PageRank at this share of the pages, as a mean over the crawls."""
         return float(np.mean([crawls[strategy].gathered_at(share) for crawls in self.crawls]))
-
-    def lead(self, strategy: str, other: str) -> float:
-        """Return the largest lead over another strategy after half of the pages."""
-        shares = np.linspace(0.5, 0.995, 100)
-        return max(self.at(strategy, share) - self.at(other, share) for share in shares)
-
-    def best(self, measure: Callable[[str], float], among: Sequence[str]) -> str:
-        """Return the strategy with the largest measure."""
-        return max(among, key=measure)
-
-
-def drawn(web: Web) -> Network:
-    """Return a network with w = 15 s and fetches that take time."""
-    return polite_network(web)
-
-
-def rounds(web: Web) -> Network:
-    """Return a network with w = 15 s and fetches that take no time."""
-    return Network(politeness=Politeness(DELAY))
-
-
-def no_delay(web: Web) -> None:
-    """Order alone."""
-    return None

@@ -54,21 +54,15 @@ def add(report: Report, web: Web) -> None:
         f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the pages that "
         "are hot by the sum are hot by backlinks alone.",
     )  # fmt: skip
-    common = _hot_in_common(crawls, values[COMBINED], values["backlinks"])
-    for importance, own, words in (
-        ("location", "location", "IL(p) can be used directly for ordering"),
-        (COMBINED, "combined", "a combined metric can be ordered by its estimate"),
-    ):
-        lead = _lead(curves[importance], own)
-        report.finding(
-            f"Sections 2 and 4: {words} ({importance})",
-            f"mean P_ST {area(curves[importance][own]):.3f}, the best other "
-            f"{_best_other(curves[importance], own)}",
-            above(crawls.cases(lead, own)),
-            "the largest mean P_ST of all orderings",
-            why=f"{VACUOUS}, so it tests backlinks" if own == "combined" and common > 0.995 else "",
-            name=f"own-order-{own}",
-        )
+    lead = _lead(curves["location"], "location")
+    report.finding(
+        "Sections 2 and 4: IL(p) can be used directly for ordering (location)",
+        f"mean P_ST {area(curves['location']['location']):.3f}, the best other "
+        f"{_best_other(curves['location'], 'location')}",
+        above(crawls.cases(lead, "location")),
+        "the largest mean P_ST of all orderings",
+        name="own-order-location",
+    )
     report.finding(
         "Section 4: for forward links it is much harder to devise an ordering, as the page has not "
         "been seen",
@@ -83,9 +77,6 @@ def add(report: Report, web: Web) -> None:
         ),
         "no ordering has a mean P_ST above 0.6 (a draw from all pages: 0.5)",
     )
-
-
-VACUOUS = "all pages that are hot by the sum are hot by backlinks alone"
 
 
 def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> None:

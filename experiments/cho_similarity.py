@@ -236,7 +236,7 @@ def _judge(
     leads: list[Case] = []
     for kind, curves in p_st.items():
         lead = np.subtract(areas(curves[ESTIMATED]), areas(curves[EXACT]))
-        leads += above({f"{kind}, seed {k + 1}": float(lead[k]) for k in sorted(telling)})
+        leads += above({f"uci-ics, {kind}, seed {k + 1}": float(lead[k]) for k in sorted(telling)})
     report.finding(
         "(not in the paper) Anchor texts weighted by IS' lead to hot pages sooner than counts of "
         "the query's words",

@@ -20,9 +20,9 @@ from cho_webs import (
     orderings,
     share_panel,
 )
-from paper_crawls import area, areas, at, bands, mean_at
+from paper_crawls import area, areas, bands
 from report import Report
-from verdicts import above, judge
+from verdicts import above
 from webs import Web, hollins, uci
 
 from crawlprio.evaluation import ModelCurve, reachable, top_threshold
@@ -41,18 +41,17 @@ CANDIDATES = 20
 def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
     """Write the part about the small domain, and compare it with the crawls of large webs."""
     report.heading("The small domain")
-    sites = _sites(uci(shared))
+    sites = cut_sites(uci(shared))
     by_links = [site.p_st(site.backlinks, G_LINKS) for site in sites]
     by_rank = [site.p_st(site.ranks, _as_many(site)) for site in sites]
     nearest = min(range(len(sites)), key=lambda k: abs(sites[k].n_reachable - PAGES))
     _draw(report, sites, by_links, by_rank, nearest)
-    _judge_size(report, sites, by_links, by_rank, large)
-    _judge_clusters(report, sites, by_links, by_rank)
+    _judge_size(report, sites, by_links, large)
     _choices(report, hollins(shared), sites)
 
 
-def _sites(web: Web) -> list[JudgedCrawls]:
-    """Return all sites of half to twice the paper's size, cut out of the web."""
+def cut_sites(web: Web, n_starts: int = 1) -> list[JudgedCrawls]:
+    """Return all sites of half to twice the paper's size, cut out of the web and crawled."""
     graph = web.graph
     sites = []
     for home in web.homes:
@@ -65,7 +64,8 @@ def _sites(web: Web) -> list[JudgedCrawls]:
         if PAGES / 2 <= n_reached <= 2 * PAGES:
             name = web.name + f" site of {n_reached:,} pages"
             made = orderings(1, *THREE, "random", NEWEST_FIRST, RANK_NEWEST_FIRST)
-            sites.append(JudgedCrawls(name, site, [[start]], made))
+            singles = Web(name, site, start).singles(n_starts)
+            sites.append(JudgedCrawls(name, site, [[seed] for seed in singles], made))
     return sites
 
 
@@ -155,26 +155,10 @@ def _judge_size(
     report: Report,
     sites: Sequence[JudgedCrawls],
     by_links: Sequence[dict[str, list[ModelCurve]]],
-    by_rank: Sequence[dict[str, list[ModelCurve]]],
     large: Sequence[JudgedCrawls],
 ) -> None:
-    """Judge the paper's claims about small domains."""
-    places = np.linspace(0.02, 0.98, 49)
-    below = [
-        {name: max(x - at(links[name][0], x) for x in places) for name in THREE}
-        for links in by_links
-    ]
+    """Compare small domains with large webs."""
     names = [site.name for site in sites]
-    worse = {n: min(d[name] for name in THREE) for n, d in zip(names, below, strict=True)}
-    report.finding(
-        "Graph 4: on a small domain every ordering is at times worse than a random crawler (IB)",
-        "largest gap between the random line and the best of the three: "
-        f"{min(worse.values()):.0%} to {max(worse.values()):.0%} of the hot pages; for any of the "
-        f"three: {max(max(d.values()) for d in below):.0%}",
-        above(worse, 0.01),
-        "each of the three is somewhere more than a point behind the random line",
-        picture="small",
-    )
     of_large = [crawls.p_st(crawls.backlinks, G_LARGE) for crawls in large]
     poorer = {
         name: min(
@@ -190,72 +174,6 @@ def _judge_size(
         f"orderings and webs: {min(poorer.values()):+.3f} to {max(poorer.values()):+.3f}",
         above(poorer),
         "worse than on either large web under each of the three orderings",
-        picture="small",
-    )
-    few = {n: 1 - s.share_hot(s.backlinks, G_LINKS) for n, s in zip(names, sites, strict=True)}
-    fewer = [1 - site.share_hot(site.backlinks, 10.0) for site in sites]
-    report.finding(
-        "Graph 5: most pages of a small domain have fewer than 5 backlinks",
-        f"{min(few.values()):.0%} to {max(few.values()):.0%} of the pages",
-        above(few, 0.5),
-        "more than half of the pages",
-        why=f"fewer than 10, as in the shorter version: {min(fewer):.0%} to {max(fewer):.0%}",
-        picture="small",
-    )
-    better = {
-        name: min(area(ranks[ordering]) - area(links[ordering]) for ordering in THREE)
-        for name, links, ranks in zip(names, by_links, by_rank, strict=True)
-    }
-    report.finding(
-        "Fig. 10: on the small domain all orderings do better by IR than by IB, with as many pages "
-        "hot",
-        f"mean P_ST by IR minus that by IB, smallest of the three: {min(better.values()):+.3f} to "
-        f"{max(better.values()):+.3f}",
-        above(better),
-        "all three have the larger mean P_ST by IR",
-        picture="small",
-    )
-
-
-def _judge_clusters(
-    report: Report,
-    sites: Sequence[JudgedCrawls],
-    by_links: Sequence[dict[str, list[ModelCurve]]],
-    by_rank: Sequence[dict[str, list[ModelCurve]]],
-) -> None:
-    """Judge the paper's claims about the orderings on small domains."""
-    names = [site.name for site in sites]
-    best = {
-        name: area(ranks["pagerank"]) - max(area(ranks[n]) for n in THREE if n != "pagerank")
-        for name, ranks in zip(names, by_rank, strict=True)
-    }
-    report.finding(
-        "Fig. 10: by IR, PageRank order is best on the small domain",
-        f"its mean P_ST minus that of the next best: {min(best.values()):+.3f} to "
-        f"{max(best.values()):+.3f}",
-        above(best),
-        "the largest mean P_ST of the three",
-        picture="small",
-    )
-    early = {
-        name: [mean_at(links[name], 0.1) for links in by_links]
-        for name in ("pagerank", "backlink-count", NEWEST_FIRST)
-    }
-
-    def ahead(other: str) -> dict[str, float]:
-        lead = np.subtract(early["pagerank"], early[other]).tolist()
-        return dict(zip(names, lead, strict=True))
-
-    report.finding(
-        "Graph 4: backlink order is flat at first, caught in a locally dense cluster; PageRank "
-        "order is much better there",
-        f"P_ST at 10 % of the crawl: PageRank {np.mean(early['pagerank']):.0%}, backlink count "
-        f"{np.mean(early['backlink-count']):.0%} on average",
-        above(ahead("backlink-count")),
-        "PageRank has more of the hot pages at 10 % of the crawl",
-        why="with ties broken newest first, backlink count has "
-        f"{np.mean(early[NEWEST_FIRST]):.0%}, and the claim is "
-        f"{judge(above(ahead(NEWEST_FIRST)))}",
         picture="small",
     )
 

@@ -148,7 +148,7 @@ class _Topic:
         found = {}
         for kind, short in KINDS.items():
             for name, margin in self.crawls[queue].cases(margins(short), *THREE).items():
-                found[f"{self.word}, {kind}{name.removeprefix(queue)}"] = margin
+                found[f"uci-ics, {self.word}, {kind}{name.removeprefix(queue)}"] = margin
         return above(found)
 
 
@@ -261,7 +261,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
     report.finding(
         "Section 7: more than a third of the hot pages have only one backlink",
         ", ".join(f"{x:.0%} ({topic.word}, {kind})" for kind, x in alone.items()),
-        above(alone, 1 / 3),
+        above({f"uci-ics, {kind}": x for kind, x in alone.items()}, 1 / 3),
         "more than a third",
         why="long pages are in the recording only if they are well linked",
     )
@@ -271,7 +271,7 @@ def _judge_hot_pages(report: Report, topic: _Topic) -> None:
             f"{of_children[kind]:.1%} of them, {base[kind]:.1%} of all pages ({kind})"
             for kind in KINDS
         ),
-        above({kind: of_children[kind] / base[kind] for kind in KINDS}, 2.0),
+        above({f"uci-ics, {k}": of_children[k] / base[k] for k in KINDS}, 2.0),
         "more than twice the share among all pages",
         name="hot-children",
     )

@@ -77,23 +77,32 @@ class JudgedCrawls(Crawls):
         """IR(P), with the sum n."""
         return self._importance("cho-pagerank")
 
+    @cached_property
+    def untied_backlinks(self) -> NDArray[np.float64]:
+        """IB(P), of equal pages one before the other by lot.
+
+        Otherwise all pages with as many backlinks as the Kth are hot under Crawl & Stop: every
+        page, once one backlink suffices.
+        """
+        return self.backlinks + np.random.default_rng(1998).random(self.graph.n_pages)
+
     def p_st(
-        self, importance: NDArray[np.float64], threshold: float
+        self, importance: NDArray[np.float64], threshold: float, *orderings: str
     ) -> dict[str, list[ModelCurve]]:
         """Crawl & Stop with Threshold, by ordering."""
 
         def measure(order: PageIds, reached: Mask) -> ModelCurve:
             return crawl_and_stop_with_threshold(order, importance, threshold, reached)
 
-        return self.curves(measure)
+        return self.curves(measure, *orderings)
 
-    def p_cs(self, importance: NDArray[np.float64]) -> dict[str, list[ModelCurve]]:
+    def p_cs(self, importance: NDArray[np.float64], *orderings: str) -> dict[str, list[ModelCurve]]:
         """Crawl & Stop, by ordering."""
 
         def measure(order: PageIds, reached: Mask) -> ModelCurve:
             return crawl_and_stop(order, importance, reached)
 
-        return self.curves(measure)
+        return self.curves(measure, *orderings)
 
     def share_hot(self, importance: NDArray[np.float64], threshold: float) -> float:
         """Share of the pages that the first crawl reaches that are hot."""

@@ -16,8 +16,7 @@ from webs import Web
 from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
 from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.frontier import Politeness
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.linkgraph import read_graph
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.simulator import Network, TimedCrawl, timed_crawl
@@ -147,101 +146,20 @@ def small_country(shared: Path, n_pages: int, seed: int = 0) -> Web:
     return Web(f"country {seed + 1}", graph, int(home_pages(graph)[largest]), True)
 
 
-def polite_network(web: Web, *, robots: int = 1, real_crawl: bool = False) -> Network:
+def polite_network(
+    web: Web, *, robots: int = 1, real_crawl: bool = False, seed: int = 0
+) -> Network:
     """Return a network of drawn sizes, speeds and latencies.
 
     w is 15 s, or in a real crawl 5 s, and 15 s for sites under 100 pages.
     """
     politeness = Politeness(5.0, DELAY) if real_crawl else Politeness(DELAY)
-    return drawn_network(web.graph, robots=robots, politeness=politeness)
+    return drawn_network(web.graph, robots=robots, politeness=politeness, seed=seed)
 
 
 def with_bandwidth(network: Network, bandwidth: float | None) -> Network:
     """Return the same network behind a link with this bandwidth in bytes/s."""
     return replace(network, bandwidth=bandwidth)
-
-
-def earlier_state(
-    start: Start,
-    *,
-    known: float = 0.55,
-    known_rank: float = 0.72,
-    links_left: float = 1.0,
-    seed: int = 0,
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return which pages an earlier crawl of the web had, and the PageRank that it computed.
-
-    Pages are removed at random; the probability that a page is old grows with a power of its
-    PageRank. Each link existed before with probability `links_left`. The earlier crawl is what the
-    remaining seeds reach through the remaining links. Bisection finds the share of pages and the
-    power with which the earlier crawl has the shares wanted of the reachable pages and of their
-    PageRank, or comes as close as reachability allows.
-
-    Returns
-    -------
-    bool and float64, shape (n_pages,)
-        known pages, and their PageRank in the graph of known pages alone; 0 elsewhere.
-    """
-    graph, ranks = start.web.graph, start.web.ranks
-    if links_left < 1.0:
-        there = np.random.default_rng(seed + 1).random(graph.n_links) < links_left
-        graph = _links_where(graph, there)
-    draws = np.log(np.random.default_rng(seed).exponential(size=graph.n_pages))
-    n_wanted = known * start.n_pages
-    rank_wanted = known_rank * ranks[start.reachable].sum()
-    low, high = -1.0, 3.0
-    for _ in range(10):
-        power = (low + high) / 2
-        ranking = np.argsort(draws - power * np.log(ranks), kind="stable")
-        fewest, most = 0, graph.n_pages
-        while most - fewest > max(start.n_pages // 2000, 1):
-            n_left = (fewest + most) // 2
-            if _crawled_of(graph, start.seeds, ranking[:n_left]).sum() < n_wanted:
-                fewest = n_left
-            else:
-                most = n_left
-        old = _crawled_of(graph, start.seeds, ranking[:most])
-        if ranks[old].sum() < rank_wanted:
-            low = power
-        else:
-            high = power
-    within = _links_within(graph, old)
-    lengths = np.diff(within.indptr)[old]
-    local = np.cumsum(old, dtype=np.int32) - 1
-    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    earlier = np.zeros(graph.n_pages)
-    earlier[old] = pagerank(indptr, local[within.indices].astype(np.int32))
-    return old, earlier
-
-
-def _crawled_of(graph: LinkGraph, seeds: Sequence[int], left: NDArray[np.int64]) -> Mask:
-    """Return the pages that a crawl of the remaining pages reaches."""
-    is_left = np.zeros(graph.n_pages, dtype=np.bool_)
-    is_left[left] = True
-    starts = [seed for seed in seeds if is_left[seed]]
-    return reachable(_links_within(graph, is_left), starts) if starts else is_left & False
-
-
-def _links_within(graph: LinkGraph, kept: Mask) -> LinkGraph:
-    """Return the graph with links between kept pages only."""
-    return _links_where(graph, np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices])
-
-
-def _links_where(graph: LinkGraph, stays: Mask) -> LinkGraph:
-    """Return the graph with only the links that stay."""
-    indptr = np.concatenate(([0], np.cumsum(stays)))[graph.indptr]
-    return LinkGraph(indptr, graph.indices[stays])
-
-
-def with_history(
-    start: Start, known: NDArray[np.bool_], earlier: NDArray[np.float64]
-) -> tuple[Start, dict[str, float]]:
-    """Return the start with a URL per page, and the earlier PageRank of known pages by URL."""
-    graph = start.web.graph
-    urls = graph.urls or [f"http://page.example/{page}" for page in range(graph.n_pages)]
-    named = LinkGraph(graph.indptr, graph.indices, graph.site, urls=urls)
-    scores = {urls[page]: float(earlier[page]) for page in np.flatnonzero(known).tolist()}
-    return Start(replace(start.web, graph=named), start.seeds), scores
 
 
 def mean_curves(

@@ -126,12 +126,17 @@ def watch_to_the_end(web: Web, seeds: list[int]) -> Watched:
 
 
 def _whole(web: Web, order: PageIds, reached: NDArray[np.bool_], single: bool) -> Watched:
-    """Return a crawl of everything reachable, judged by the whole web."""
+    """Return a crawl of everything reachable, judged by the whole web.
+
+    On a web of one site `remote` is by all links.
+    """
+    has_remote = web.graph.between_sites().n_links > 0
+    remote = importance_of(web.graph, "remote-pagerank") if has_remote else web.ranks
     return Watched(
         SINGLE if single else HOMES,
         order,
         scaled_to_mean_one(web.ranks, reached),
-        scaled_to_mean_one(importance_of(web.graph, "remote-pagerank"), reached),
+        scaled_to_mean_one(remote, reached),
         slices_by_fetch(len(order), DAYS),
         web.graph.site,
     )

@@ -95,11 +95,11 @@ class Crawls:
             return {self.name: values[0]}
         return {f"{self.name}, seed {k + 1}": values[k] for k in places}
 
-    def curves(self, measure: Measure) -> dict[str, list[ModelCurve]]:
-        """Measure all crawls; return one curve per seed, by ordering."""
+    def curves(self, measure: Measure, *orderings: str) -> dict[str, list[ModelCurve]]:
+        """Measure crawls under these orderings (default: all); one curve per seed, by ordering."""
         return {
-            ordering: [measure(*crawl) for crawl in zip(orders, self.reachable, strict=True)]
-            for ordering, orders in self.orders.items()
+            name: [measure(*crawl) for crawl in zip(self.orders[name], self.reachable, strict=True)]
+            for name in (orderings or self.orders)
         }
 
 

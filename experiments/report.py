@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
-from verdicts import Case, in_words, judge
+from verdicts import Case, by_web, in_words, judge
 
-from crawlprio.evaluation.figures import Panel, plot_panels
+from crawlprio.evaluation.figures import Panel, Series, plot_panels
 
 COLOURS = 128
 """Of the palette of a picture."""
+CSV_POINTS = 51
 
 Cell = str | int | float | None
 
@@ -63,11 +66,13 @@ class Report:
     ) -> None:
         """Draw panels into `SECTION-NAME.png` and show them with a caption.
 
+        The lines go into `SECTION-NAME.csv`.
         The caption says what the paper's figure shows, and the choices that decide this one.
         """
         path = self.folder / f"{self.name}-{name}.png"
         plot_panels(panels, path, title=title, columns=columns, own_legends=own_legends)
         _with_fewer_colours(path)
+        _write_curves(panels, path.with_suffix(".csv"))
         self._lines += [f"![{caption}]({path.name})", "", f"*{caption}*", ""]
 
     def table(
@@ -101,7 +106,7 @@ class Report:
         measured
             what came out here, in numbers.
         cases
-            the crawls that it was tested in; see `verdicts`.
+            the crawls that it was tested in; those of one web are put together.
         rule
             when it holds in a case.
         why
@@ -111,14 +116,15 @@ class Report:
         name
             by which the summary refers to it.
         """
+        webs = by_web(cases)
         self._findings.append(
             {
                 "name": name,
                 "claim": claim,
                 "measured": measured,
                 "rule": rule,
-                "cases": [case.as_json() for case in cases],
-                "verdict": judge(cases),
+                "cases": [case.as_json() for case in webs],
+                "verdict": judge(webs),
                 "why": why,
                 "picture": f"{self.name}-{picture}.png" if picture else "",
             }
@@ -128,13 +134,28 @@ class Report:
         """Write the section and return its Markdown file."""
         lines = [f"## {self.title}", ""]
         if self._findings:
-            lines += ["| the paper says | measured here | holds if | cases | verdict | |"]
+            lines += ["| the paper says | measured here | holds if | webs | verdict | |"]
             lines += ["|---|---|---|---|---|---|", *map(finding_row, self._findings), ""]
         path = self.folder / f"{self.name}.md"
         path.write_text("\n".join(lines + self._lines), encoding="utf-8")
         figures = {"tables": self._figures, "findings": self._findings}
         path.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         return path
+
+
+def _write_curves(panels: Sequence[Panel], path: Path) -> None:
+    """Write the lines of a figure, with at most `CSV_POINTS` points each, and their bands."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("panel", "series", "x", "y", "low", "high"))
+        for panel in panels:
+            for name, line in (*panel.series.items(), *panel.references.items()):
+                one = line if isinstance(line, Series) else Series(line)
+                columns = np.asarray(one.points, dtype=np.float64).reshape(-1, 2).T
+                band = () if one.low is None else (one.low, one.high)
+                places = np.unique(np.linspace(0, columns.shape[1] - 1, CSV_POINTS).astype(int))
+                for row in np.array([*columns, *band])[:, places].T.tolist():
+                    writer.writerow((panel.title, name, *(f"{x:.5g}" for x in row)))
 
 
 def _with_fewer_colours(path: Path) -> None:

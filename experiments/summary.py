@@ -7,29 +7,34 @@ test checks the committed pages against them.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from advice import ADVICE
 from verdicts import RULE, VERDICTS, Case, in_words
 
 SECTIONS = {
+    "every_web": "Every real web",
     "cho": "Cho, Garcia-Molina & Page 1998",
     "cho_topics": "Cho et al. 1998: topics, other metrics",
     "najork": "Najork & Wiener 2001",
     "castillo": "Castillo et al. 2004",
     "baeza_yates": "Baeza-Yates et al. 2005",
+    "baeza_history": "Baeza-Yates et al. 2005: history",
     "choices": "What matters besides the ordering",
     "generator": "The generator",
 }
 PAGERANK = ("batch-pagerank", "partial-pagerank")
 OURS = "sibling-sampling"
-"""An ordering that is not in the papers."""
-CHEAP = ("opic", "backlink-count", "breadth-first", "larger-sites-first")
+"""The default, an ordering that is not in the papers."""
+CHEAP = ("opic", "backlink-count", "breadth-first")
+"""Orderings that compute no PageRank; larger sites first is breadth-first on nearly all webs."""
 ALIKE = 0.01
 """Averages that differ by less count as equal."""
 
@@ -72,29 +77,48 @@ class Found:
         return [Case.from_json(case) for case in self._by_name[name]["cases"]]
 
     def count(self, name: str) -> str:
-        """Return in how many of the deciding cases the finding holds, in words."""
+        """Return on how many of the deciding webs the finding holds, in words."""
         decided = [case for case in self.cases(name) if case.decides]
-        return f"{sum(case.holds for case in decided)} of {len(decided)}"
+        if not decided:
+            return "no web decides it"
+        if len(decided) == 1:
+            return f"{int(decided[0].holds)} of 1: {decided[0].web}"
+        return f"{sum(case.holds for case in decided)} of {len(decided)} webs"
 
     def holds(self, name: str) -> bool | None:
-        """Return whether a claim holds in two thirds of its cases, in under a third, or neither."""
+        """Return whether a claim holds on two thirds of its webs, on under a third, or neither."""
         verdict = self.verdict(name)
         if verdict in ("reproduced", "mostly reproduced"):
             return True
         return False if verdict in ("mostly not reproduced", "not reproduced") else None
 
-    def averages(self, table: str) -> dict[str, dict[str, float]]:
-        """Return a table's values by kind of crawl and strategy, for recorded webs only."""
-        stored = self.sections["baeza_yates"]["tables"][table]
-        kinds = {
-            k: name.partition(" (")[0]
-            for k, name in enumerate(stored["columns"])
-            if k >= 2 and not name.startswith("countries")
-        }
+    def averages(self, table: str = "averages") -> dict[str, dict[str, float]]:
+        """Return a table's values by web and strategy."""
+        stored = self.sections["every_web"]["tables"][table]
         return {
-            kind: {row[0]: float(str(row[k]).split(" ")[0]) for row in stored["rows"]}
-            for k, kind in kinds.items()
+            row[0]: {
+                name: float(str(cell).split(" ")[0])
+                for name, cell in zip(stored["columns"], row, strict=True)
+                if name not in ("web", "kind", "start")
+            }
+            for row in stored["rows"]
         }
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kind of each web."""
+        return {row[0]: row[1] for row in self.sections["every_web"]["tables"]["averages"]["rows"]}
+
+    def span_behind_queue(self) -> str:
+        """Return the largest difference between orderings behind the modified hot queue."""
+        topics: dict[tuple[str, ...], dict[str, float]] = {}
+        for *topic, queue, name, mean, _, _, _ in self.sections["cho_topics"]["tables"]["topic"][
+            "rows"
+        ]:
+            if queue == "modified" and name != "random":
+                topics.setdefault(tuple(topic), {})[name] = float(mean)
+        widest = max(topics, key=lambda t: max(topics[t].values()) - min(topics[t].values()))
+        means = sorted(topics[widest].values())
+        return f"{means[0]:.3f} to {means[-1]:.3f} on `{widest[0]}`, one topic of one web"
 
 
 def write(folder: Path, page: Path) -> None:
@@ -106,25 +130,37 @@ def write(folder: Path, page: Path) -> None:
 
 
 def table_of_claims(found: Found) -> str:
-    """Return the page of all claims: counts by verdict, and each claim with its cases."""
-    lines = ["# The papers' experiments: all claims", "", RULE, ""]
+    """Return the page of all claims: counts by verdict, and each claim with its webs."""
+    lines = [_CHECKLIST.strip(), "", "## All claims", "", RULE, ""]
     lines += [f"| section | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 1)]
     for section, title in SECTIONS.items():
         if section in found.sections:
             counts = Counter(f["verdict"] for f in found.sections[section]["findings"])
             numbers = " | ".join(str(counts[verdict] or "-") for verdict in VERDICTS)
             lines.append(f"| [{title}]({section}.md) | {numbers} |")
-    lines += ["", "The section of each claim gives the measurements.", ""]
-    lines += ["| | claim | holds if | cases | verdict | |", "|---|---|---|---|---|---|"]
+    lines += ["", "Margin and spread are medians over the webs.", ""]
+    heads = ("", "claim", "holds if", "webs that decide", "for", "against", "undecided", "margin",
+             "spread", "verdict")  # fmt: skip
+    lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for section in SECTIONS:
         for finding in found.sections.get(section, {}).get("findings", []):
-            cases = in_words([Case.from_json(case) for case in finding["cases"]])
-            picture = f"[picture]({finding['picture']})" if finding["picture"] else ""
-            lines.append(
-                f"| [{section}]({section}.md) | {finding['claim']} | {finding['rule']} | {cases} "
-                f"| **{finding['verdict']}** | {picture} |"
-            )
+            cells = (finding["claim"], finding["rule"], *_webs(finding))
+            lines.append(f"| [{section}]({section}.md) | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _webs(finding: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how the webs decide a claim, margin and spread, and the verdict."""
+    cases = [Case.from_json(case) for case in finding["cases"]]
+    decided = [case for case in cases if case.decides]
+    n_for = sum(case.holds for case in decided)
+    alone = f": {decided[0].web}" if len(decided) == 1 else ""
+    counts = (f"{len(decided)}{alone}", n_for, len(decided) - n_for, len(cases) - len(decided))
+    if not cases:
+        return (*map(str, counts), "-", "-", f"**{finding['verdict']}**")
+    margin, spread = median(c.margin for c in cases), median(c.error for c in cases)
+    spread_in_words = f"{spread:.3f}" if math.isfinite(spread) else "generated"
+    return (*map(str, counts), f"{margin:+.3f}", spread_in_words, f"**{finding['verdict']}**")
 
 
 def summary_page(found: Found) -> str:
@@ -134,9 +170,11 @@ def summary_page(found: Found) -> str:
     parts = [
         _INTRODUCTION,
         "## The papers' orderings on these webs",
-        _WHICH,
-        *_choosing(found),
+        f"{which(found)} The advice is [in one place](orderings.md).",
+        _choosing(found),
         _table_of_averages(found),
+        "On webs of few sites, which are nearly all of these, `larger-sites-first` fetches in the "
+        "order of `breadth-first`.",
         _BATCHES,
         "## What to take from the papers",
         _advice(found),
@@ -148,140 +186,125 @@ def summary_page(found: Found) -> str:
         + ", ".join(
             f"{total[v]} {'is' if total[v] == 1 else 'are'} {v}" for v in VERDICTS if total[v]
         )
-        + f". Another {len(findings) - total.total()} claims are ours; they are marked and judged "
-        "in the same way.",
+        + f". Another {len(findings) - total.total()} claims are ours; they "
+        "are marked and judged in the same way.",
         _errors(found),
         _SCALE,
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _choosing(found: Found) -> list[str]:
-    """Sentences on averages over the recorded webs."""
-    by_kind = found.averages("table-2-average")
-    early = found.averages("at-20")
-    webs = sorted({kind.partition(",")[0] for kind in by_kind})
-    best = _ranking(by_kind, (*PAGERANK, *CHEAP))
-    cheap = _ranking(by_kind, CHEAP)
-    cheap_early = _ranking(early, CHEAP)
-    sentences = [
-        f"These figures are average cumulative PageRank, over {len(by_kind)} kinds of crawl of "
-        f"{len(webs)} recorded webs ({', '.join(webs)}). Each web has the same weight.\n",
-        f"* **If you can afford PageRank while crawling**: `{best[0][0]}` has the highest mean, "
-        f"{best[0][1]:.3f}. It is the best, or within {ALIKE} of the best, in "
-        f"{_near_best(by_kind, best[0][0], (*PAGERANK, *CHEAP))} kinds.",
-        f"* **Without PageRank**: `{cheap[0][0]}` has the highest mean, {cheap[0][1]:.3f}, ahead "
-        "of " + ", ".join(f"`{name}` {mean:.3f}" for name, mean in cheap[1:])
-        + f". It is the best of these, or within {ALIKE} of the best, in "
-        f"{_near_best(by_kind, cheap[0][0], CHEAP)} kinds"
-        + (
-            "." if _near_best_share(by_kind, cheap[0][0], CHEAP) >= 0.9
-            else ", so no cheap ordering is best everywhere."
-        ),
-        f"* **If you fetch only a fifth of the pages**: `{cheap_early[0][0]}` has gathered the "
-        f"most at 20 %, {cheap_early[0][1]:.0%} of the PageRank, ahead of "
-        + ", ".join(f"`{name}` {share:.0%}" for name, share in cheap_early[1:])
-        + f"; `random` has {_ranking(early, ('random',))[0][1]:.0%}.",
-        _never_worse(by_kind),
-        _against(by_kind, "opic", "breadth-first"),
-        _beyond(by_kind, best[0][0]),
-    ]  # fmt: skip
-    few = (
-        f"{len(webs)} webs are few. A result that holds in all kinds of crawl is likely to hold on "
-        "your web too; one that holds in most is a guess. If you have a crawl of your web, "
-        "`crawlprio simulate` gives the answer for it."
+def which(found: Found) -> str:
+    """Which ordering to choose, in the words that docs/orderings.md repeats."""
+    by_web = found.averages()
+    names = (OURS, "rankmass", *PAGERANK, *CHEAP)
+    means = dict(_ranking(by_web, names))
+    near = {name: _near_best(by_web, name, names) for name in names}
+    worst = {
+        name: min((a[name] - a["breadth-first"], web) for web, a in by_web.items())
+        for name in (OURS, "opic")
+    }
+    return (
+        f"On {len(by_web)} real webs, with w = 15 s, the default `{OURS}` has a mean average "
+        f"cumulative PageRank of {means[OURS]:.3f}, and is the best of seven orderings or within "
+        f"{ALIKE} of the best on {near[OURS]} of them. `rankmass` has {means['rankmass']:.3f} "
+        f"({near['rankmass']} webs), `batch-pagerank` {means['batch-pagerank']:.3f} "
+        f"({near['batch-pagerank']}), `breadth-first` {means['breadth-first']:.3f} "
+        f"({near['breadth-first']}), `opic` {means['opic']:.3f} ({near['opic']}). Against "
+        f"breadth-first, `{OURS}` loses at most {-worst[OURS][0]:.3f} (on {worst[OURS][1]}), "
+        f"`opic` {-worst['opic'][0]:.3f} (on {worst['opic'][1]})."
     )
-    return ["\n".join(sentences), few]
 
 
-def _never_worse(by_kind: Mapping[str, Mapping[str, float]]) -> str:
-    """Which orderings lose to a random crawler, and where."""
-    losing = {
-        name: [kind for kind, averages in by_kind.items() if averages[name] < averages["random"]]
+def _choosing(found: Found) -> str:
+    """Sentences on averages over the webs."""
+    by_web, early = found.averages(), found.averages("at-20")
+    cheap, cheap_early = _ranking(by_web, CHEAP), _ranking(early, CHEAP)
+    best = _ranking(by_web, (*PAGERANK, *CHEAP))[0]
+    return "\n".join(
+        (
+            "What follows compares the papers' orderings only, by average cumulative PageRank with "
+            f"w = 15 s on {len(by_web)} webs, each of which has the same weight.\n",
+            f"* **If you can afford PageRank while crawling**: `{best[0]}` has the highest mean, "
+            f"{best[1]:.3f}. It is the best, or within {ALIKE} of the best, on "
+            f"{_near_best(by_web, best[0], (*PAGERANK, *CHEAP))} webs.",
+            f"* **Without PageRank**: `{cheap[0][0]}` has the highest mean, {cheap[0][1]:.3f}, "
+            "ahead of " + ", ".join(f"`{name}` {mean:.3f}" for name, mean in cheap[1:])
+            + f". It is the best of these, or within {ALIKE} of the best, on "
+            f"{_near_best(by_web, cheap[0][0], CHEAP)} webs.",
+            f"* **If you fetch only a fifth of the pages**: `{cheap_early[0][0]}` has gathered the "
+            f"most at 20 %, {cheap_early[0][1]:.0%} of the PageRank, ahead of "
+            + ", ".join(f"`{name}` {share:.0%}" for name, share in cheap_early[1:])
+            + f"; `random` has {_ranking(early, ('random',))[0][1]:.0%}.",
+            _never_worse(by_web),
+            "* **`opic` against `breadth-first`**: ahead on "
+            f"{found.count('opic-over-breadth-first')} that decide it, by "
+            f"{_leads(by_web, 'opic', 'breadth-first')}.",
+            f"* **Beyond the papers**: `{OURS}`, which computes no PageRank, is ahead of "
+            f"`{best[0]}` on {sum(a[OURS] > a[best[0]] for a in by_web.values())} webs, by "
+            f"{_leads(by_web, OURS, best[0])}. Its options were chosen on most of these webs; see "
+            "[its results on webs held out](orderings/sibling-sampling.md).",
+        )
+    )  # fmt: skip
+
+
+def _never_worse(by_web: Mapping[str, Mapping[str, float]]) -> str:
+    """How many webs on which each ordering beats a random crawler."""
+    won = {
+        name: sum(averages[name] > averages["random"] for averages in by_web.values())
         for name in (*PAGERANK, *CHEAP)
     }
-    safe = [f"`{name}`" for name, where in losing.items() if not where]
-    lines = [
-        f"`{name}` in {len(where)} of {len(by_kind)}" for name, where in losing.items() if where
-    ]
-    text = "* **Against a crawler that picks pages at random**: "
-    if safe:
-        text += f"{', '.join(safe)} {'is' if len(safe) == 1 else 'are'} ahead in all kinds"
-    if lines:
-        text += ("; it beats " if safe else "all orderings lose somewhere: ") + ", ".join(lines)
-    return text + "."
-
-
-def _against(by_kind: Mapping[str, Mapping[str, float]], one: str, other: str) -> str:
-    """How often and by how much one ordering is ahead of another."""
-    leads = {kind: averages[one] - averages[other] for kind, averages in by_kind.items()}
-    ahead = sum(lead > 0 for lead in leads.values())
+    beaten = ", ".join(f"`{name}` on {n}" for name, n in won.items())
     return (
-        f"* **`{one}` against `{other}`**: ahead in {ahead} of {len(leads)} kinds, by "
-        f"{min(leads.values()):+.3f} to {max(leads.values()):+.3f}."
+        f"* **Against a crawler that picks pages at random**, of {len(by_web)} webs: {beaten} have "
+        "the higher average."
     )
 
 
-def _beyond(by_kind: Mapping[str, Mapping[str, float]], best: str) -> str:
-    """How an ordering of this project compares with the papers' best."""
-    leads = [averages[OURS] - averages[best] for averages in by_kind.values()]
-    return (
-        f"* **Beyond the papers**: `{OURS}`, which computes no PageRank, has a mean of "
-        f"{_ranking(by_kind, (OURS,))[0][1]:.3f}. It is ahead of `{best}` in "
-        f"{sum(lead > 0 for lead in leads)} of {len(leads)} kinds, by {min(leads):+.3f} to "
-        f"{max(leads):+.3f}. Its options were chosen on these webs, among others; see [its results "
-        "on other webs](orderings/sibling-sampling.md)."
-    )
+def _leads(by_web: Mapping[str, Mapping[str, float]], one: str, other: str) -> str:
+    """Return the least and the greatest lead of one ordering over another."""
+    leads = [averages[one] - averages[other] for averages in by_web.values()]
+    return f"{min(leads):+.3f} to {max(leads):+.3f}"
 
 
 def _ranking(
-    by_kind: Mapping[str, Mapping[str, float]], names: Sequence[str]
+    by_web: Mapping[str, Mapping[str, float]], names: Sequence[str]
 ) -> list[tuple[str, float]]:
-    """The strategies, best first, by their mean over the kinds of each web and then over webs."""
-    webs: dict[str, list[Mapping[str, float]]] = {}
-    for kind, averages in by_kind.items():
-        webs.setdefault(kind.partition(",")[0], []).append(averages)
-    means = {
-        name: sum(sum(a[name] for a in kinds) / len(kinds) for kinds in webs.values()) / len(webs)
-        for name in names
-    }
+    """The strategies, best first, by their mean over the webs."""
+    means = {name: sum(a[name] for a in by_web.values()) / len(by_web) for name in names}
     return sorted(means.items(), key=lambda item: -item[1])
 
 
-def _near_best_share(
-    by_kind: Mapping[str, Mapping[str, float]], name: str, among: Sequence[str]
-) -> float:
-    """The share of the kinds in which a strategy is within `ALIKE` of the best."""
-    near = [a[name] > max(a[n] for n in among) - ALIKE for a in by_kind.values()]
-    return sum(near) / len(near)
-
-
-def _near_best(by_kind: Mapping[str, Mapping[str, float]], name: str, among: Sequence[str]) -> str:
-    """The same, in words."""
-    share = _near_best_share(by_kind, name, among)
-    return f"{round(share * len(by_kind))} of {len(by_kind)}"
+def _near_best(by_web: Mapping[str, Mapping[str, float]], name: str, among: Sequence[str]) -> int:
+    """Return the number of webs on which a strategy is within `ALIKE` of the best."""
+    return sum(a[name] > max(a[n] for n in among) - ALIKE for a in by_web.values())
 
 
 def _table_of_averages(found: Found) -> str:
-    """Average cumulative PageRank by strategy and kind of crawl."""
-    by_kind = found.averages("table-2-average")
-    names = ("omniscient", OURS, *PAGERANK, *CHEAP, "random")
-    lines = [f"| | {' | '.join(by_kind)} |", "|" + "---|" * (len(by_kind) + 1)]
+    """Average cumulative PageRank by strategy and kind of web."""
+    by_web, kinds = found.averages(), found.kinds()
+    by_kind = {
+        kind: {web: by_web[web] for web in by_web if kinds[web] == kind}
+        for kind in sorted(set(kinds.values()))
+    }
+    names = ("omniscient", OURS, "rankmass", *PAGERANK, *CHEAP, "random")
+    heads = [f"{kind} ({len(webs)})" for kind, webs in by_kind.items()]
+    lines = [f"| | {' | '.join(heads)} | all |", "|" + "---|" * (len(heads) + 2)]
     for name in names:
-        cells = " | ".join(f"{averages[name]:.3f}" for averages in by_kind.values())
-        lines.append(f"| `{name}` | {cells} |")
+        means = [_ranking(webs, (name,))[0][1] for webs in (*by_kind.values(), by_web)]
+        lines.append(f"| `{name}` | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
     return "\n".join(lines)
 
 
 def _advice(found: Found) -> str:
     """The table of advice."""
-    lines = ["| situation | what to do | evidence: cases in which the underlying claim holds |"]
+    lines = ["| situation | what to do | the underlying claim holds on, of those that decide it |"]
     lines += ["|---|---|---|", *(advice.row(found) for advice in ADVICE)]
     return "\n".join(lines)
 
 
 def _contradicted(found: Found) -> list[str]:
-    """The papers' claims that hold in at most a tenth of the cases, and the undecided ones."""
+    """The papers' claims that hold on at most a tenth of the webs, and the undecided ones."""
 
     def claims(wanted: Callable[[str], bool]) -> list[str]:
         return [
@@ -294,10 +317,10 @@ def _contradicted(found: Found) -> list[str]:
 
     refuted = claims(lambda verdict: verdict == "not reproduced")
     open_ = claims(lambda verdict: verdict == "undecided")
-    parts = ["These claims of the papers hold in fewer than a tenth of the deciding cases:"]
+    parts = ["These claims of the papers hold on fewer than a tenth of the webs that decide them:"]
     parts.append("\n".join(refuted) if refuted else "None.")
     if open_:
-        parts.append("These are undecided, because only synthetic webs or histories test them:")
+        parts.append("These are undecided, because no margin exceeds its spread:")
         parts.append("\n".join(open_))
     return parts
 
@@ -308,9 +331,7 @@ def _is_ours(finding: Mapping[str, Any]) -> bool:
 
 
 def _count(finding: Mapping[str, Any]) -> str:
-    cases = [Case.from_json(case) for case in finding["cases"]]
-    decided = [case for case in cases if case.decides]
-    return f"{sum(c.holds for c in decided)} of {len(decided)}" if decided else "no case decides"
+    return in_words([Case.from_json(case) for case in finding["cases"]])
 
 
 def _errors(found: Found) -> str:
@@ -331,52 +352,50 @@ _INTRODUCTION = """# The papers' experiments, reproduced
 `make reproduce` repeats the experiments of Cho, Garcia-Molina & Page (1998), Najork & Wiener
 (2001), Castillo et al. (2004) and Baeza-Yates et al. (2005). It draws their figures, prints their
 tables next to the papers' numbers, and checks every claim that we found in the papers against the
-measurements. This takes half an hour of processor time and needs the link graphs next to the clone
-(`DATA=FOLDER`). `experiments/reproduce.py --only SECTION` runs one section.
-
-[One table](reproduction/README.md) lists all claims with cases, rule and verdict. The sections are
+measurements. [What is needed, and how to check it](reproduction/README.md), lists all claims with
+webs, rule and verdict. Claims that need neither page sizes nor bandwidth are judged on [every real
+web](reproduction/every_web.md). The other sections are
 [Cho et al.](reproduction/cho.md), [their topics and other metrics](reproduction/cho_topics.md),
 [Najork & Wiener](reproduction/najork.md), [Castillo et al.](reproduction/castillo.md), [Baeza-Yates
-et al.](reproduction/baeza_yates.md), [what matters besides the
-ordering](reproduction/choices.md) and [the generator of synthetic webs](reproduction/generator.md).
+et al.](reproduction/baeza_yates.md), [their history](reproduction/baeza_history.md), [what matters
+besides the ordering](reproduction/choices.md) and [the generator of synthetic
+webs](reproduction/generator.md).
 
-The webs are two university crawls, the Italian CNR of 2000, and synthetic countries. None of them
-is a web of the papers, which are not available.
+The webs are documentation, mailing lists, forums, wikis, blogs and other sites, two university
+crawls, the Italian CNR of 2000, and synthetic countries. None of them is a web of the papers, which
+are not available.
 
-![Cumulative PageRank of eight strategies](reproduction/baeza_yates-figure-4.png)
+![Cumulative PageRank of the strategies on each web](reproduction/every_web-curves.png)
 """
 
-_WHICH = """
-Which ordering to choose is answered [in one place](orderings.md), from 43 webs: keep the default,
-`sibling-sampling`. Do not choose by the three webs below. On other webs OPIC is often below
-breadth-first ([figures](orderings/sibling-sampling.md#how-good-it-is)). What follows compares the
-papers' orderings only.
+_CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
+
+* **Run**: `make reproduce`. An hour of processor time on one core, 8 GB of memory, 10 GB of disk.
+  On the same data it writes the same JSON again; only `manifest.json` differs, by run times.
+* **Software**: Python 3.11 or later; `make` installs the rest. `apt-get` and `dpkg-deb` (Debian
+  12) for the webs of documentation, `git` for the others. The [manifest](manifest.json) has the
+  versions of the committed figures.
+* **Data that is fetched**: `make webs` builds the webs that [the list](every_web.md) takes from
+  Debian packages or a stated commit of a public git repository, and compares their SHA-256 with
+  the recorded one. Another Debian release has other documentation. What cannot be had is named,
+  and its web is left out.
+* **Data to bring**, into the folder `DATA` (default `../shared/data`): `cnr-2000.npz` (LAW
+  Milano, `cnr-2000`), `hollins.npz` (K. Massey's graph of hollins.edu), both converted with
+  `crawlprio links export`; `uk1996-hosts.npz` (hosts of the .uk web of 1996, UK Web Archive,
+  CC0). `uci-ics.npz` and its WARC hold pages without a licence and are not published; without
+  them only the section on every real web is run.
+* **Seeds** are fixed and in the manifest. No experiment uses the network.
+* **Results**: for each section a page, its figures as PNG, their lines as CSV (up to 51 points
+  each), and a JSON with all tables, margins and spreads. Verdicts and [the
+  summary](../reproduction.md) are computed from the JSON; `pytest tests/test_reproduction.py`
+  checks the committed pages against it.
+* **Not repeated**: the papers' own webs, which are not available, and the validation of Castillo
+  et al.'s simulator against the crawl of a country.
 """
 
-_BATCHES = """
-**Batch PageRank.** The figures of `batch-pagerank` under w = 15 s and in rounds on these pages are
-those with the option `fill`: pages outside a batch are fetched while its sites rest. They have not
-been recomputed since the default became what Castillo et al. describe: m pages and, "once all of
-those pages are retrieved", the next. Average cumulative PageRank, means over the same crawls:
-
-| | with `fill` | a batch as in the paper |
-|---|---|---|
-| uci-ics, home pages, w = 15 s | 0.633 | 0.703 |
-| uci-ics, home pages, rounds | 0.632 | 0.703 |
-| uci-ics, one page, w = 15 s | 0.636 | 0.694 |
-| hollins, home pages, w = 15 s | 0.619 | 0.621 |
-| hollins, one page, w = 15 s | 0.611 | 0.615 |
-| four countries, home pages, w = 15 s | 0.722 | 0.722 |
-| four countries, home pages, rounds | 0.721 | 0.722 |
-| four countries, one page, w = 15 s | 0.712 | 0.711 |
-| country of 700,000 pages, home pages, w = 15 s | 0.738 | 0.738 |
-| the same, rounds | 0.705 | 0.738 |
-
-From home pages of uci-ics with w = 15 s, the paper's Batch is above greedy Optimal (0.686),
-because it keeps the order of a crawl without delays; it takes 5.9 days instead of 5.5. Verdicts
-were not recomputed; by these figures, Batch still beats Depth, Length and backlink count wherever
-it did, and OPIC everywhere but on hollins. Sibling sampling is ahead of it in 3 of the 5 kinds of
-crawl above, not in 5. The mean of the three webs is 0.658 instead of 0.642.
+_BATCHES = """The pages on Castillo et al. and Baeza-Yates et al. still show `batch-pagerank` with
+the option `fill`, where pages outside a batch are fetched while its sites rest, and Baeza-Yates et
+al. still with the recorded webs. No claim rests on these figures.
 """
 
 _SCALE = """## Scale

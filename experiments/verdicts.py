@@ -1,8 +1,8 @@
 """The rule that turns the cases of a claim into a verdict, and its wording.
 
-A case is one web crawled in one way. Identical crawls are one case. If the orderings compared
-cannot differ, there is no case. On a synthetic web, a case decides only beyond the generator's
-error.
+A case is one web: all crawls of it are its starts and draws. Webs on which the orderings compared
+cannot differ are no case. A case decides only if its margin exceeds the spread, on a synthetic web
+also the generator's error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 Verdict = Literal[
@@ -41,17 +42,19 @@ BOUNDS: tuple[tuple[float, Verdict], ...] = (
 )
 """The smallest share of deciding cases in which a claim holds, and the verdict; descending."""
 
-MOST_NAMED = 2
-"""Undecided cases that are listed by name; the JSON lists all."""
+MOST_NAMED, MOST_FEWER = 2, 4
+"""Undecided cases, and cases on the smaller side, that are listed by name; the JSON lists all."""
 
 RULE = (
-    "A claim is *reproduced* if it holds in at least 90 % of the cases that decide it, *mostly "
-    "reproduced* from two thirds, *reproduced in part* from one third, *mostly not reproduced* "
-    "from 10 %, and otherwise *not reproduced*. Seeds that lead to the same crawl count as one "
-    "case (the same: under every ordering compared, pages are displaced by less than 1 % of the "
-    "crawl on average). Crawls in which the orderings compared cannot differ are left out. A "
-    "synthetic web decides only if the margin exceeds the generator's error. If no case decides, "
-    "the claim is *undecided*."
+    "Each web counts once. It decides a claim if the margin exceeds its spread: the standard "
+    "deviations over starts and draws of both sides compared, added in quadrature; on a synthetic "
+    "web it must also exceed the generator's error. A claim is *reproduced* if it holds on at "
+    "least 90 % of the webs that decide it, *mostly reproduced* from two thirds, *reproduced in "
+    "part* from one third, *mostly not reproduced* from 10 %, and otherwise *not reproduced*. If "
+    "no web decides, the claim is *undecided*. A verdict that rests on one web says so. Webs on "
+    "which the orderings compared cannot differ are left out. Starts that lead to the same crawl "
+    "count as one (under every ordering compared, pages are displaced by less than 1 % of the "
+    "crawl on average)."
 )
 
 
@@ -67,8 +70,8 @@ class Case:
         How far the measured value is beyond the rule's bound, in the unit of the measure. Above 0
         the claim holds.
     error
-        Smaller margins do not decide: 0 for recorded webs, infinite if the generator alone
-        determines the outcome.
+        Margins up to this do not decide: the spread, or the generator's error; infinite if the
+        generator alone determines the outcome.
     """
 
     name: str
@@ -85,7 +88,12 @@ class Case:
 
     @property
     def decides(self) -> bool:
-        return abs(self.margin) >= self.error
+        return abs(self.margin) > self.error
+
+    @property
+    def web(self) -> str:
+        """The web, of which the name says after a comma or `site` how it was crawled."""
+        return self.name.partition(", ")[0].partition(" site of ")[0]
 
     def as_json(self) -> dict[str, Any]:
         """Return the case for JSON; an infinite error is null."""
@@ -97,6 +105,40 @@ class Case:
         """Return the case that `as_json` wrote."""
         error = math.inf if stored["error"] is None else stored["error"]
         return cls(stored["name"], stored["margin"], error)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Two sides compared on one web, with a value for each start or draw; `more` is to be larger.
+
+    A bound is a side of equal values.
+    """
+
+    more: Sequence[float]
+    less: Sequence[float]
+
+    def case(self, name: str, least: float = 0.0) -> Case:
+        """Return the case; `least` is an error of the measure itself."""
+        spread = math.hypot(*(stdev(x) if len(x) > 1 else 0.0 for x in (self.more, self.less)))
+        return Case(name, float(fmean(self.more) - fmean(self.less)), max(float(spread), least))
+
+
+def by_web(cases: Iterable[Case]) -> list[Case]:
+    """Return one case for each web: the mean margin, and the spread of its crawls if larger."""
+    webs: dict[str, list[Case]] = {}
+    for case in cases:
+        webs.setdefault(case.web, []).append(case)
+    return [
+        Case(
+            web,
+            fmean(case.margin for case in crawls),
+            max(
+                fmean(case.error for case in crawls),
+                stdev(case.margin for case in crawls) if len(crawls) > 1 else 0.0,
+            ),
+        )
+        for web, crawls in webs.items()
+    ]
 
 
 def judge(cases: Sequence[Case]) -> Verdict:
@@ -112,7 +154,7 @@ def judge(cases: Sequence[Case]) -> Verdict:
 
 
 def in_words(cases: Sequence[Case]) -> str:
-    """Return in words how often a claim holds, where it does not, and what is undecided."""
+    """Return in words on how many webs a claim holds, where it does not, and what is undecided."""
     decided = [case for case in cases if case.decides]
     held = [case.name for case in decided if case.holds]
     failed = [case.name for case in decided if not case.holds]
@@ -120,7 +162,9 @@ def in_words(cases: Sequence[Case]) -> str:
     words = []
     if decided:
         words.append(f"{len(held)} of {len(decided)}")
-    if held and failed:
+    if len(decided) == 1:
+        words[-1] += f" (one web: {decided[0].web})"
+    elif held and failed and min(len(held), len(failed)) <= MOST_FEWER:
         fewer = f"not {'; '.join(failed)}" if len(failed) <= len(held) else "; ".join(held)
         words[-1] += f" ({fewer})"
     if len(undecided) > MOST_NAMED:

@@ -35,12 +35,15 @@ class Web:
         a page that reaches most of the web.
     is_synthetic
         whether the web is synthetic.
+    known_homes
+        the home pages, where they are known.
     """
 
     name: str
     graph: LinkGraph
     start: int
     is_synthetic: bool = False
+    known_homes: tuple[int, ...] = ()
 
     @cached_property
     def ranks(self) -> NDArray[np.float64]:
@@ -51,6 +54,8 @@ class Web:
     def homes(self) -> list[int]:
         """One page per site: its home page, or the page with the most in-links."""
         graph = self.graph
+        if self.known_homes:
+            return list(self.known_homes)
         if graph.urls is None:
             return [int(page) for page in home_pages(graph)]
         in_links = np.bincount(graph.indices, minlength=graph.n_pages)
@@ -61,16 +66,34 @@ class Web:
 
     @cached_property
     def single_seeds(self) -> list[int]:
-        """The good start, and random pages that reach at least half as much."""
+        """The good start and `MORE_SEEDS` others."""
+        return self.singles(1 + MORE_SEEDS)
+
+    def singles(self, n: int) -> list[int]:
+        """Return the good start, and random pages that reach at least half as much."""
         rng = np.random.default_rng(1998)
         most = int(reachable(self.graph, [self.start]).sum())
         seeds = [self.start]
         for page in rng.permutation(self.graph.n_pages).tolist():
-            if len(seeds) > MORE_SEEDS:
+            if len(seeds) >= n:
                 break
             if page not in seeds and 2 * reachable(self.graph, [page]).sum() >= most:
                 seeds.append(page)
         return seeds
+
+    def starts(self, n: int) -> list[list[int]]:
+        """Return the single seeds; where too few reach much, the good start and a random page."""
+        singles = self.singles(n)
+        if len(singles) == n:
+            return [[seed] for seed in singles]
+        others = np.random.default_rng(1998).permutation(self.graph.n_pages)[: n - 1]
+        return [[self.start], *([self.start, page] for page in others.tolist())]
+
+
+def built(folder: Path, name: str) -> Web:
+    """Return a web that `benchmarks/webs.py` or `benchmarks/archives.py` wrote into the folder."""
+    homes = tuple(map(int, (folder / f"{name}.homes.txt").read_text().split()))
+    return Web(name, read_graph(folder / f"{name}.npz"), homes[0], known_homes=homes)
 
 
 def uci(shared: Path) -> Web:

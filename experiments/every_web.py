@@ -1,0 +1,264 @@
+"""The experiments that need neither sizes nor bandwidth, on every real web that can be built.
+
+The claims are in `web_claims`; `sources.json` lists the webs and where they come from. A web counts
+once, and only if the margin exceeds the spread over its starts and draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+import web_claims
+from cho_small import cut_sites
+from cho_webs import THREE, JudgedCrawls, orderings
+from measured import DELAY, STRATEGIES, Crawled, Start, curves_panel, mean_curves, polite_network
+from najork_crawls import DAYS, margins_by_day, watch_to_the_end
+from report import Report
+from sources import STATES, Source, sources
+from verdicts import RULE, Case, Margin
+from webs import Web, built, cnr, hollins, uci
+
+from crawlprio.evaluation import mean_importance_by_slice, scaled_to_mean_one, slices_by_fetch
+from crawlprio.orderings import Ordering, make_ordering
+
+STARTS, DRAWS = 5, 2
+"""Starts of each kind, and draws of `random` from each."""
+BEYOND = ("sibling-sampling", "rankmass", "scout")
+"""Orderings that are in tables only; the first is the default."""
+PAGES_A_DAY = 50
+"""Fewest pages of a day for the claims about days, of which a crawl has 58."""
+ALIKE = 0.05
+"""Largest distance between distributions that count as almost alike."""
+SHARES = np.linspace(0.0, 1.0, 201)
+
+CHOICES = (
+    "Every experiment of the papers that needs neither page sizes nor bandwidth, on {n} real webs: "
+    "{kinds}. `make webs` builds them from Debian packages and public git histories, and three are "
+    "link graphs of others; the last table names each with its source. Documentation, mailing "
+    "lists and archived sites are no sample of the Web: most are one site, and few have spam.\n\n"
+    "Protocols are those of the papers. *Baeza-Yates et al. and Castillo et al.*: w = "
+    f"{DELAY:g} s, one robot, from all home pages (in {STARTS} random orders) where a web has "
+    f"several, otherwise from {STARTS} single pages; on a web of one site, w changes nothing but "
+    "the clock. Batch and partial PageRank compute PageRank every N / 35 pages, and a batch ends "
+    "when all its pages were retrieved. *Cho et al.*: by order alone from "
+    f"{STARTS} single pages. Hot pages are the shares that the paper's G made hot (47, 10 and "
+    "0.8 % by backlinks, 1 % by PageRank), with ties; 'no ordering' is the diagonal, as in graphs "
+    "1 to 3; in P_CS, pages with as many backlinks as the Kth are hot by lot. The small domain is "
+    "a web of one site of 550 to 2,200 pages, or such a site of uci-ics, with G = 5. *Najork & "
+    f"Wiener*: breadth-first by order alone from {STARTS} single pages, on webs in which a day, a "
+    f"58th of the crawl, has {PAGES_A_DAY} pages. Single pages are the (first) home page and "
+    "random pages that reach at least half as much; where there are too few, the home page alone "
+    "and together with a random page. Each start has its own draw of latencies. `random` is drawn "
+    "{draws} times a web. Claims about larger sites first leave out webs on which it fetches in "
+    "the order of breadth-first.\n\n"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One web, crawled under the protocols of the papers.
+
+    Parameters
+    ----------
+    name, kind
+        of the web.
+    starts, polite
+        the crawls of Castillo et al. and Baeza-Yates et al., by strategy; several draws of random.
+    alone
+        the crawls of Cho et al. and of Najork & Wiener, by order alone.
+    days
+        for each start, the measures of Najork & Wiener; empty if the web is too small for them.
+    """
+
+    name: str
+    kind: str
+    starts: list[Start] = field(default_factory=list)
+    polite: Mapping[str, list[Crawled]] = field(default_factory=dict)
+    alone: JudgedCrawls | None = None
+    days: list[dict[str, float]] = field(default_factory=list)
+
+    def averages(self, name: str) -> list[float]:
+        return [crawl.average for crawl in self.polite[name]]
+
+    def taus(self, name: str) -> list[float]:
+        return [crawl.tau for crawl in self.polite[name]]
+
+    def at(self, name: str, share: float) -> list[float]:
+        return [crawl.gathered_at(share) for crawl in self.polite[name]]
+
+    @property
+    def distribution(self) -> np.ndarray:
+        """The share of the PageRank in each share of the pages, best first."""
+        best = self.starts[0].best
+        return np.interp(SHARES, best[:, 0], best[:, 1])
+
+    def first_day(self, name: str) -> list[float]:
+        """Return the mean PageRank of the first day of each crawl by order alone."""
+        crawls, ranks = self.alone, self.starts[0].web.ranks
+        return [
+            float(
+                mean_importance_by_slice(
+                    order, scaled_to_mean_one(ranks, reached), slices_by_fetch(len(order), DAYS)
+                ).mean[0]
+            )
+            for draw in crawls.orders
+            if draw.partition(",")[0] == name
+            for order, reached in zip(crawls.orders[draw], crawls.reachable, strict=True)
+        ]
+
+
+def run(shared: Path, output: Path, webs: Path) -> None:
+    """Write the section."""
+    report = Report(output, "every_web", "The papers' claims on every real web")
+    found = [crawl_web(source.kind, web) for source, web in _webs(shared, webs)]
+    has_sites = (shared / "uci-ics.npz").exists()
+    small = [
+        Seen(site.name, "", alone=site)
+        for site in (cut_sites(uci(shared), STARTS) if has_sites else ())
+    ]
+    kinds = {kind: sum(s.kind == kind for s in found) for kind in sorted({s.kind for s in found})}
+    report.text(
+        CHOICES.format(
+            n=len(found),
+            draws=STARTS * DRAWS,
+            kinds=", ".join(f"{n} {k}" for k, n in kinds.items()),
+        )
+        + RULE
+    )
+    report.figure(
+        "curves",
+        [curves_panel(s.name, mean_curves(_draws(s), STRATEGIES), s.starts) for s in found],
+        "Cumulative PageRank against pages, w = 15 s: means over starts, bands from least to "
+        "greatest.",
+        columns=6,
+    )
+    _averages(report, found)
+    for claim in web_claims.CLAIMS:
+        cases = [case for s in (*found, *small) if (case := claim.case(s))]
+        _finding(report, claim.text, cases, claim.rule, claim.name)
+    _distribution(report, found)
+    _list_webs(report, found)
+    report.write()
+
+
+def _webs(shared: Path, folder: Path) -> Iterator[tuple[Source, Web]]:
+    """Return the webs that are there, and say which are not."""
+    given = {"uci-ics": uci, "hollins": hollins, "cnr-2000": cnr}
+    for source in sources():
+        if source.kind == STATES:
+            continue
+        if problem := source.problem(shared, folder):
+            print(f"every_web: {problem}", flush=True)
+        if source.path(shared, folder).exists():
+            is_given = source.name in given
+            yield source, given[source.name](shared) if is_given else built(folder, source.name)
+
+
+def crawl_web(kind: str, web: Web) -> Seen:
+    """Crawl a web under all protocols."""
+    pages = web.starts(STARTS)
+    rng = np.random.default_rng(2005)
+    several = [rng.permutation(web.homes).tolist() for _ in range(STARTS)]
+    starts = [Start(web, seeds) for seeds in (several if len(web.homes) > 1 else pages)]
+    polite = {
+        name: [
+            start.crawl(policy, polite_network(web, seed=k))
+            for k, start in enumerate(starts)
+            for policy in _drawn(name, k)
+        ]
+        for name in (*STRATEGIES, *BEYOND)
+    }
+    made = orderings(None, *THREE) | {"opic": lambda: make_ordering("opic")}
+    for seed in range(DRAWS):
+        made[f"random, draw {seed}"] = lambda seed=seed: make_ordering("random", {"seed": seed})
+    alone = JudgedCrawls(web.name, web.graph, pages, made)
+    days = []
+    if alone.n_reachable >= DAYS * PAGES_A_DAY:
+        days = [margins_by_day(web, watch_to_the_end(web, seeds)) for seeds in pages]
+    print(f"every_web: {web.name}", flush=True)
+    return Seen(web.name, kind, starts, polite, alone, days)
+
+
+def _drawn(name: str, start: int) -> list[str | Ordering]:
+    """Return the ordering, or several draws for this start if it is random."""
+    if name != "random":
+        return [name]
+    return [make_ordering(name, {"seed": start * DRAWS + draw}) for draw in range(DRAWS)]
+
+
+def _draws(seen: Seen) -> list[dict[str, Crawled]]:
+    """Return the crawls by start, with one draw of random."""
+    step = {name: len(crawls) // len(seen.starts) for name, crawls in seen.polite.items()}
+    return [
+        {name: crawls[k * step[name]] for name, crawls in seen.polite.items()}
+        for k in range(len(seen.starts))
+    ]
+
+
+def _finding(report: Report, text: str, cases: Sequence[Case], rule: str, name: str) -> None:
+    """Write a claim with the median margin and spread of the webs."""
+    margins, spreads = [c.margin for c in cases], [c.error for c in cases]
+    measured = (
+        f"margin {median(margins):+.3f} ({min(margins):+.3f} to {max(margins):+.3f}), "
+        f"spread {median(spreads):.3f}"
+        if cases
+        else "no web can decide it"
+    )
+    report.finding(text, measured, cases, rule, name=name)
+
+
+def _averages(report: Report, found: Sequence[Seen]) -> None:
+    """Write the average cumulative PageRank of each strategy on each web."""
+    names = ("omniscient", *BEYOND, *(n for n in STRATEGIES if n != "omniscient"))
+    report.table(
+        "averages",
+        ("web", "kind", "start", *names),
+        [
+            (s.name, s.kind, "home pages" if len(s.starts[0].seeds) > 1 else "one page",
+             *(f"{fmean(s.averages(n)):.3f} ± {np.std(s.averages(n), ddof=1):.3f}" for n in names))
+            for s in found
+        ],
+        f"Average cumulative PageRank, w = 15 s: mean ± sample standard deviation over {STARTS} "
+        f"starts, for random {STARTS * DRAWS} draws. sibling-sampling is this project's own "
+        "ordering; its options were chosen on most of these webs, so these figures flatter it.",
+    )  # fmt: skip
+    report.table(
+        "at-20",
+        ("web", *names),
+        [(s.name, *(f"{fmean(s.at(n, 0.2)):.4f}" for n in names)) for s in found],
+        "Share of the PageRank at 20 % of the pages.",
+    )
+
+
+def _distribution(report: Report, found: Sequence[Seen]) -> None:
+    """Judge how alike the distributions of PageRank are: each web against all others."""
+    cases = []
+    for one in found:
+        apart = [
+            float(np.abs(one.distribution - other.distribution).max())
+            for other in found
+            if other is not one
+        ]
+        cases.append(Margin(len(apart) * [ALIKE], apart).case(one.name))
+    text = "PageRank is distributed almost alike in different webs (Baeza-Yates et al., figure 3)"
+    rule = f"its curve is on average less than {ALIKE} from those of the other webs"
+    _finding(report, text, cases, rule, "pagerank-alike")
+
+
+def _list_webs(report: Report, found: Sequence[Seen]) -> None:
+    """Write where the webs come from."""
+    known = {source.name: source for source in sources()}
+    report.table(
+        "webs",
+        ("web", "kind", "pages", "links", "sites", "source", "SHA-256"),
+        [
+            (s.name, s.kind, s.starts[0].web.graph.n_pages, s.starts[0].web.graph.n_links,
+             s.starts[0].web.graph.n_sites, known[s.name].short_origin, known[s.name].sha256[:12])
+            for s in found
+        ],
+        "The webs.",
+    )  # fmt: skip

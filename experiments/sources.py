@@ -1,0 +1,120 @@
+"""The recorded webs of the experiments: where each comes from, how to get it, and its hash.
+
+    python experiments/sources.py WEBS [--shared ../shared/data] [--record]
+
+Builds the webs that are missing from the folder WEBS: from Debian packages with
+`benchmarks/webs.py`, and from public git histories with `benchmarks/archives.py`. Then compares
+all with the hashes in `sources.json`, and says why a web is missing or differs. Documentation
+differs on another release of Debian. `--record` writes the hashes of what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+STATES = "states"
+"""The kind of webs that are states of one web, for `true_history`."""
+LIST = Path(__file__).with_suffix(".json")
+BUILDERS = Path(__file__).parents[1] / "benchmarks"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a web comes from.
+
+    Parameters
+    ----------
+    name, kind
+        of the web.
+    origin
+        Debian packages with their versions, a repository with its commit, or who published it.
+    builder
+        the script that builds it; empty for a graph that nobody may fetch for the user.
+    sha256
+        of its links and sites.
+    """
+
+    name: str
+    kind: str
+    origin: str
+    builder: str
+    sha256: str
+
+    @property
+    def short_origin(self) -> str:
+        """The origin; of several packages only how many."""
+        packages = self.origin.count(",") + 1
+        return f"Debian, {packages} packages" if packages > 1 and self.builder else self.origin
+
+    def path(self, shared: Path, webs: Path) -> Path:
+        """Return the file of its graph."""
+        return (webs if self.builder else shared) / f"{self.name}.npz"
+
+    def build(self, webs: Path) -> None:
+        """Build the web, if it is missing and may be fetched."""
+        if self.builder and not self.path(webs, webs).exists():
+            script = BUILDERS / self.builder
+            subprocess.run([sys.executable, script, webs, "--web", self.name], check=False)
+
+    def problem(self, shared: Path, webs: Path) -> str:
+        """Return why the web is not the one that the committed figures are of, or ''."""
+        path = self.path(shared, webs)
+        if not path.exists():
+            remedy = "run make webs" if self.builder else f"get it from {self.origin}"
+            return f"{path} is missing and left out; {remedy}."
+        if hash_of(path) != self.sha256:
+            return f"{path} is not the {self.name} of the committed figures ({self.origin})."
+        return ""
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a graph's links and sites, whatever the file's compression."""
+    digest = hashlib.sha256()
+    with np.load(path) as arrays:
+        for name in ("indptr", "indices", "site"):
+            if name in arrays:
+                digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    """Return all webs, in the order of the list."""
+    return tuple(Source(**each) for each in json.loads(LIST.read_text(encoding="utf-8")))
+
+
+def record(found: Iterable[Source], shared: Path, webs: Path) -> None:
+    """Write the hashes of the webs that are there into the list."""
+    paths = {source: source.path(shared, webs) for source in found}
+    known = [replace(s, sha256=hash_of(p)) if p.exists() else s for s, p in paths.items()]
+    text = json.dumps([asdict(source) for source in known], indent=1)
+    LIST.write_text(f"{text}\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Build what is missing and compare all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("webs", type=Path, help="folder of the webs; they take 10 GB")
+    parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--record", action="store_true", help="write the hashes of what is there")
+    given = parser.parse_args()
+    for source in sources():
+        source.build(given.webs)
+    if given.record:
+        return record(sources(), given.shared, given.webs)
+    problems = [problem for s in sources() if (problem := s.problem(given.shared, given.webs))]
+    print("\n".join(problems) or f"All {len(sources())} webs are those of the committed figures.")
+
+
+if __name__ == "__main__":
+    main()
