@@ -19,6 +19,9 @@ from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
+from crawlprio.items import LinkPairs
+from crawlprio.novelty import Novelty
+from crawlprio.novelty.fingerprints import Fingerprint, fingerprints
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.setting_table import DELAY_RULES, SETTINGS
 from crawlprio.setting_table.crawling import POLITENESS
@@ -61,6 +64,8 @@ class CrawlConfig:
         `distance`, `title` and `body` of the hot queue (TOPIC_OPTIONS).
     value_model
         what scores each page (CRAWLPRIO_VALUE); None: nothing does.
+    fingerprint
+        what makes the fingerprint of each page (CRAWLPRIO_NOVELTY); None: nothing does.
     politeness
         the delay rules (DOWNLOAD_DELAY, CRAWLPRIO_*).
     limit
@@ -88,6 +93,8 @@ class CrawlConfig:
     topic: Topic | None
     topic_options: dict[str, int]
     value_model: ScoredModel | None
+    novelty: str | None
+    fingerprint: Fingerprint | None
     politeness: Politeness
     limit: int
     store_path: Path | None
@@ -148,6 +155,7 @@ class CrawlConfig:
             topic=topic,
             topic_options=topic_options,
             value_model=_value_model(values["CRAWLPRIO_VALUE"]),
+            fingerprint=_fingerprint(values["CRAWLPRIO_NOVELTY"]),
             politeness=_politeness(values),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
             store_path=(
@@ -175,6 +183,32 @@ class CrawlConfig:
     def hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for the topic, or None if there is none."""
         return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
+
+    def new_novelty(self) -> Novelty | None:
+        """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
+        return None if self.novelty is None else Novelty(self.novelty)
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether pages are read with their texts."""
+        return self.visits_have_text or self.fingerprint is not None
+
+    @property
+    def visits_have_text(self) -> bool:
+        """Whether visits have the texts of pages."""
+        return self.keeps_text or self.topic is not None or self.value_model is not None
+
+    @property
+    def leaves_out_navigation(self) -> bool:
+        """Whether texts are without navigation."""
+        return self.keeps_text or self.topic is None or self.value_model is not None
+
+    def set_fingerprint(self, pairs: LinkPairs) -> None:
+        """Set the fingerprint of a page, then drop its text unless visits have it."""
+        if self.fingerprint is not None:
+            pairs.fingerprint = self.fingerprint(pairs.text, pairs.content_hash)
+            if not self.visits_have_text:
+                pairs.text = ""
 
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
@@ -370,6 +404,11 @@ def _value_model(spec: Any) -> ScoredModel | None:
     from crawlprio.value.registry import make_model
 
     return make_model(spec)
+
+
+def _fingerprint(kind: str | None) -> Fingerprint | None:
+    """Return what makes fingerprints, whose modules are loaded only if there are any."""
+    return None if kind is None else fingerprints(kind)
 
 
 def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:

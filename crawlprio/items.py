@@ -81,6 +81,8 @@ class LinkPairs:
         What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
     notes
         What is known of the text; None unless texts are kept.
+    fingerprint
+        Fingerprint of the text, close for near-duplicates; 0 without CRAWLPRIO_NOVELTY.
     """
 
     source: str
@@ -95,6 +97,7 @@ class LinkPairs:
     directives: Directives = NO_DIRECTIVES
     value: float | None = None
     notes: TextNotes | None = None
+    fingerprint: int = 0
 
 
 def content_hash(body: bytes) -> int:

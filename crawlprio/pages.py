@@ -71,6 +71,8 @@ class Visit(NamedTuple):
         Length of the body.
     content_hash
         64-bit signed hash of the body; 0 when not computed.
+    fingerprint
+        64-bit signed fingerprint of what the page says; 0 without CRAWLPRIO_NOVELTY.
     error
         Short cause if there was no page; empty on success.
     directives
@@ -100,6 +102,7 @@ class Visit(NamedTuple):
     value: float | None = None
     body: bytes = b""
     notes: TextNotes | None = None
+    fingerprint: int = 0
 
 
 class PageTable:

@@ -20,7 +20,7 @@ CORE = (
     *("compiled", "ranking", "orderings", "frontier", "web", "graph", "linkgraph", "importance"),
     *("simulator", "evaluation", "store", "pages", "items", "topic", "errors", "arrays"),
     *("manners", "archive", "receipt", "explain", "audit", "report", "tables", "testing", "value"),
-    "texts",
+    *("texts", "novelty"),
 )
 MEMBERS_BY_NAME = "crawlprio.orderings.combined"
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""

@@ -118,4 +118,11 @@ class Command(OneLineCommand):
                 return make_ordering(name)
             return make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
 
-        return Policy(ordering, config.hot_queue, config.max_waiting, priority_of, refuses)
+        return Policy(
+            ordering,
+            config.hot_queue,
+            config.new_novelty,
+            config.max_waiting,
+            priority_of,
+            refuses,
+        )

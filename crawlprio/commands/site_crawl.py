@@ -25,6 +25,11 @@ OPTIONS = {
         "MODEL",
         "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json or an import path",
     ),
+    "novelty": (
+        "CRAWLPRIO_NOVELTY",
+        "exact|near",
+        "put off pages that are likely to repeat the text of others (exact), or almost (near)",
+    ),
     "pages": (
         "CLOSESPIDER_PAGECOUNT",
         "N",

@@ -14,6 +14,7 @@ from crawlprio.compiled import plain_until
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.records import WAITING
 from crawlprio.frontier.replaying import replay
+from crawlprio.novelty import Novelty
 from crawlprio.orderings import Ordering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.store import Store
@@ -34,6 +35,8 @@ class Policy:
         Makes the ordering of that name, or of the crawl's latest run if it is empty.
     hot_queue
         Makes the hot queue; None without a topic.
+    novelty
+        Makes what puts off likely repeats; None if nothing does.
     max_waiting
         Bound on the number of waiting pages; None: no bound.
     priority_of
@@ -45,6 +48,7 @@ class Policy:
 
     ordering: Callable[[str], Ordering]
     hot_queue: Callable[[], HotQueue | None] = lambda: None
+    novelty: Callable[[], Novelty | None] = lambda: None
     max_waiting: int | None = None
     priority_of: Callable[[bytes], int] = lambda request: 0
     refuses: Callable[[str, int], str] | None = None
@@ -138,6 +142,7 @@ class Past:
             self.ordering,
             self.pages,
             hot_queue=self.policy.hot_queue(),
+            novelty=self.policy.novelty(),
             max_waiting=self.policy.max_waiting,
             plain_until=plain_until(),
         )
@@ -168,6 +173,7 @@ class Past:
         for page in store.leased():
             if queue.state(page) == WAITING:
                 queue.add(page, FIRST)
+        queue.judge_all()
         return None
 
     def _noted(self, visits: Iterator[Visit]) -> Iterator[Visit]:

@@ -116,9 +116,7 @@ class DomainShares:
     def _hold_back(self, domain: int, site: int, page: int, now: float) -> None:
         """Return a page to the queue, and let no page of its site leave."""
         queue = self._queue
-        queue.put_back(page)
-        if queue.site_limit(site) > 1:
-            queue.set_ready_at(site, now)  # handing out the page moved it
+        queue.take_back(page, now)
         queue.hold(site, _HELD)
         self._held_back.setdefault(domain, deque()).append(site)
 

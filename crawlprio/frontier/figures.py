@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from crawlprio.frontier.records import UNKNOWN, Records
+import math
+from typing import Any
+
+from crawlprio.frontier.buffer import LimitedBuffer
+from crawlprio.frontier.records import UNKNOWN, Entries, Records
 
 
 class QueueFigures:
@@ -12,6 +16,9 @@ class QueueFigures:
     _sites: Records
     _totals: Records
     _n_pages: int
+    _queue: Any
+    _heap: Entries
+    _buffer: LimitedBuffer | None
 
     def __len__(self) -> int:
         """Return the number of waiting pages."""
@@ -42,3 +49,16 @@ class QueueFigures:
     def is_on_visit(self, site: int) -> bool:
         """Return whether a fetch started now on a site continues a visit of several pages."""
         return bool(self._sites["n_visited"][site] > 0)
+
+    def ready_at(self) -> float:
+        """Return when a page can leave: 0 if now, inf if none waits or all need a lease to end."""
+        if self._totals["n_ready"][0]:
+            return 0.0
+        if self._totals["n_delayed"][0]:
+            return float(self._queue.soonest(self._heap))
+        return math.inf
+
+    @property
+    def n_dropped(self) -> int:
+        """Pages that were dropped for lack of room and have not come back."""
+        return 0 if self._buffer is None else self._buffer.n_dropped

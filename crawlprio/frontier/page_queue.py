@@ -13,7 +13,9 @@ from crawlprio.frontier import compiled_queue, deferred, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.figures import QueueFigures
 from crawlprio.frontier.plain import PlainQueue
+from crawlprio.frontier.putting_off import PUT_OFF, PutsOff
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
+from crawlprio.novelty import Novelty
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
     ALL_PAGES,
@@ -26,14 +28,15 @@ from crawlprio.orderings.base import (
 from crawlprio.pages import NO_PAGES, Visit
 from crawlprio.topic import HotQueue
 
-_LOWEST, _HIGHEST = -(2**30), 2**30 - 1
+_LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
 
 
-class PageQueue(QueueFigures):
+class PageQueue(PutsOff, QueueFigures):
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
-    site (`Ordering.site_share`), then larger key, then order of discovery. A site at its limit of
+    site (`Ordering.site_share`), then larger key, then order of discovery. A page that `novelty`
+    puts off waits as if the priority of its request were 1 smaller. A site at its limit of
     leases, or inside its delay, hands out no page. Pages that the ordering holds back
     (`Ordering.held_below`) leave before their keys are next computed only if no other page can
     leave and none is leased; then all may, because the ordering would wait for ever.
@@ -56,6 +59,8 @@ class PageQueue(QueueFigures):
         Pages fetched from a site before its delay applies (k); default 1.
     hot_queue
         Moves pages on a topic to the front; default none.
+    novelty
+        Puts off pages that are likely to repeat others; default none.
     truth
         Returns the PageRank of a page in the whole graph, for orderings that need it.
     max_waiting
@@ -80,6 +85,7 @@ class PageQueue(QueueFigures):
         delay: float = 0.0,
         pages_per_visit: int = 1,
         hot_queue: HotQueue | None = None,
+        novelty: Novelty | None = None,
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
         plain_until: int = 0,
@@ -87,6 +93,7 @@ class PageQueue(QueueFigures):
         self.ordering = ordering
         self.pages = pages
         self.hot_queue = hot_queue
+        self.novelty = novelty
         self.recompute: Callable[[Callable[[], Keys]], None] = self._recompute_now
         self._limit = limit
         self._delay = delay
@@ -121,11 +128,6 @@ class PageQueue(QueueFigures):
     def is_plain(self) -> bool:
         """Whether the queue still runs in plain Python."""
         return isinstance(self._queue, PlainQueue)
-
-    @property
-    def n_dropped(self) -> int:
-        """Pages that were dropped for lack of room and have not come back."""
-        return 0 if self._buffer is None else self._buffer.n_dropped
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit: queue its new targets and update the keys that changed.
@@ -165,6 +167,8 @@ class PageQueue(QueueFigures):
             )
         if self._buffer is not None:
             self._apply_buffer(self._buffer, visit, first, n_pages)
+        if self.novelty is not None:
+            self._let_back(self.novelty.observe(visit, self.pages))
         self._recompute_if_due()
 
     def add(self, page: int, priority: int = 0) -> None:
@@ -178,14 +182,13 @@ class PageQueue(QueueFigures):
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
         before = int(self._pages["tier"][page])
         hot = before % 2
+        if self.novelty is not None and self.novelty.is_put_off(page):
+            tier -= PUT_OFF
         if self._buffer is not None:
             self._buffer.make_room(page + 1)
             self._buffer.keep(page)
         if self.state(page) == WAITING:
-            tier = max(tier, before - hot)
-            self._queue.rekey(*self._arrays, page, tier + hot, float(self._pages["key"][page]))
-            if self._by_call:
-                self._update_site_keys(np.array([page], dtype=np.int32))
+            self._set_tier(page, max(tier, before - hot) + hot)
         else:
             self._push(page, tier + hot)
 
@@ -228,6 +231,15 @@ class PageQueue(QueueFigures):
                 self._pages["state"][page] = UNKNOWN
         elif self.state(page) != WAITING:
             self._push(page, int(self._pages["tier"][page]))
+
+    def _set_tier(self, page: int, tier: int) -> None:
+        """Set the tier of a page, and its place if it is waiting. O(log n)."""
+        if self.state(page) != WAITING:
+            self._pages["tier"][page] = tier
+            return
+        self._queue.rekey(*self._arrays, page, tier, float(self._pages["key"][page]))
+        if self._by_call:
+            self._update_site_keys(np.array([page], dtype=np.int32))
 
     def finish(self, page: int) -> None:
         """Mark a page that an earlier run of the crawl fetched as done. O(log n)."""
@@ -272,6 +284,13 @@ class PageQueue(QueueFigures):
         now
             Seconds on the clock that all calls share; monotonic.
         """
+        page = self._next_page(now)
+        while page >= 0 and self._puts_off(page):
+            self.take_back(page, now)
+            page = self._next_page(now)
+        return page
+
+    def _next_page(self, now: float) -> int:
         page = self._queue.pop(*self._arrays, now)
         is_stuck = page < 0 and not self._is_computing and not self._totals["n_leased"][0]
         if is_stuck and records.all_are_held(self._pages, self._sites, self._totals):
@@ -333,14 +352,6 @@ class PageQueue(QueueFigures):
         if delay is not None:
             self._sites["delay"][site] = delay
         self._queue.place_site(*self._arrays, site)
-
-    def ready_at(self) -> float:
-        """Return when a page can leave: 0 if now, inf if none waits or all need a lease to end."""
-        if self._totals["n_ready"][0]:
-            return 0.0
-        if self._totals["n_delayed"][0]:
-            return float(self._queue.soonest(self._heap))
-        return math.inf
 
     def accept(self, result: Keys) -> None:
         """Adopt the result of a recomputation that ran elsewhere."""

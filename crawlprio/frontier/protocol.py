@@ -8,7 +8,7 @@ Pages go in by URL and come out by lease; the ids of pages and sites stay behind
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
@@ -222,8 +222,8 @@ class Frontier(Protocol):
     def is_busy(self) -> bool:
         """Whether the outcome of some call is still pending."""
 
-    def figures(self) -> dict[str, int]:
-        """Return counts for the crawl's report, by what they count."""
+    def figures(self) -> Mapping[str, int | str]:
+        """Return figures for the crawl's report, by what they count."""
 
     def close(self) -> Awaitable[None] | None:
         """Flush all pending calls; no call may follow."""

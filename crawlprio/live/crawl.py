@@ -164,8 +164,8 @@ class Crawl:
 
     @property
     def wants_text(self) -> bool:
-        """Whether visits need the text of pages."""
-        return bool(self.config.keeps_text or self.config.topic or self.valuer)
+        """Whether pages are read with their texts."""
+        return self.config.wants_text
 
     @cached_property
     def valuer(self) -> Valuer | None:
@@ -178,7 +178,7 @@ class Crawl:
         return (
             self.recorder.store is not None
             or (self._is_recorded_elsewhere and self.config.store_path is not None)
-            or self.config.topic is not None
+            or self.config.wants_text
             or self.config.ordering.needs_anchors
         )
 

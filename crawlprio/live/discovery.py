@@ -176,6 +176,7 @@ class Discovery:
             error=reported.error,
             directives=pairs.directives,
             value=pairs.value,
+            fingerprint=pairs.fingerprint,
             body=reported.body,
             notes=pairs.notes,
         )

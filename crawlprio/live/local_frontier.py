@@ -102,6 +102,7 @@ class LocalFrontier:
             delay=config.politeness.delay,
             pages_per_visit=config.pages_per_visit,
             hot_queue=config.hot_queue(),
+            novelty=config.new_novelty(),
             truth=None if truth is None else lambda page: truth(pages.url(page)),
             max_waiting=config.max_waiting,
             plain_until=plain_until(),
@@ -314,13 +315,15 @@ class LocalFrontier:
     def ready_at(self) -> float:
         return self.queue.ready_at()
 
-    def figures(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int | str]:
         queue = self.queue
-        figures: dict[str, int] = {}
+        figures: dict[str, int | str] = {}
         if self._limits_waiting:
             figures |= {"pages waiting": len(queue), "pages dropped": queue.n_dropped}
         if queue.hot_queue is not None:
             figures["pages on the topic"] = queue.hot_queue.n_hot
+        if queue.novelty is not None:
+            figures |= queue.novelty.figures()
         return figures
 
     # Commit and resume

@@ -220,7 +220,7 @@ class CrawlReport:
             if n_links:
                 cuts.append(f"{n_links:,} links refused by {setting}")
         frontier = self._crawl.frontier
-        n_dropped = 0 if frontier is None else frontier.figures().get("pages dropped", 0)
+        n_dropped = 0 if frontier is None else int(frontier.figures().get("pages dropped", 0))
         if n_dropped:
             cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
         return "; ".join([reason, *cuts])

@@ -201,7 +201,7 @@ class LinksMiddleware:
             found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
             return str(found).strip()
 
-        return LinkPairs(
+        pairs = LinkPairs(
             source=response.url,
             targets=list(targets),
             anchors=[anchor(request) for request in targets.values()],
@@ -214,6 +214,8 @@ class LinksMiddleware:
             directives=directives_of(response, robots, crawl.usages),
             notes=notes,
         )
+        crawl.config.set_fingerprint(pairs)
+        return pairs
 
     def _read(
         self, response: HtmlResponse, requests: list[Request]
@@ -229,7 +231,7 @@ class LinksMiddleware:
                 response.url,
                 content_type=content_type,
                 want_text=True,
-                without_navigation=keeps_text or self._crawl.valuer is not None,
+                without_navigation=self._crawl.config.leaves_out_navigation,
             )
             anchors = dict(zip(page.urls, page.anchors, strict=True))
             return page.title, page.text, anchors, notes_of(page) if keeps_text else None

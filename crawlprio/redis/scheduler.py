@@ -233,6 +233,7 @@ def _check_supported(config: CrawlConfig) -> None:
     for is_on, name, way in (
         (config.keeps_items, "CRAWLPRIO_ITEMS", "use a feed or a pipeline"),
         (config.keeps_bodies, "CRAWLPRIO_BODIES", "use CRAWLPRIO_WARC"),
+        (config.novelty is not None, "CRAWLPRIO_NOVELTY", "unset it"),
     ):
         if is_on:
             raise ConfigError(

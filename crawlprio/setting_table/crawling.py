@@ -55,6 +55,13 @@ ORDER = Section(
             None,
             "The value model that says what each page is worth ([value](value.md)).",
         ),
+        Setting(
+            "CRAWLPRIO_NOVELTY",
+            Choice(words=("exact", "near"), none="repeats are not put off"),
+            None,
+            "Put off pages that are likely to repeat others: those with the same text (exact), or "
+            "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
+        ),
     ),
 )
 

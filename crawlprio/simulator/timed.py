@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, Politeness
 from crawlprio.linkgraph import LinkGraph
+from crawlprio.novelty import Novelty
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.pages import NO_PAGE, PageIds, Visit
@@ -37,6 +38,7 @@ def crawl_order(
     *,
     budget: int | None = None,
     hot_queue: HotQueue | None = None,
+    novelty: Novelty | None = None,
     truth: Floats | None = None,
     recorded: RecordedVisits | None = None,
     compiled: bool = True,
@@ -60,6 +62,9 @@ def crawl_order(
         Number of fetches at which to stop; None (the default): no limit.
     hot_queue
         A new hot queue, which moves pages on a topic to the front.
+    novelty
+        A new `Novelty`, which puts off pages that are likely to repeat others, by the fingerprints
+        or content hashes in `recorded`.
     truth
         float64, shape (n_pages,): PageRank of the whole graph, for orderings that need it; computed
         if omitted. Orderings see it rounded to 8 significant digits, so that equal ranks tie.
@@ -96,6 +101,7 @@ def crawl_order(
         Network(),
         budget=budget,
         hot_queue=hot_queue,
+        novelty=novelty,
         truth=truth,
         recorded=recorded,
         compiled=compiled,
@@ -111,6 +117,7 @@ def timed_crawl(
     *,
     budget: int | None = None,
     hot_queue: HotQueue | None = None,
+    novelty: Novelty | None = None,
     truth: Floats | None = None,
     recorded: RecordedVisits | None = None,
     compiled: bool = True,
@@ -131,7 +138,7 @@ def timed_crawl(
     ----------
     network
         The cost of fetches.
-    graph, seeds, ordering, hot_queue, truth, recorded, compiled
+    graph, seeds, ordering, hot_queue, novelty, truth, recorded, compiled
         As for `crawl_order`.
     budget
         Maximum number of fetches to start; None (the default): no limit.
@@ -162,6 +169,7 @@ def timed_crawl(
         compiled
         and isinstance(ordering, CompiledOrdering)
         and runs_compiled(ordering, hot_queue)
+        and novelty is None
         and type(network.politeness) is Politeness
     ):
         if network.takes_time or depends_on_sites(ordering):
@@ -174,6 +182,7 @@ def timed_crawl(
         pages,
         pages_per_visit=network.pages_per_visit,
         hot_queue=hot_queue,
+        novelty=novelty,
         truth=truth_of(pages, truth),
     )
     frontier.observe(Visit(NO_PAGE, pages.discover(distinct)))

@@ -72,11 +72,11 @@ class SiteSpider(Spider):
     scope : Scope
         Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
     wants_text : bool
-        Whether items carry the visible text of pages; default False.
+        Whether pages are read with their visible text; default False.
     keeps_text : bool
         Whether the text is kept, with its language; default False.
     values_text : bool
-        Whether the text is kept or for a value model, and so without navigation; default False.
+        Whether that text is without navigation, as for a value model; default False.
 
     Raises
     ------
@@ -154,8 +154,10 @@ class SiteSpider(Spider):
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
             spider.keeps_text = read("CRAWLPRIO_KEEP_TEXT")
-            spider.values_text = spider.keeps_text or read("CRAWLPRIO_VALUE") is not None
-            spider.wants_text = spider.values_text or bool(read("TOPIC"))
+            has_topic = bool(read("TOPIC"))
+            is_judged = spider.keeps_text or read("CRAWLPRIO_VALUE") is not None
+            spider.wants_text = has_topic or is_judged or read("CRAWLPRIO_NOVELTY") is not None
+            spider.values_text = is_judged or not has_topic
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 web = crawl.serve(recording)
@@ -218,7 +220,7 @@ class SiteSpider(Spider):
             self._add_redirected_site(response)
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         body = response.body
-        page = ParsedPage()
+        page, crawl = ParsedPage(), Crawl.of(self.crawler)
         if _is_html(response, content_type):
             page = parse_page(
                 body,
@@ -235,9 +237,10 @@ class SiteSpider(Spider):
             text=page.text,
             content_hash=content_hash(body),
             n_bytes=len(body),
-            directives=directives_of(response, page.robots, Crawl.of(self.crawler).usages),
+            directives=directives_of(response, page.robots, crawl.usages),
             notes=notes_of(page) if self.keeps_text else None,
         )
+        crawl.config.set_fingerprint(pairs)
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         self._sort_links(page, pairs, depth + 1, nofollow)
         yield pairs

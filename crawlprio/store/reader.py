@@ -22,6 +22,7 @@ from crawlprio.store.body_rows import BodyRow, read_bodies
 from crawlprio.store.connection import Connection
 from crawlprio.store.failures import increasing, store_errors
 from crawlprio.store.files import open_database
+from crawlprio.store.fingerprint_rows import checked_fingerprint, fingerprint_column
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
 from crawlprio.store.lookups import Lookups
@@ -156,13 +157,17 @@ class StoreReader(Lookups):
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
             before = 0
-            columns = f"{columns}, {value_column(self._db)}"
+            columns = f"{columns}, {fingerprint_column(self._db)}, {value_column(self._db)}"
             for row in self._db.execute(
                 f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
             ):
                 before = increasing(row[-1], before)
                 visit = row_visit(row, self._n_pages)
-                yield visit if row[-2] is None else visit._replace(value=checked_value(row[-2]))
+                if row[-2] is not None or row[-3]:
+                    visit = visit._replace(
+                        value=checked_value(row[-2]), fingerprint=checked_fingerprint(row[-3])
+                    )
+                yield visit
 
     def statuses(self) -> Iterator[tuple[int, int]]:
         """Yield page and status of each visit, in the order recorded. Some 1 µs each."""

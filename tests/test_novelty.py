@@ -1,0 +1,231 @@
+"""Pages whose likes brought nothing new are put off, exactly as an oracle that looks at all."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crawls import ONE_AT_A_TIME, Answer, Run, Site, run_spider
+from oracles import novelty as oracle
+from scrapy import Request, Spider
+
+from crawlprio.errors import StoreError
+from crawlprio.frontier import PageQueue
+from crawlprio.linkgraph import read_graph
+from crawlprio.novelty import Novelty
+from crawlprio.novelty.fingerprints import fingerprints
+from crawlprio.orderings import make_ordering
+from crawlprio.orderings.base import Ordering
+from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.simulator import crawl_order
+from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+NEAR_BITS = (0, 1, 0b110, 0b111 << 40, 0b1111 << 20)
+
+
+class Given(Ordering):
+    """Keys that are given."""
+
+    def __init__(self, keys: dict[str, float]) -> None:
+        self._given = keys
+
+    def discover(self, first: int, last: int, visit: Visit) -> None:
+        for page in range(first, last):
+            self.keys[page] = self._given[self.pages.url(page)]
+
+
+def a_url(rng: random.Random) -> str:
+    """Return a URL of a small space, so that many differ in one piece."""
+    host = rng.choice(["a.test", "a.test", "b.test"])
+    path = "/".join(rng.choices(["", "x", "print", "v1", "v23", "ab12cd34e"], k=rng.randint(1, 4)))
+    given = rng.sample(["sid=1", "sid=2", "sort=up", "p=3", "p=4"], k=rng.choice([0, 0, 1, 2]))
+    query = f"?{'&'.join(given)}" if given else ""
+    return f"http{rng.choice(['', '', 's'])}://{host}/{path}{query}"
+
+
+def a_web(rng: random.Random, n: int) -> oracle.TextWeb:
+    urls = list(dict.fromkeys(a_url(rng) for _ in range(n)))
+    links = {page: rng.sample(range(len(urls)), k=min(12, len(urls))) for page in range(len(urls))}
+    texts = [rng.getrandbits(64) - 2**63 for _ in range(len(urls) // 4)]
+    prints = [0 if rng.random() < 0.05 else rng.choice(texts) ^ rng.choice(NEAR_BITS) for _ in urls]
+    return oracle.TextWeb(links, urls, prints)
+
+
+def crawl(
+    web: oracle.TextWeb, seeds: Sequence[int], keys: Sequence[float], novelty: Novelty | None
+) -> list[int]:
+    """Return the pages in the order of the frontier."""
+    table = PageTable()
+    ids: dict[str, int] = {url: number for number, url in enumerate(web.urls)}
+
+    def known(pages: Sequence[int]) -> np.ndarray:
+        found = []
+        for page in dict.fromkeys(pages):
+            url = web.urls[page]
+            if table.find(url) == NO_PAGE:
+                table.add(url, url, table.site("one"))
+            found.append(table.find(url))
+        return np.array(found, dtype=np.int32)
+
+    queue = PageQueue(
+        Given(dict(zip(web.urls, keys, strict=True))), table, novelty=novelty, plain_until=10_000
+    )
+    queue.observe(Visit(NO_PAGE, known(seeds)))
+    order = []
+    while (page := queue.next_page(0.0)) != NO_PAGE:
+        number = ids[table.url(page)]
+        order.append(number)
+        targets = known([target for target in web.links[number] if target != number])
+        queue.observe(Visit(page, targets, fingerprint=web.prints[number]))
+        queue.release(page)
+    return order
+
+
+@pytest.mark.parametrize("kind", ["exact", "near"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_is_that_of_the_oracle(seed: int, kind: str) -> None:
+    rng = random.Random(seed)
+    web = a_web(rng, 120)
+    keys = [float(rng.randrange(40)) for _ in web.urls]
+    expected = oracle.Crawler(web, near=kind == "near").crawl([0, 1], keys)
+    assert crawl(web, [0, 1], keys, Novelty(kind)) == expected
+    assert len(expected) > 80
+
+
+N_TEXTS = 40
+
+
+def text_of(number: int) -> str:
+    """Return sixty words that no other number has."""
+    return " ".join(f"word{number * 60 + at}" for at in range(60))
+
+
+def answer(host: str, path: str) -> Answer | None:
+    """Return a page of a tree, or its view for printers; each links to its children and its view.
+
+    The menu lists the links, so that no two bodies are equal.
+    """
+    name = path.rpartition("/")[2] or "0"
+    if not name.isdigit() or int(name) >= N_TEXTS:
+        return None
+    number, is_printed = int(name), path.startswith("/print/")
+    children = [child for child in range(3 * number + 1, 3 * number + 4) if child < N_TEXTS]
+    links = [f"/print/{number}", *(f"/{child}" for child in children)]
+    if is_printed:
+        links = [f"/{number}"]
+    menu = "".join(f"<a href='{link}'>{link}</a>" for link in links)
+    return Answer(
+        f"<title>{number}</title><nav>{menu}</nav><p>{text_of(number)}</p>",
+        headers={"Content-Type": "text/html"},
+    )
+
+
+def live(store: Path, spider: type[Spider] = SiteSpider, **settings: object) -> Run:
+    given = {
+        **ONE_AT_A_TIME,
+        "ADDONS": {"crawlprio.Addon": 500},
+        "ORDERING": "opic",
+        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_NOVELTY": "exact",
+        **settings,
+    }
+    arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
+    with Site({}, answer) as site:
+        run = run_spider(spider, given, site=site, **arguments)
+    assert run.messages() == []
+    return run
+
+
+def visited(path: Path) -> list[int]:
+    with Store.open(path, readonly=True) as store:
+        return [visit.page for visit in store.visits() if visit.page != NO_PAGE]
+
+
+def urls(path: Path) -> list[str]:
+    with Store.open(path, readonly=True) as store:
+        known = list(store.page_urls())
+    return [known[page] for page in visited(path)]
+
+
+@pytest.mark.slow
+def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.sqlite"
+    run = live(path)
+    fetched = urls(path)
+    first = fetched[: N_TEXTS + 8]
+    assert len({url.rpartition("/")[2] or "0" for url in first}) == N_TEXTS
+    assert run.stats["crawlprio/repeats_fetched"] == N_TEXTS + 1
+    told = "51% of 81 pages; a.test/print/: 40, a.test/: 1"  # the home page is also /0
+    assert run.stats["crawlprio/most_repeats"] == told
+    order = visited(path)
+    simulated = crawl_order(
+        read_graph(path),
+        [0],
+        make_ordering("opic"),
+        novelty=Novelty(),
+        recorded=RecordedVisits(path, with_texts=False),
+    )
+    assert simulated.tolist() == order
+    for n_pages in (9, 23, 0):
+        job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
+        live(Path("crawl.sqlite"), **job)
+    assert visited(tmp_path / "job" / "crawl.sqlite") == order
+
+
+class Following(Spider):
+    """Yields a request for each link."""
+
+    name = "following"
+    start_urls = ("http://a.test/",)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield Request(response.urljoin(link))
+
+
+@pytest.mark.slow
+def test_a_spider_that_yields_requests_fetches_views_for_printers_last(tmp_path: Path) -> None:
+    live(tmp_path / "crawl.sqlite", Following)
+    first = urls(tmp_path / "crawl.sqlite")[: N_TEXTS + 8]
+    assert len({url.rpartition("/")[2] or "0" for url in first}) == N_TEXTS
+
+
+@pytest.mark.slow
+def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.sqlite"
+    live(path, CLOSESPIDER_PAGECOUNT=4)
+    with Store.open(path, readonly=True) as store:
+        assert all(visit.fingerprint and not visit.text for visit in store.visits())
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE fingerprints SET fingerprint = 'x'")
+    with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="damaged"):
+        list(store.visits())
+
+
+@pytest.mark.parametrize("kind", ["exact", "near"])
+def test_pages_with_the_same_words_have_the_same_fingerprint(kind: str) -> None:
+    if kind == "near":
+        pytest.importorskip("rensa")
+    of = fingerprints(kind)
+    words = text_of(1)
+    assert of(words, 7) == of(words.upper().replace(" ", " \n- "), 8) != of(text_of(2), 7)
+    assert -(2**63) <= of(words, 7) < 2**63
+    assert of("Few words", 7) == 7
+
+
+def test_near_fingerprints_are_close_for_texts_that_differ_in_a_word_of_many() -> None:
+    pytest.importorskip("rensa")
+    of = fingerprints("near")
+
+    def distance(one: str, other: str) -> int:
+        return ((of(one, 0) ^ of(other, 0)) & (2**64 - 1)).bit_count()
+
+    long = " ".join(map(text_of, range(10)))
+    assert distance(long, long.replace("word77 ", "another ")) <= 3
+    assert distance(long, " ".join(map(text_of, range(5, 15)))) > 10
