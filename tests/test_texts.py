@@ -226,16 +226,8 @@ def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path: Pat
     with Site(web) as site:
         line = [
             *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/1"),
-            *(
-                "--keep-text",
-                "--value",
-                "words:wald",
-                "--ordering",
-                "breadth-first",
-                "--delay",
-                "0",
-            ),
-            *("--folder", str(tmp_path / "job"), "--at-once", "8"),
+            *("--keep-text", "--value", "words:wald", "--ordering", "breadth-first"),
+            *("--folder", str(tmp_path / "job"), "--at-once", "8", "--delay", "0"),
             *options(
                 {
                     "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},

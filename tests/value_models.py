@@ -100,3 +100,13 @@ class Nowhere:
 
     def score_page(self, page: Page) -> float:
         return 0.5
+
+
+class French:
+    """Pages are worth 1 if they are in French."""
+
+    needs_language = True
+    runs_in = "here"
+
+    def score_page(self, page: Page) -> float:
+        return float(page.language == "fr")

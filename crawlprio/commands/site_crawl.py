@@ -23,7 +23,8 @@ OPTIONS = {
     "value": (
         "CRAWLPRIO_VALUE",
         "MODEL",
-        "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json or an import path",
+        "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
+        "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
     ),
     "novelty": (
         "CRAWLPRIO_NOVELTY",

@@ -7,6 +7,7 @@ They are validated like any others.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,7 @@ ARGUMENTS = ("seeds", "follow", "allow", "deny")
 """The spider arguments that are kept."""
 
 _KEY = "given"
+_PLAIN_MODEL = re.compile(r"(language:[^:]*:)*(words:|query:)|(language:[^:]*:)*language:[^:]*$")
 _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
 
 
@@ -115,5 +117,5 @@ def is_plain(name: str, value: object) -> bool:
     if name == "ORDERING":
         return value in NAMED
     if name == "CRAWLPRIO_VALUE":
-        return str(value).startswith(("words:", "query:")) and "@" not in str(value)
+        return _PLAIN_MODEL.match(str(value)) is not None and "@" not in str(value)
     return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)

@@ -53,7 +53,8 @@ class Valuer:
         """Set the value of a page that was got; one without text is worth 0, unseen."""
         if self._is_closed or not 200 <= pairs.status < 300:
             return
-        page = page_of(pairs.source, pairs.title, pairs.text)
+        language = "" if pairs.notes is None else pairs.notes.language
+        page = page_of(pairs.source, pairs.title, pairs.text, language)
         if not (page.text or page.title):
             pairs.value = 0.0
         elif self._model.runs_in == "here":

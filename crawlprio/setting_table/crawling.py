@@ -50,7 +50,9 @@ ORDER = Section(
         Setting(
             "CRAWLPRIO_VALUE",
             Anything(
-                "words:TERMS, query:WORDS, classifier:FILE.json or an import path", none="no model"
+                "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
+                "language:CODES or an import path",
+                none="no model",
             ),
             None,
             "The value model that says what each page is worth ([value](value.md)).",

@@ -24,6 +24,12 @@ def language_of(text: str) -> str:
     return str(_detector().classify(text[:MOST])[0]) if len(text) >= LEAST else ""
 
 
+def languages() -> frozenset[str]:
+    """Return the languages that are told apart; raise ConfigError without the package."""
+    require_detector()
+    return frozenset(str(code) for code, _ in _detector().rank(""))
+
+
 def require_detector() -> None:
     """Raise ConfigError if the package that tells languages is not installed."""
     if find_spec("py3langid") is None:

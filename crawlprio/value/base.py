@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.texts.language import language_of, require_detector
 
 MAX_TEXT = 100_000
 """Characters of a page's text that a model sees: as many as a crawl store keeps."""
@@ -16,11 +17,16 @@ class ValueModelError(CrawlprioError):
 
 
 class Page(NamedTuple):
-    """What a value model sees of a page: its URL, title, and text without navigation."""
+    """What a value model sees of a page: its URL, title, and text without navigation.
+
+    `language` is that of the text as `crawlprio.texts.language` tells it (`de`), if the crawl keeps
+    texts or the model needs it; otherwise, and for a short text, it is empty.
+    """
 
     url: str
     title: str
     text: str
+    language: str = ""
 
 
 class ValueModel(Protocol):
@@ -33,6 +39,7 @@ class ValueModel(Protocol):
     * `batch`: the most pages that it is given at once; default 32.
     * `runs_in`: "thread" (the default) or "process", so that a slow model does not hold the crawl;
       "here" for one that takes well under a millisecond.
+    * `needs_language`: whether pages come with their language (the extra `texts`); default False.
     * `timeout`: seconds after which a batch counts as lost and the crawl ends; default 60.
     """
 
@@ -64,6 +71,9 @@ class ScoredModel:
         self.runs_in = str(getattr(model, "runs_in", "thread"))
         self.batch = max(int(getattr(model, "batch", 32)), 1)
         self.timeout = float(getattr(model, "timeout", 60.0))
+        self._needs_language = bool(getattr(model, "needs_language", False))
+        if self._needs_language:
+            require_detector()
 
     def score(self, page: Page) -> float:
         """Return the value of one page; raise ValueModelError as `score_all` does."""
@@ -77,6 +87,8 @@ class ScoredModel:
         ValueModelError
             If the model raises an exception, or answers anything but one such number per page.
         """
+        if self._needs_language:
+            pages = [_with_language(page) for page in pages]
         score_pages = getattr(self._model, "score_pages", None)
         try:
             if score_pages is None:
@@ -111,6 +123,11 @@ class ScoredModel:
         return value
 
 
-def page_of(url: str, title: str, text: str) -> Page:
+def page_of(url: str, title: str, text: str, language: str = "") -> Page:
     """Return a page as models see it, its text cut at `MAX_TEXT`."""
-    return Page(url, title, text[:MAX_TEXT])
+    return Page(url, title, text[:MAX_TEXT], language)
+
+
+def _with_language(page: Page) -> Page:
+    """Return a page with its language, unless that is known."""
+    return page if page.language else page._replace(language=language_of(page.text))

@@ -7,7 +7,10 @@ from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
 
-KNOWN = "words:TERMS, query:WORDS, classifier:FILE.json, or the import path of a class"
+KNOWN = (
+    "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, language:CODES, or the "
+    "import path of a class"
+)
 """What CRAWLPRIO_VALUE may be."""
 
 

@@ -26,6 +26,7 @@ class ProcessModel:
     def __init__(self, model: Any, path: str, argument: str | None) -> None:
         self.batch = getattr(model, "batch", 32)
         self.timeout = getattr(model, "timeout", 60.0)
+        self.needs_language = getattr(model, "needs_language", False)
         self._made_of = path, argument
         self._pipe: Connection | None = None
 

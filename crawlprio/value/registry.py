@@ -8,15 +8,25 @@ from typing import Any
 from crawlprio.errors import ConfigError
 from crawlprio.value.base import ScoredModel
 from crawlprio.value.classifier import Classifier
+from crawlprio.value.fasttext import FastText
+from crawlprio.value.language import Language
 from crawlprio.value.own import KNOWN, load_own
 from crawlprio.value.process import ProcessModel
 from crawlprio.value.query import Query
 from crawlprio.value.words import Words
 
+
+def _in_languages(argument: str) -> Language:
+    codes, colon, inner = argument.partition(":")
+    return Language(codes, make_model(inner) if colon else None)
+
+
 MODELS: dict[str, Callable[[str], Any]] = {
     "words": Words,
     "query": Query,
     "classifier": Classifier.read,
+    "fasttext": FastText,
+    "language": _in_languages,
 }
 """The models that come with crawlprio: what makes each from its argument."""
 
@@ -28,7 +38,8 @@ def make_model(spec: object) -> ScoredModel:
     ----------
     spec
         `words:TERMS`, `query:WORDS`, `query:@FILE`, `classifier:FILE.json`, or `FILE.json` for
-        short; or the import path of a class, with `:ARGUMENT` if its `__init__` takes one.
+        short, `fasttext:FILE:LABEL`; `language:CODES`, or `language:CODES:` and any of these; or
+        the import path of a class, with `:ARGUMENT` if its `__init__` takes one.
 
     Raises
     ------
