@@ -40,6 +40,7 @@ COMMANDS = (
     "loopback.py --rounds 2 --web demo",
     "real_pages.py --pages 1000 --rounds 3",
     "sites.py --seconds 5",
+    "clock.py --sites 10 --sites 1000 --in-flight 16 --in-flight 0 --seconds 10",
     "memory.py",
     f"extraction.py {WARC} --pages 1500 --examples 0",
     "orderings.py --pages 3000 --rounds 2",

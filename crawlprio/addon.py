@@ -11,6 +11,7 @@ from scrapy.settings import BaseSettings
 from crawlprio.compiled.notices import quieten
 from crawlprio.config import (
     invalid_stock_settings,
+    is_set_closer,
     names_component,
     read_setting,
     stock_default,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _AGENT = "USER_AGENT"
+_MOST_AT_ONCE = "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"
 _SCHEDULERS = {
     "local": "crawlprio.schedulers.Scheduler",
     "redis": "crawlprio.redis.scheduler.RedisScheduler",
@@ -70,6 +72,8 @@ class Addon:
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         _name_contact(settings)
+        if is_set_closer(settings, "CONCURRENT_REQUESTS", _MOST_AT_ONCE):
+            settings.set(_MOST_AT_ONCE, None, "cmdline")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)

@@ -84,6 +84,8 @@ class CrawlConfig:
         whether the texts of pages are, with their languages (CRAWLPRIO_KEEP_TEXT).
     concurrency
         maximum fetches in flight, r (CONCURRENT_REQUESTS); 0: no limit.
+    max_concurrent_requests
+        what that number grows to; None: it does not.
     slots
         DOWNLOAD_SLOTS: delay (seconds) and limit of individual sites, by host; None: the default.
     """
@@ -105,6 +107,7 @@ class CrawlConfig:
     keeps_text: bool
     concurrency: int
     slots: dict[str, tuple[float | None, int | None]]
+    max_concurrent_requests: int | None
     pages_per_visit: int
     max_pages_per_site: int | None
     max_pages_per_domain: int | None
@@ -299,6 +302,12 @@ def _holds_many(value: object) -> bool:
 def from_command_line(settings: BaseSettings, name: str) -> bool:
     """Return whether the value of a setting comes from the command line."""
     return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+
+
+def is_set_closer(settings: BaseSettings, name: str, other: str) -> bool:
+    """Return whether a setting was set with a higher priority than another that was set."""
+    first, second = settings.getpriority(name), settings.getpriority(other)
+    return first is not None and second is not None and first > second
 
 
 def given_settings(settings: BaseSettings) -> dict[str, Any]:

@@ -37,7 +37,11 @@ OPTIONS = {
         "stop after N responses, counting robots.txt files; in Redis, after N pages of all workers",
     ),
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
-    "at-once": ("CONCURRENT_REQUESTS", "N", "maximum concurrent fetches; default: {default}"),
+    "at-once": (
+        "CONCURRENT_REQUESTS",
+        "N",
+        "maximum concurrent fetches; default: {default}, and up to 100 on many domains",
+    ),
     "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
     "sitemaps": (
         "CRAWLPRIO_SITEMAPS",

@@ -244,13 +244,7 @@ class Crawl:
             recorder.open()
             self._open_seed_hosts()
             self.dispatcher = Dispatcher(
-                self._crawler,
-                self.frontier,
-                self.identities,
-                concurrency=self.config.concurrency,
-                failed=self.fail,
-                keeps_items=self.config.keeps_items,
-                kept_headers=self.config.kept_headers,
+                self._crawler, self.frontier, self.identities, self.config, self.fail
             )
             self._open_archive()
         except CrawlprioError as error:

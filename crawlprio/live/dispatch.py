@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
+from crawlprio.live.at_once import AtOnce
 from crawlprio.live.causes import cause_of
 from crawlprio.live.downloader import (
     FetchObserver,
@@ -33,6 +33,7 @@ from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from crawlprio.archive import Exchange
+    from crawlprio.config import CrawlConfig
 
 
 class Dispatcher(FetchObserver):
@@ -40,7 +41,7 @@ class Dispatcher(FetchObserver):
 
     `crawlprio.live.leases` has the table of outcomes. A page stays leased until Scrapy is done
     with it: its callback has ended, its requests are scheduled and its items processed. Until then
-    it counts towards CONCURRENT_REQUESTS, as far as `Patience` goes.
+    it counts as in flight, as far as `Patience` goes.
 
     Parameters
     ----------
@@ -50,14 +51,11 @@ class Dispatcher(FetchObserver):
         holds the waiting pages.
     identities
         decides when two requests are for the same page.
-    concurrency
-        maximum number of fetches in flight; 0: no limit.
+    config
+        how many fetches may be in flight, whether a visit is recorded with the items of its
+        callback, and which headers are stored with a request.
     failed
         called with the error when the frontier fails.
-    keeps_items
-        whether a visit is recorded with the items of its callback.
-    kept_headers
-        names of the headers to store with a request; None: all.
 
     Attributes
     ----------
@@ -77,19 +75,16 @@ class Dispatcher(FetchObserver):
         crawler: Crawler,
         frontier: Frontier,
         identities: Identities,
-        *,
-        concurrency: int,
+        config: CrawlConfig,
         failed: Callable[[CrawlprioError], object],
-        keeps_items: bool = False,
-        kept_headers: Collection[bytes] | None = None,
     ) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._identities = identities
-        self._concurrency = concurrency or math.inf
+        self._at_once = AtOnce(config.concurrency, config.max_concurrent_requests)
         self._failed = failed
-        self._keeps_items = keeps_items
-        self._packing = Packing(crawler, frontier, kept_headers)
+        self._keeps_items = config.keeps_items
+        self._packing = Packing(crawler, frontier, config.kept_headers)
         self._leases = Leases()
         self._patience = Patience(self._release_site, self._wake)
         self.starts = StartGate()
@@ -98,7 +93,7 @@ class Dispatcher(FetchObserver):
         frontier.on_ready = self._wake
         frontier.on_lost = self._abort
         observe_fetches(crawler, self)
-        fill_downloader(crawler, self._fills_downloader)
+        fill_downloader(crawler, self._fills_downloader, self._at_once.most)
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
 
     def __len__(self) -> int:
@@ -198,7 +193,7 @@ class Dispatcher(FetchObserver):
             return None
 
     def _next_request(self) -> Request | None:
-        if self._leases.n_holding >= self._concurrency:
+        if self._leases.n_holding >= self._at_once.now:
             return None
         handout = self._frontier.next_page(monotonic())
         if handout is None:
@@ -212,6 +207,7 @@ class Dispatcher(FetchObserver):
         identity = identities.of_url(handout.url) if is_link else identities.of_request(request)
         self._leases.begin(Lease(request, handout, identity, request.dont_filter))
         self.starts.hand_out(identity)
+        self._at_once.fetch_from(site_of(request))
         return request
 
     def _fills_downloader(self) -> bool:
@@ -221,7 +217,7 @@ class Dispatcher(FetchObserver):
         lazy as it is without crawlprio.
         """
         n_open = len(self._frontier) + len(self._leases)
-        if n_open < self._concurrency or self._frontier.is_busy:
+        if n_open < self._at_once.now or self._frontier.is_busy:
             return False
         ready_at = self._frontier.ready_at()
         if ready_at <= monotonic():

@@ -187,11 +187,14 @@ def abort_fetch(crawler: Crawler, request: Request) -> None:
         crawler.engine.downloader.abort(request)
 
 
-def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool]) -> None:
+def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool], most: int) -> None:
     """Make the downloader report that it is full whenever `is_filled` returns True.
+
+    It is also full with `most` fetches in flight; 0: with no number of them.
 
     This does nothing under a downloader other than crawlprio's.
     """
     downloader = crawler.engine.downloader
     if isinstance(downloader, Downloader):
         downloader.is_filled = is_filled
+        downloader.total_concurrency = most

@@ -59,6 +59,8 @@ def _seconds(
     delay = _number(limits, "DOWNLOAD_DELAY", 0.0)
     at_once = _number(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
     in_all = _number(limits, "CONCURRENT_REQUESTS", 16.0)
+    most = _number(limits, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", in_all)
+    in_all = max(in_all, min(len(np.unique(sites)), most)) if in_all else 0.0
     longest = 0.0
     for site, n in zip(*np.unique(sites, return_counts=True), strict=True):
         pace = crawl.paces.get(int(site), Pace())

@@ -112,6 +112,16 @@ POLITENESS = Section(
             "fetches",
         ),
         Setting(
+            "CRAWLPRIO_MAX_CONCURRENT_REQUESTS",
+            Whole(1, none="CONCURRENT_REQUESTS"),
+            100,
+            "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
+            "registered domain that the crawl has fetched from. Has no effect where "
+            "CONCURRENT_REQUESTS is set more closely: for one crawl, not for the project.",
+            "fetches",
+            guest=None,
+        ),
+        Setting(
             "CONCURRENT_REQUESTS_PER_DOMAIN",
             Whole(),
             1,

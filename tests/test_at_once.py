@@ -1,0 +1,77 @@
+"""How many fetches are in flight: more as a crawl reaches more registered domains."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import pytest
+from crawls import ADDON, Answer, Site, page, run_spider
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+
+from crawlprio import Addon
+from crawlprio.config import CrawlConfig
+from crawlprio.live.at_once import AtOnce
+from crawlprio.spiders.site import SiteSpider
+
+GROWS = {"CONCURRENT_REQUESTS": 4, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 10}
+OWNERS = [f"www.owner{at}.example" for at in range(40)]
+SUBDOMAINS = [f"site{at}.owner.example" for at in range(40)]
+
+
+def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds() -> None:
+    at_once = AtOnce(2, 4)
+    seen = []
+    for host in ("a.example", "www.a.example", "b.example", "c.example", "d.example", "e.example"):
+        at_once.fetch_from(host)
+        seen.append(at_once.now)
+    assert seen == [2, 2, 2, 3, 4, 4]
+    assert at_once.most == 4
+
+
+@pytest.mark.parametrize(("least", "most"), [(3, None), (3, 2)])
+def test_the_number_stays_where_nothing_larger_is_given(least: int, most: int | None) -> None:
+    at_once = AtOnce(least, most)
+    for host in OWNERS:
+        at_once.fetch_from(host)
+    assert (at_once.now, at_once.most) == (least, least)
+
+
+def test_no_limit_stays_none() -> None:
+    assert (AtOnce(0, 100).now, AtOnce(0, 100).most) == (math.inf, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 100),
+        ({"CONCURRENT_REQUESTS": 30}, None),
+        ({"CONCURRENT_REQUESTS": 30, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 50}, 50),
+    ],
+)
+def test_a_number_set_for_one_crawl_is_kept(settings: dict[str, int], most: int | None) -> None:
+    bundled = Settings()
+    bundled.setmodule("crawlprio.settings", priority="project")
+    bundled.setdict(settings, priority="cmdline")
+    Addon(get_crawler(SiteSpider)).update_settings(bundled)
+    assert CrawlConfig.from_settings(bundled).max_concurrent_requests == most
+
+
+def test_a_project_with_the_add_on_keeps_its_number() -> None:
+    crawler = get_crawler(SiteSpider, {**ADDON, "CONCURRENT_REQUESTS": 30})
+    assert CrawlConfig.from_settings(crawler.settings).max_concurrent_requests is None
+
+
+@pytest.mark.parametrize(("hosts", "expected"), [(OWNERS, 10), (SUBDOMAINS, 4)])
+def test_sites_of_many_owners_are_fetched_from_at_once(hosts: list[str], expected: int) -> None:
+    slow = page("/1")._replace(seconds=0.2)
+    with Site({}, lambda host, path: slow if path != "/robots.txt" else Answer("", 404)) as site:
+        seeds = ",".join(f"http://{host}/" for host in hosts)
+        run_spider(SiteSpider, {**ADDON, **GROWS}, site=site, seeds=seeds)
+    fetched = [fetch for fetch in site.fetches if fetch.path != "/robots.txt"]
+    assert len(fetched) == 2 * len(hosts)
+    changes = sorted(
+        [(fetch.start, 1) for fetch in fetched] + [(fetch.end, -1) for fetch in fetched]
+    )
+    assert max(accumulate(change for _, change in changes)) == expected
