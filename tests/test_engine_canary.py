@@ -295,3 +295,32 @@ def test_waking_an_engine_after_its_end_does_nothing() -> None:
     engine.wake(run.crawler)
     assert run.reason == "finished"
     assert len(site.fetches) == 1
+
+
+def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts() -> None:
+    told: list[object] = []
+
+    class Finishing(Starter):
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.opened, signal=signals.spider_opened)
+            return spider
+
+        def opened(self) -> None:
+            engine.before_closing(self.crawler, self.finish)
+
+        async def finish(self, reason: str) -> None:
+            self.crawler.engine.pause()
+            assert not engine.is_fetching(self.crawler)
+            told.append(reason)
+            more = Request("http://a.test/more")
+            response = await engine.fetch_uncounted(self.crawler, more)
+            told.append((response.url, engine.is_fetching(self.crawler)))
+
+    with Site({"/": page(), "/more": page()}) as site:
+        run = run_spider(Finishing, {}, site=site)
+        assert site.paths() == ["/", "/more"]
+    assert (run.reason, told) == ("finished", ["finished", ("http://a.test/more", False)])
+    assert run.stats["response_received_count"] == 1
+    assert run.stats["downloader/response_count"] == 2

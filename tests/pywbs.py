@@ -1,0 +1,96 @@
+"""pywb, in an environment of its own: it needs a version of redis-py that ours excludes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+
+import pytest
+
+HOME = Path(sys.prefix) / "pywb"
+
+
+@cache
+def programs() -> Path:
+    """Return the folder of pywb's programs; skip the test where they cannot be installed."""
+    if not (HOME / "bin" / "done").exists():
+        for line in (
+            [sys.executable, "-m", "venv", "--clear", str(HOME)],
+            [str(HOME / "bin" / "pip"), "install", "--quiet", "pywb>=2.10,<2.11"],
+        ):
+            done = subprocess.run(line, capture_output=True, text=True, timeout=900, check=False)
+            if done.returncode:
+                pytest.skip(f"pywb cannot be installed: {done.stderr.strip()[-300:]}")
+        (HOME / "bin" / "done").touch()
+    return HOME / "bin"
+
+
+def run(name: str, *words: str | Path, folder: Path) -> str:
+    """Run one of pywb's programs; return what it prints."""
+    line = [programs() / name, *words]
+    done = subprocess.run(
+        line, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Wayback:
+    """A running pywb; collections are named by the folder of their files."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def url(self, collection: str, url: str, modifier: str = "mp_") -> str:
+        return f"http://127.0.0.1:{self.port}/{collection}/{modifier}/{url}"
+
+    def get(self, collection: str, url: str) -> tuple[int, bytes]:
+        """Return status and body as archived, without following redirects."""
+        opener = build_opener(ProxyHandler({}), _Stay)
+        try:
+            with opener.open(self.url(collection, url, "id_"), timeout=60) as answer:
+                return answer.status, answer.read()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+
+class _Stay(HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+@contextmanager
+def wayback(folder: Path, collections: Mapping[str, Path]) -> Iterator[Wayback]:
+    """Serve archives by name, each from the WARC files of a folder."""
+    for name, files in collections.items():
+        run("wb-manager", "init", name, folder=folder)
+        run("wb-manager", "add", name, *sorted(files.glob("*.warc.gz")), folder=folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = [programs() / "wayback", "-b", "127.0.0.1", "-p", str(port)]
+    with (folder / "wayback.log").open("wb") as log:
+        process = subprocess.Popen(line, cwd=folder, stdout=log, stderr=log)
+    try:
+        deadline = monotonic() + 120
+        while True:
+            assert process.poll() is None, (folder / "wayback.log").read_text()
+            assert monotonic() < deadline
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                sleep(0.1)
+        yield Wayback(port)
+    finally:
+        process.terminate()
+        process.wait(60)
