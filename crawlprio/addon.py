@@ -84,10 +84,20 @@ class Addon:
         add("EXTENSIONS", CrawlReport, 100)
         add("EXTENSIONS", Sitemaps, 110)
         add("EXTENSIONS", Requisites, 120)
+        if self._is_monitored(settings):
+            from crawlprio.monitor.extension import Monitor
+
+            add("EXTENSIONS", Monitor, 90)
         for name, error in invalid_stock_settings(settings):
             Crawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
             settings.set(name, stock_default(name), "cmdline")
+
+    def _is_monitored(self, settings: BaseSettings) -> bool:
+        """Return whether CRAWLPRIO_MONITOR is set; an invalid value is refused later."""
+        with suppress(ConfigError):
+            return read_setting(settings, "CRAWLPRIO_MONITOR") is not None
+        return False
 
     def _frontier(self, settings: BaseSettings) -> str:
         """Return CRAWLPRIO_FRONTIER; an invalid value is refused when the crawl starts."""

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "crawlprio"
 SCRAPY_LAYER = sorted(
     file
-    for folder in ("live", "schedulers", "middlewares", "spiders", "commands", "demo")
+    for folder in ("live", "monitor", "schedulers", "middlewares", "spiders", "commands", "demo")
     for file in (PACKAGE / folder).rglob("*.py")
 ) + sorted(PACKAGE.glob("*.py"))
 

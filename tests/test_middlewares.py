@@ -260,7 +260,7 @@ def test_no_lease_remains_at_the_end() -> None:
             scheduler: Any = self.crawler.engine.scheduler
             dispatcher, frontier = scheduler.dispatcher, Crawl.of(self.crawler).frontier
             queue = frontier.queue
-            seen.extend([len(dispatcher), len(dispatcher._leases._replacements), queue.n_leased])
+            seen.extend([len(dispatcher), len(dispatcher.leases._replacements), queue.n_leased])
             seen.extend([int(queue._sites["n_leased"].sum()), len(frontier._leases)])
 
     pages = {"/": page("/1", "/2", "/moved", "/gone"), "/1": page("/2", "/3")}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -12,25 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsers import Tab, in_browser, running_browser
 
 from crawlprio.commands.cli import main
 from crawlprio.linkgraph import LinkGraph, write_npz
 from crawlprio.pages import PageTable, Visit
 from crawlprio.report import document, parts
 from crawlprio.store import Store
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-sync", "--disable-background-networking", "--disable-component-update"),
-]
-in_browser = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None, reason="Playwright is not installed"
-    ),
-]
 
 TITLES = {
     1: "<script>window.hacked = 1</script>",
@@ -203,25 +189,13 @@ def test_options_that_are_about_one_crawl_are_refused_for_two(
     )
 
 
-class Opened:
-    """A page in the browser, with what it said and asked for."""
+class Opened(Tab):
+    """A report in the browser."""
 
     def __init__(self, browser: Any, path: Path, *, scheme: str = "light") -> None:
-        context = browser.new_context(
-            viewport={"width": 1200, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        self.page = context.new_page()
-        self.errors: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        super().__init__(browser, scheme=scheme)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("body[data-drawn=yes]", timeout=120_000)
-
-    def _said(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.errors.append(message.text)
 
     def column(self, caption: str, number: int) -> list[str]:
         """Return the texts of a column of the table whose caption begins so."""
@@ -236,12 +210,8 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with running_browser() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -322,11 +292,8 @@ class TestInABrowser:
     def test_it_is_accessible(
         self, browser: Any, opened: Opened, report: Path, scheme: str, only: list[str] | None
     ) -> None:
-        from axe_playwright_python.sync_playwright import Axe
-
         shown = opened if scheme == "light" else Opened(browser, report, scheme=scheme)
-        found = Axe().run(shown.page, options={"runOnly": only} if only else None)
-        assert [violation["id"] for violation in found.response["violations"]] == []
+        assert shown.violations(only) == []
         assert len(shown.requests) == 1
 
     def test_a_phone_scrolls_it_in_one_direction_only(self, opened: Opened) -> None:

@@ -79,7 +79,7 @@ def _run(name: str, words: list[str]) -> int:
         description=command.long_desc(),
     )
     command.add_options(parser)
-    options, arguments = parser.parse_known_args(_with_stdout(words))
+    options, arguments = parser.parse_known_args(_with_port(_with_stdout(words)))
     try:
         command.process_options(arguments, options)
         if command.requires_crawler_process:
@@ -99,6 +99,14 @@ def _with_stdout(words: list[str]) -> list[str]:
         if words[at].startswith("-:") and words[at - 1] in ("-o", "-O"):
             words = [*words[: at - 1], words[at - 1] + words[at], *words[at + 1 :]]
     return words
+
+
+def _with_port(words: list[str]) -> list[str]:
+    """Return the words, `--monitor` with a port, for which argparse takes the URL after it."""
+    return [
+        "--monitor=0" if word == "--monitor" and not after.isdigit() else word
+        for word, after in zip(words, [*words[1:], ""], strict=True)
+    ]
 
 
 def _settings() -> Settings:

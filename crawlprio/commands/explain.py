@@ -79,10 +79,9 @@ class Command(OneLineCommand):
     def _policy(self, store: Store) -> Policy:
         """Return the rules of a crawl, as it recorded them and the command line changes them."""
         from crawlprio.config import CrawlConfig, from_command_line, read_setting
-        from crawlprio.explain.past import Policy
         from crawlprio.live.given import Given, read_arguments
-        from crawlprio.live.request_json import priority_of
-        from crawlprio.orderings import NAMED, Ordering, make_ordering
+        from crawlprio.live.policy import policy_of
+        from crawlprio.orderings import NAMED
         from crawlprio.spiders.site import recorded_scope
 
         settings = self.settings
@@ -105,24 +104,10 @@ class Command(OneLineCommand):
                     "to run; name the ordering again, with -s ORDERING=PATH."
                 )
             settings.set("ORDERING", ruled[-1], "cmdline")
-        latest = read_setting(settings, "ORDERING")
-        allow_imports_from_here([latest])
+        allow_imports_from_here([read_setting(settings, "ORDERING")])
         config = CrawlConfig.from_settings(settings, records=False)
         refuses = None
         if kept.arguments.get("seeds"):
             scope = recorded_scope(kept.arguments, settings, store.redirected_seeds())
             refuses = scope.refuses
-
-        def ordering(name: str) -> Ordering:
-            if name in NAMED and name != latest:
-                return make_ordering(name)
-            return make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
-
-        return Policy(
-            ordering,
-            config.hot_queue,
-            config.new_novelty,
-            config.max_waiting,
-            priority_of,
-            refuses,
-        )
+        return policy_of(settings, config, refuses)

@@ -49,6 +49,11 @@ OPTIONS = {
         "read the sitemaps that robots.txt names (robots), or these; their pages come last",
     ),
     "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
+    "monitor": (
+        "CRAWLPRIO_MONITOR",
+        "PORT",
+        "show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
+    ),
     "warc": ("CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"),
     "requisites": (
         "CRAWLPRIO_REQUISITES",
@@ -104,7 +109,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             group.add_argument(f"--{option}", metavar=metavar, help=meaning)
         for option, (name, metavar, meaning) in OPTIONS.items():
             text = meaning.format(default=self.default_settings.get(name))
-            group.add_argument(f"--{option}", metavar=metavar, help=text)
+            more: dict[str, Any] = {"nargs": "?", "const": "0"} if option == "monitor" else {}
+            group.add_argument(f"--{option}", metavar=metavar, help=text, **more)
         group.add_argument(
             "--keep-text",
             action="store_true",

@@ -19,7 +19,7 @@ def lines_of_head(head: Mapping[str, Any]) -> Iterator[str]:
     )
     for number, page in enumerate(head["head"], 1):
         yield f"{number:>3}  {page['key']:<12.6g} {page['url']}"
-        yield f"     {_reasons(page)}"
+        yield f"     {reasons(page)}"
 
 
 def lines_of_url(found: Mapping[str, Any]) -> Iterator[str]:
@@ -149,20 +149,20 @@ def _of_unknown(found: Mapping[str, Any]) -> Iterator[str]:
         yield "No rule of this crawl refuses it: a link would be enough."
 
 
-def _reasons(page: Mapping[str, Any]) -> str:
+def reasons(page: Mapping[str, Any]) -> str:
     """Return why a page is at the head, in a few words."""
-    reasons = []
+    found = []
     if page["in_flight"]:
-        reasons.append("being fetched, or was when the crawl was killed")
+        found.append("being fetched, or was when the crawl was killed")
     if page["priority"]:
-        reasons.append(f"priority {page['priority']}")
+        found.append(f"priority {page['priority']}")
     if page["hot"]:
-        reasons.append("in the hot queue")
+        found.append("in the hot queue")
     if page["refused"]:
-        reasons.append(f"so far {page['refused']}")
-    reasons.append(f"fetched pages that link to it: {page['linked_by']:,}")
-    reasons.append(f"found on {page['found_by']}" if page["found_by"] else "a seed, or asked for")
-    return "; ".join(reasons)
+        found.append(f"so far {page['refused']}")
+    found.append(f"fetched pages that link to it: {page['linked_by']:,}")
+    found.append(f"found on {page['found_by']}" if page["found_by"] else "a seed, or asked for")
+    return "; ".join(found)
 
 
 def _rule(found: Mapping[str, Any]) -> str:

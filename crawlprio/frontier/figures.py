@@ -7,6 +7,7 @@ from typing import Any
 
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.records import UNKNOWN, Entries, Records
+from crawlprio.frontier.upcoming import upcoming
 
 
 class QueueFigures:
@@ -16,6 +17,7 @@ class QueueFigures:
     _sites: Records
     _totals: Records
     _n_pages: int
+    _n_sites: int
     _queue: Any
     _heap: Entries
     _buffer: LimitedBuffer | None
@@ -37,6 +39,15 @@ class QueueFigures:
     def page_records(self) -> Records:
         """One record for each page of the table, to read only."""
         return self._pages[: self._n_pages]
+
+    @property
+    def site_records(self) -> Records:
+        """One record for each site of the table, to read only."""
+        return self._sites[: self._n_sites]
+
+    def upcoming(self, most: int) -> list[int]:
+        """Return the pages that leave next, at most `most`, as if no site had to wait. O(pages)."""
+        return upcoming(self.page_records, self.site_records, self._totals, most)
 
     def state(self, page: int) -> int:
         """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""

@@ -15,23 +15,25 @@ from scrapy.utils.asyncio import call_later
 from crawlprio.compiled import plain_until
 from crawlprio.compiled.notices import say
 from crawlprio.config import CrawlConfig, read_setting
-from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.live import engine
+from crawlprio.live.components import lacking_component
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.downloader import FetchObserver
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
 from crawlprio.live.item_keeper import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.receipts import keep_settings, made_receipt
+from crawlprio.live.receipts import CoverageSoFar, keep_settings, made_receipt
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
 from crawlprio.live.seed_hosts import SeedHosts, Share, record_in
 from crawlprio.live.valuing import Valuer, made_valuer
 from crawlprio.orderings.base import Ordering
 from crawlprio.orderings.guard import OrderingError
+from crawlprio.pages import Visit
 from crawlprio.receipt.files import NAME, write_receipt
 from crawlprio.web.addresses import PrivateAddresses
 
@@ -66,6 +68,8 @@ class Crawl:
         whether pages must wait because the addresses of the seeds are not known yet.
     receipt
         what the crawl got, once it has ended; None without a store.
+    on_visit
+        called with each visit that is recorded, if set before the frontier opens.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -89,6 +93,7 @@ class Crawl:
         self.share_seeds: Share | None = None
         self.awaits_seeds = False
         self.receipt: dict[str, Any] | None = None
+        self.on_visit: Callable[[Visit], object] | None = None
         self._seed_hosts: SeedHosts | None = None
         self._items: ItemKeeper | None = None
         self._archiver: FetchObserver | None = None
@@ -157,6 +162,12 @@ class Crawl:
             clock.restore()
         return clock
 
+    @cached_property
+    def coverage_so_far(self) -> CoverageSoFar | None:
+        """Estimates the coverage while the crawl runs; None without a store."""
+        store = self.recorder.store
+        return None if store is None else CoverageSoFar(store.path)
+
     @property
     def is_running(self) -> bool:
         """Whether the parts are open and nothing has failed."""
@@ -214,6 +225,11 @@ class Crawl:
         self.refuse(error)
         if self._log_failure():
             engine.close_spider(self._crawler)
+
+    def refusal(self) -> Exception:
+        """Log why the crawl is refused; return what to raise when the spider is opened."""
+        self._log_failure()
+        return engine.refusal()
 
     def open_frontier(
         self,
@@ -326,6 +342,7 @@ class Crawl:
             bounds_patterns=self.web is None,
             refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             covered=self._stop_covered,
+            on_visit=self.on_visit,
         )
         return self._recorder
 
@@ -351,31 +368,14 @@ class Crawl:
                 self._open_archive()
             except CrawlprioError as error:
                 self.refuse(error)
-        guards = self.failure is None and not self.addresses.is_open
-        if self.failure is None and (self._needs_links or guards) and not self.reads_visits:
-            need = (
-                "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
-                if self._needs_links
-                else "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
-                "comes from a page"
-            )
-            self.refuse(
-                ConfigError(
-                    f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
-                    "SPIDER_MIDDLEWARES."
-                )
-            )
-        if self.failure is None and self.config.keeps_items and self.dispatcher is None:
-            self.refuse(
-                ConfigError(
-                    "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other "
-                    "scheduler knows when a page is done; set SCHEDULER = "
-                    "'crawlprio.schedulers.Scheduler'."
-                )
+        if self.failure is None:
+            self.failure = lacking_component(
+                needs_links=self._needs_links and not self.reads_visits,
+                guards=not (self.addresses.is_open or self.reads_visits),
+                keeps_items=self.config.keeps_items and self.dispatcher is None,
             )
         if self.failure is not None:
-            self._log_failure()
-            raise engine.refusal()
+            raise self.refusal()
         if self.recorder.is_covered:
             self._stop_covered()
 

@@ -63,6 +63,10 @@ class Dispatcher(FetchObserver):
         the gate for the requests of `start`.
     takes_seeds
         whether any request that did not come from a page is a seed, like those of `start`.
+    leases
+        the requests that are handed out.
+    retried
+        by identity, the URLs of pages that wait again after a failed fetch.
     keep_exchange
         archives the fetch of a visit that the frontier records elsewhere; None if it does not.
     """
@@ -85,7 +89,8 @@ class Dispatcher(FetchObserver):
         self._failed = failed
         self._keeps_items = config.keeps_items
         self._packing = Packing(crawler, frontier, config.kept_headers)
-        self._leases = Leases()
+        self.leases = Leases()
+        self.retried: dict[str, str] = {}
         self._patience = Patience(self._release_site, self._wake)
         self.starts = StartGate()
         self._is_closed = False
@@ -98,7 +103,7 @@ class Dispatcher(FetchObserver):
 
     def __len__(self) -> int:
         """The number of requests that wait or are leased."""
-        return len(self._frontier) + len(self._leases) + self._frontier.is_busy
+        return len(self._frontier) + len(self.leases) + self._frontier.is_busy
 
     @property
     def n_waiting(self) -> int:
@@ -128,7 +133,7 @@ class Dispatcher(FetchObserver):
             return True
 
     def _enqueue(self, request: Request, repeats: bool) -> bool:
-        lease = self._leases.replaced_by(request)
+        lease = self.leases.replaced_by(request)
         if lease is None:
             return self._add(request, repeats)
         if lease.is_given_back:
@@ -140,6 +145,7 @@ class Dispatcher(FetchObserver):
         if identity == lease.identity and repeats:
             self._end(lease)
             packed = self._packing.pack(request)
+            self.retried[identity] = request.url
             self._frontier.put_back(lease.handout.lease, packed, request.priority)
             return True
         is_kept = self._add(request, repeats)
@@ -149,7 +155,7 @@ class Dispatcher(FetchObserver):
 
     def drop(self, request: Request) -> None:
         """End the lease that a request replaces, which was dropped as a duplicate."""
-        lease = self._leases.replaced_by(request)
+        lease = self.leases.replaced_by(request)
         if lease is not None:
             self._end(lease)
             self._report(lease, self._redirect(lease, request), links_are_entries=True)
@@ -193,21 +199,22 @@ class Dispatcher(FetchObserver):
             return None
 
     def _next_request(self) -> Request | None:
-        if self._leases.n_holding >= self._at_once.now:
+        if self.leases.n_holding >= self._at_once.now:
             return None
         handout = self._frontier.next_page(monotonic())
         if handout is None:
             self._alarm.set(self._frontier.ready_at())
             return None
         request = self._packing.unpack(handout)
-        if request in self._leases:
+        if request in self.leases:
             request = request.copy()  # one object that a spider yielded twice
         identities = self._identities
         is_link = handout.request is None
         identity = identities.of_url(handout.url) if is_link else identities.of_request(request)
-        self._leases.begin(Lease(request, handout, identity, request.dont_filter))
+        self.leases.begin(Lease(request, handout, identity, request.dont_filter))
         self.starts.hand_out(identity)
         self._at_once.fetch_from(site_of(request))
+        self.retried.pop(identity, None)
         return request
 
     def _fills_downloader(self) -> bool:
@@ -216,7 +223,7 @@ class Dispatcher(FetchObserver):
         This keeps a `start` that yields while the downloader has room (`engine.needs_backout`) as
         lazy as it is without crawlprio.
         """
-        n_open = len(self._frontier) + len(self._leases)
+        n_open = len(self._frontier) + len(self.leases)
         if n_open < self._at_once.now or self._frontier.is_busy:
             return False
         ready_at = self._frontier.ready_at()
@@ -228,7 +235,7 @@ class Dispatcher(FetchObserver):
     # Outcomes
 
     def lease_of(self, request: Request) -> Lease | None:
-        return self._leases.of(request)
+        return self.leases.of(request)
 
     def fetch_may_start(self, lease: Lease) -> bool:
         """Mark the fetch of a leased page as started; return False if its lease has expired."""
@@ -244,7 +251,7 @@ class Dispatcher(FetchObserver):
 
     def _abort(self, lease: int) -> None:
         """Abort the fetch under an expired lease: others may fetch its page by now."""
-        request = self._leases.fetching(lease)
+        request = self.leases.fetching(lease)
         if request is not None:
             self._crawler.stats.inc_value("crawlprio/aborted")
             abort_fetch(self._crawler, request)
@@ -262,12 +269,12 @@ class Dispatcher(FetchObserver):
         self._patience.prolong(lease)
 
     def fetch_answered(self, request: Request, response: Response) -> None:
-        lease = self._leases.of(request)
+        lease = self.leases.of(request)
         if lease is not None:
             lease.status = response.status
 
     def fetch_ended(self, request: Request) -> None:
-        lease = self._leases.of(request)
+        lease = self.leases.of(request)
         if lease is not None:
             lease.ended_at = monotonic()
             lease.fetched_at = time()
@@ -275,11 +282,11 @@ class Dispatcher(FetchObserver):
 
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
         """Record what the downloader and its middlewares returned for a request."""
-        lease = self._leases.of(request)
+        lease = self.leases.of(request)
         if lease is None:
             return
         if isinstance(outcome, Request):
-            self._leases.replace(lease, outcome)
+            self.leases.replace(lease, outcome)
             return
         if isinstance(outcome, Failure):
             lease.error = cause_of(outcome.value) if outcome.value else "failed"
@@ -289,7 +296,7 @@ class Dispatcher(FetchObserver):
         self._patience.begin(lease)
 
     def _release_site(self, lease: Lease) -> None:
-        if self._leases.release_site(lease) and not lease.is_observed:
+        if self.leases.release_site(lease) and not lease.is_observed:
             self._frontier.release_site(lease.handout.lease)
 
     def observe(self, lease: Lease, pairs: LinkPairs) -> None:
@@ -305,7 +312,7 @@ class Dispatcher(FetchObserver):
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
-        lease = self._leases.of(request)
+        lease = self.leases.of(request)
         if lease is None:
             return
         self._end(lease)
@@ -316,7 +323,7 @@ class Dispatcher(FetchObserver):
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
         self._patience.end(lease)
-        self._leases.end(lease)
+        self.leases.end(lease)
         if lease.started_at is None:
             self._frontier.clock.not_fetched(site_of(lease.request))
 

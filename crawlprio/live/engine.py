@@ -79,6 +79,12 @@ def wake(crawler: Crawler) -> None:
         slot.nextcall.schedule()
 
 
+def is_closing(crawler: Crawler) -> bool:
+    """Return whether the spider is being closed."""
+    slot = crawler.engine._slot
+    return slot is None or slot.closing is not None
+
+
 def watch_requests(
     crawler: Crawler,
     *,

@@ -26,7 +26,7 @@ for a page never depend on the outcome of its leases.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -135,6 +135,10 @@ class Leases:
 
     def __len__(self) -> int:
         return len(self._leases)
+
+    def __iter__(self) -> Iterator[Lease]:
+        """All leases, oldest first."""
+        return iter(self._leases.values())
 
     def __contains__(self, request: Request) -> bool:
         return request in self._leases

@@ -184,6 +184,14 @@ class LocalFrontier:
         self._wait_for_request(page, entry.priority)
         return True
 
+    def hurry(self, identity: str, priority: int) -> int:
+        """Let a waiting page leave at this priority, if it has a lower one; return its state."""
+        page = self._recorder.pages.find(identity)
+        state = UNKNOWN if page == NO_PAGE else self.queue.state(page)
+        if state == WAITING:
+            self.queue.add(page, priority)
+        return state
+
     def add_seeds(self, urls: Sequence[str]) -> None:
         found = self._recorder.discovery.find_or_add(urls, 0)
         n_waiting = len(self.queue)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from pathlib import Path
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.asyncio import run_in_thread
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from crawlprio.live.recorder import Recorder
 
 logger = logging.getLogger("crawlprio")
+
+SHARE = 0.01
+"""Share of the processor that estimates of the coverage may take."""
 
 FIRST_ESTIMATE = 100
 """Pages fetched before the first estimate, and at least between two."""
@@ -65,8 +70,8 @@ def _is_plain(value: object) -> bool:
 class CoverageSoFar:
     """The likely coverage of a running crawl, estimated in a thread.
 
-    An estimate reads the whole store. The next one is due when a quarter more pages are fetched, so
-    that all of them together cost what reading the final store five times does.
+    An estimate reads the whole store. The next one is due when a quarter more pages are fetched,
+    but not before the last one is `SHARE` of the time since.
 
     Parameters
     ----------
@@ -77,23 +82,33 @@ class CoverageSoFar:
     def __init__(self, store: Path) -> None:
         self._store = store
         self._due_at = FIRST_ESTIMATE
+        self._not_before = 0.0
         self._interval: tuple[float, float] | None = None
+
+    def interval(self, n_fetched: int) -> tuple[float, float] | None:
+        """Return the last estimate, None before the first; start the next if it is due."""
+        if n_fetched >= self._due_at and monotonic() >= self._not_before:
+            self._due_at = n_fetched + max(n_fetched // 4, FIRST_ESTIMATE)
+            deferred_from_coro(self._estimate()).addErrback(self._give_up)
+        return self._interval
 
     def text(self, n_fetched: int) -> str:
         """Return the last estimate, in words; empty before the first. Start the next if due."""
-        if n_fetched >= self._due_at:
-            self._due_at = n_fetched + max(n_fetched // 4, FIRST_ESTIMATE)
-            deferred_from_coro(self._estimate()).addErrback(self._give_up)
-        if self._interval is None:
-            return ""
-        low, high = self._interval
-        return f"importance {low:.0%} to {high:.0%}"
+        found = self.interval(n_fetched)
+        return "" if found is None else f"importance {found[0]:.0%} to {found[1]:.0%}"
 
     async def _estimate(self) -> None:
         from crawlprio.receipt.document import coverage_of
 
-        low, high = (await run_in_thread(coverage_of, self._store))["interval"]
+        def estimate() -> tuple[float, float, float]:
+            begun = thread_time()
+            low, high = coverage_of(self._store)["interval"]
+            return low, high, thread_time() - begun
+
+        self._not_before = math.inf
+        low, high, spent = await run_in_thread(estimate)
         self._interval = low, high
+        self._not_before = monotonic() + spent / SHARE
 
     def _give_up(self, failure: Failure) -> None:
         """Show no more estimates; the crawl itself reports a store that cannot be read."""

@@ -42,6 +42,8 @@ class Recorder:
         called with the reason and the URL when a budget has no room for a page.
     covered
         called after each visit once CRAWLPRIO_STOP_AT_COVERAGE is reached.
+    on_visit
+        called with each visit, those of a resumed crawl included; None: nothing is.
 
     Attributes
     ----------
@@ -80,8 +82,10 @@ class Recorder:
         bounds_patterns: bool = True,
         refused: Callable[[str, str], object] = lambda reason, url: None,
         covered: Callable[[], object] = lambda: None,
+        on_visit: Callable[[Visit], object] | None = None,
     ) -> None:
         self._config = config
+        self._on_visit = on_visit
         self.is_elsewhere = is_elsewhere
         self._covered = covered
         path = None if is_elsewhere else config.store_path
@@ -205,6 +209,8 @@ class Recorder:
 
     def _count(self, visit: Visit) -> None:
         self.figures.count(visit)
+        if self._on_visit is not None:
+            self._on_visit(visit)
         if self.coverage is not None:
             self.coverage.observe(visit.page, visit.targets)
 

@@ -81,8 +81,7 @@ class CrawlReport:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        store = self._crawl.recorder.store
-        self._coverage = None if store is None else CoverageSoFar(store.path)
+        self._coverage = self._crawl.coverage_so_far
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

@@ -12,10 +12,8 @@ from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
-from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from crawlprio.config import read_setting
@@ -24,6 +22,7 @@ from crawlprio.live import engine
 from crawlprio.live.causes import cause_of
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.sitemap_pages import DEPTH, SitemapPages
+from crawlprio.live.sleeping import sleep
 from crawlprio.setting_table.sources import ROBOTS
 from crawlprio.store.sitemap_rows import NamedRow, SitemapRow, StoredSitemaps
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -142,7 +141,7 @@ class Sitemaps:
 
     async def _read_all(self) -> None:
         while self._crawl.is_running and self._crawl.awaits_seeds:
-            await _sleep(_SEEDS_SECONDS)
+            await sleep(_SEEDS_SECONDS)
         while self._waiting and self._crawl.is_running:
             await self._read(self._waiting.popleft())
 
@@ -194,7 +193,7 @@ class Sitemaps:
         clock.hold(host)
         try:
             while self._crawl.is_running and (rest := clock.next_start(host) - monotonic()) > 0:
-                await _sleep(min(rest, 60.0))
+                await sleep(min(rest, 60.0))
         finally:
             clock.hold(host, -1)
         self._fetches.add(request)
@@ -215,7 +214,7 @@ class Sitemaps:
                 remarks[self._record_sitemaps(sitemap, named, counts)] = None
             elif named:
                 remarks[self._record_pages(sitemap, named, counts)] = None
-            await _sleep(0)
+            await sleep(0)
             if not self._crawl.is_running:
                 return 0, ""
         remarks[reader.remark] = None
@@ -331,9 +330,3 @@ def _check(settings: BaseSettings) -> None:
 def _bare(host: str) -> str:
     """Return a host without a leading `www.`, as the spider `site` tells sites apart."""
     return host.removeprefix("www.")
-
-
-async def _sleep(seconds: float) -> None:
-    over: Deferred[None] = Deferred()
-    call_later(seconds, over.callback, None)
-    await maybe_deferred_to_future(over)

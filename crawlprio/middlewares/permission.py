@@ -76,6 +76,10 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
         self._n_parsed = 0
 
+    def waiting(self) -> dict[str, int]:
+        """Return how many pages wait for each robots.txt that is being read, by host and port."""
+        return {netloc: 1 + len(others) for netloc, others in self._waiting.items()}
+
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """Return the rules for the site of a request once it has them; None allows everything."""
         netloc, agent = urlparse_cached(request).netloc, self._agent(request)

@@ -33,11 +33,16 @@ from crawlprio.live.downloader import (
 from crawlprio.live.identity import forget_inherited_slot
 from crawlprio.live.leases import Lease
 from crawlprio.live.sending import Sending, check_sends, sending
+from crawlprio.live.sleeping import sleep
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
+
+
+_PAUSE_SECONDS = 0.1
+"""Seconds between two looks of a fetch that bypasses the scheduler at whether a pause is over."""
 
 
 @dataclass(slots=True)
@@ -97,7 +102,7 @@ class PolitenessMiddleware(FetchGate):
                 while not self._may_start(site):
                     if WAITS_OUTSIDE in request.meta:
                         raise SiteBusy
-                    await self._wait(site)
+                    await (sleep(_PAUSE_SECONDS) if self._is_paused else self._wait(site))
                     if crawl.failure is not None:
                         raise IgnoreRequest(f"the crawl failed: {crawl.failure}")
             except BaseException:
@@ -124,10 +129,16 @@ class PolitenessMiddleware(FetchGate):
         holds = dispatcher is None or lease is None or dispatcher.may_send(lease)
         return holds and self._crawl.clock.may_send(site)
 
+    @property
+    def _is_paused(self) -> bool:
+        """Whether no fetch may start because the engine is paused, and not closing."""
+        return self._crawler.engine.paused and not engine.is_closing(self._crawler)
+
     def _may_start(self, site: str) -> bool:
         """Return whether a fetch may start on a site now."""
         clock = self._crawl.clock
-        return clock.has_room(site) and clock.next_start(site) <= monotonic()
+        is_ready = clock.has_room(site) and clock.next_start(site) <= monotonic()
+        return is_ready and not self._is_paused
 
     def _start(self, request: Request, site: str, *, was_handed_out: bool) -> None:
         self._fetches[request] = _Fetch(site, monotonic(), was_handed_out)

@@ -127,6 +127,13 @@ OUTPUT = Section(
             "Show a progress line if stderr is a terminal.",
             guest=False,
         ),
+        Setting(
+            "CRAWLPRIO_MONITOR",
+            Whole(0, 65_535, none="no live view"),
+            None,
+            "The port of 127.0.0.1 on which a page shows the crawl while it runs, and can pause "
+            "and stop it ([live view](monitor.md)); 0: any free port.",
+        ),
     ),
 )
 

@@ -1,0 +1,61 @@
+"""The browser of the tests: the system's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-sync", "--disable-background-networking", "--disable-component-update"),
+]
+in_browser = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None, reason="Playwright is not installed"
+    ),
+]
+
+
+@contextmanager
+def running_browser() -> Iterator[Any]:
+    """Start Chromium, and end it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Tab:
+    """A page in the browser, with what it said and asked for."""
+
+    def __init__(self, browser: Any, *, scheme: str = "light") -> None:
+        self.context = browser.new_context(
+            viewport={"width": 1200, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        self.page = self.context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def violations(self, only: list[str] | None = None) -> list[str]:
+        """Return the rules of axe that the page breaks."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page, options={"runOnly": only} if only else None)
+        return [violation["id"] for violation in found.response["violations"]]

@@ -1,0 +1,381 @@
+"""The live view shows a running crawl, and takes orders from its owner alone."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+from browsers import Tab, in_browser, running_browser
+from crawls import Run, run_spider
+from scrapy import Request, Spider
+from test_score_report import TITLES
+from watched_crawls import Endless, Watched, until
+
+from crawlprio.receipt.files import NAME
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A crawl with a store, whose pages have hostile titles."""
+    folder = tmp_path_factory.mktemp("watched")
+    settings = {"CRAWLPRIO_STORE": folder / "crawl.sqlite", "DOWNLOAD_DELAY": 0.05}
+    with Endless(TITLES) as site, Watched(site, **settings) as crawl:
+        crawl.site = site  # type: ignore[attr-defined]
+        until(lambda: len(site.fetches) > 15)
+        yield crawl
+
+
+class TestWhoMayAsk:
+    def test_the_page_and_its_files_come_with_a_policy(self, watched: Watched) -> None:
+        for path in ("/", "/monitor.css", "/monitor.js"):
+            reply = watched.ask("GET", path)
+            assert reply.status == 200
+            assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+            assert "unsafe" not in reply.headers["Content-Security-Policy"]
+            assert reply.headers["X-Content-Type-Options"] == "nosniff"
+            assert watched.token not in reply.body
+
+    @pytest.mark.parametrize("path", ["/", "/monitor.js", "/events", "/pause", "/no-such-page"])
+    @pytest.mark.parametrize("host", ["evil.test", "127.0.0.1.evil.test", "[", "", "evil.test:80"])
+    def test_another_name_of_the_host_is_refused(
+        self, watched: Watched, path: str, host: str
+    ) -> None:
+        method = "POST" if path == "/pause" else "GET"
+        reply = watched.ask(method, path, Host=host, X_Crawlprio_Token=watched.token)
+        assert reply.status in (400, 403)
+
+    @pytest.mark.parametrize("origin", ["http://evil.test", "null", "http://127.0.0.1:1", ""])
+    def test_a_page_of_another_site_may_neither_read_nor_change(
+        self, watched: Watched, origin: str
+    ) -> None:
+        json = {"Content_Type": "application/json", "X_Crawlprio_Token": watched.token}
+        assert watched.ask("GET", "/events", Origin=origin).status == 403
+        assert watched.ask("POST", "/pause", "{}", Origin=origin, **json).status == 403
+        own = f"http://127.0.0.1:{watched.port}"
+        assert watched.ask("POST", "/resume", "{}", Origin=own, **json).status == 200
+
+    @pytest.mark.parametrize("path", ["/pause", "/resume", "/stop", "/first", "/explain"])
+    def test_what_changes_something_needs_a_post_of_json_with_the_token(
+        self, watched: Watched, path: str
+    ) -> None:
+        json, token = {"Content_Type": "application/json"}, {"X_Crawlprio_Token": watched.token}
+        assert watched.ask("GET", path, **json, **token).status == 405
+        assert watched.ask("GET", f"{path}?token={watched.token}").status == 405
+        for wrong in ({}, {"X_Crawlprio_Token": ""}, {"X_Crawlprio_Token": watched.token[:-1]}):
+            assert watched.ask("POST", path, "{}", **json, **wrong).status == 403
+        assert watched.ask("POST", path, "{}", **token).status == 415
+        assert watched.ask("POST", path, "{}", Content_Type="text/plain", **token).status == 415
+        for body in ("[]", "{", "[" * 5_000, b"\xff", "{}" + " " * 20_000):
+            assert watched.ask("POST", path, body, **json, **token).status == 400
+        assert watched.state()["state"] == "running"
+
+    def test_events_are_for_a_few_clients_only(self, watched: Watched) -> None:
+        clients = [socket.create_connection(("127.0.0.1", watched.port)) for _ in range(9)]
+        try:
+            for client in clients:
+                client.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            got = [client.recv(12) for client in clients]
+        finally:
+            for client in clients:
+                client.close()
+        assert got == [b"HTTP/1.1 200"] * 8 + [b"HTTP/1.1 503"]
+        until(lambda: watched.ask("GET", "/").status == 200)
+        until(lambda: _can_read(watched))
+
+    def test_a_client_that_does_not_read_costs_no_memory(self, watched: Watched) -> None:
+        with socket.create_connection(("127.0.0.1", watched.port)) as client:
+            client.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert watched.state()["state"] == "running"
+
+
+def _can_read(watched: Watched) -> bool:
+    try:
+        return bool(watched.state())
+    except (EOFError, OSError):
+        return False
+
+
+class TestWhatItShowsAndDoes:
+    def test_the_figures_move_and_the_tables_have_rows(self, watched: Watched) -> None:
+        before = int(watched.figure("Fetched"))
+        until(lambda: int(watched.figure("Fetched")) > before)
+        seen = watched.state()
+        assert len(seen["tables"]["next"]) == 20
+        assert [row[0] for row in seen["tables"]["causes"]] == ["HTTP 500"]
+        assert {row[0] for row in seen["tables"]["failing"]} <= {"a.test", "b.test"}
+        sites = [wait for wait in seen["waits"] if wait.startswith("Sites that")]
+        assert len(sites) == 3
+        assert seen["rate"] > 0
+
+    def test_next_pages_come_next_and_say_why(self, watched: Watched) -> None:
+        assert watched.post("/pause").status == 200
+        try:
+            seen = _settled(watched)
+            rows = {row[0][1]: row for row in seen["tables"]["next"]}
+            url, (_, key, why) = next(iter(rows.items()))
+            assert float(key) > 0
+            assert "fetched pages that link to it: " in why
+            assert "found on http://" in why
+            lines = watched.post("/explain", url=url).body["lines"]
+            assert lines[0] == f"{url} waits."
+            assert f"{float(key):.6g}" in "\n".join(lines)
+        finally:
+            watched.post("/resume")
+        until(lambda: url in _fetched(watched))
+
+    def test_a_pause_starts_no_fetch_until_the_crawl_is_resumed(self, watched: Watched) -> None:
+        watched.post("/pause")
+        seen = _settled(watched)
+        assert seen["state"] == "paused"
+        n_before = len(_fetched(watched))
+        sleep(0.5)  # ten delays
+        assert len(_fetched(watched)) == n_before
+        watched.post("/resume")
+        until(lambda: len(_fetched(watched)) > n_before)
+        assert watched.state()["state"] == "running"
+
+    def test_a_page_that_is_asked_for_comes_first(self, watched: Watched) -> None:
+        watched.post("/pause")
+        last = [row[0][1] for row in _settled(watched)["tables"]["next"]][-1]
+        n_before = len(_fetched(watched))
+        for url in (last, "http://a.test/unheard-of-1"):
+            reply = watched.post("/first", url=f" {url} ")
+            assert (reply.status, url in reply.body["said"]) == (200, True)
+        first = [row[0][1] for row in watched_next(watched)][:2]
+        assert set(first) == {last, "http://a.test/unheard-of-1"}
+        watched.post("/resume")
+        until(lambda: {last, "http://a.test/unheard-of-1"} <= set(_fetched(watched)))
+        early = _fetched(watched)[n_before:][:6]
+        assert {last, "http://a.test/unheard-of-1"} <= set(early)
+
+    @pytest.mark.parametrize(
+        ("url", "told"),
+        [
+            ("http://a.test/", "was fetched or refused already"),
+            ("http://a.test/film.mp4", "follows no link to http://a.test/film.mp4 (extension)"),
+            ("javascript:alert(1)", "That is not a URL"),
+            ("x" * 9_000, "That is not a URL"),
+            (None, "That is not a URL"),
+            (["http://a.test/"], "That is not a URL"),
+        ],
+    )
+    def test_a_page_that_cannot_come_first_is_refused_in_one_sentence(
+        self, watched: Watched, url: object, told: str
+    ) -> None:
+        reply = watched.post("/first", url=url)
+        assert (reply.status, told in reply.body["error"]) == (409, True), reply.body
+
+
+def _settled(watched: Watched) -> dict[str, Any]:
+    """Return the state once no page is in flight."""
+    found: list[dict[str, Any]] = []
+
+    def is_settled() -> bool:
+        found.append(watched.state())
+        return not found[-1]["tables"]["flight"] and found[-1]["state"] == "paused"
+
+    until(is_settled)
+    return found[-1]
+
+
+def watched_next(watched: Watched) -> list[Any]:
+    watched.state()
+    sleep(0.3)  # until the next document
+    return watched.state()["tables"]["next"]  # type: ignore[no-any-return]
+
+
+def _fetched(watched: Watched) -> list[str]:
+    fetches = sorted(watched.site.fetches, key=lambda fetch: fetch.start)  # type: ignore[attr-defined]
+    return [f"http://{each.host}{each.path}" for each in fetches if each.path != "/robots.txt"]
+
+
+class TestHowItEnds:
+    def test_a_stop_ends_the_crawl_with_its_receipt(self, tmp_path: Path) -> None:
+        store = tmp_path / "crawl.sqlite"
+        with Endless() as site, Watched(site, CRAWLPRIO_STORE=store) as crawl:
+            until(lambda: len(site.fetches) > 5)
+            crawl.post("/pause")
+            events = socket.create_connection(("127.0.0.1", crawl.port))
+            asked = b"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            events.sendall(asked)
+            assert crawl.post("/stop").status == 200
+            run = crawl.join()
+            with events, events.makefile() as lines:
+                told = lines.read()
+        assert run.reason == "stopped_in_live_view"
+        assert run.messages() == []
+        assert (tmp_path / NAME).is_file()
+        assert 'event: ended\ndata: {"reason": "stopped_in_live_view", "said": ["At least' in told
+        with Store.open(store, readonly=True) as recorded:
+            assert recorded.n_pages > 5
+
+    def test_a_port_in_use_is_one_sentence(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken, Endless() as site:
+            port = taken.getsockname()[1]
+            settings = {"ADDONS": {"crawlprio.Addon": 500}, "CRAWLPRIO_MONITOR": port}
+            run: Run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+        (message,) = run.messages()
+        assert message == (
+            f"CRAWLPRIO_MONITOR is {port}, but nothing can listen there (Address already in use); "
+            "name another port, or 0 for any free one."
+        )
+        assert len(site.fetches) <= 1
+
+    def test_nothing_of_it_is_imported_unless_it_is_on(self) -> None:
+        code = (
+            "import sys; from scrapy.crawler import Crawler; from scrapy.settings import Settings; "
+            "from crawlprio.spiders.site import SiteSpider; from crawlprio import Addon; "
+            "crawler = Crawler(SiteSpider, Settings()); "
+            "Addon(crawler).update_settings(Settings()); "
+            "assert not [name for name in sys.modules if name.startswith('crawlprio.monitor')]; "
+            "Addon(crawler).update_settings(Settings({'CRAWLPRIO_MONITOR': '0'})); "
+            "assert 'crawlprio.monitor.extension' in sys.modules"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class OwnSpider(Spider):
+    """A spider of a project with the add-on, which yields requests."""
+
+    name = "own"
+    start_urls = ["http://a.test/"]
+
+    def parse(self, response: Any) -> Iterator[Request]:
+        yield from response.follow_all(css="a")
+
+
+@pytest.mark.parametrize("package", ["crawlprio.schedulers", "scrapy.core.scheduler"])
+def test_it_works_for_other_spiders_and_schedulers(package: str) -> None:
+    scheduler = f"{package}.Scheduler"
+    with Endless() as site, Watched(site, OwnSpider, SCHEDULER=scheduler) as crawl:
+        until(lambda: int(crawl.figure("Fetched")) > 5)
+        assert crawl.post("/pause").status == 200
+        sleep(0.3)  # fetches in flight end
+        n_before = len(site.fetches)
+        assert crawl.post("/first", url="http://b.test/77").status == 200
+        sleep(0.3)
+        assert len(site.fetches) == n_before
+        crawl.post("/resume")
+        until(lambda: "/77" in [fetch.path for fetch in site.fetches])
+        assert "keeps no store" in crawl.post("/explain", url="http://b.test/77").body["error"]
+    assert crawl.join().messages() == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with running_browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any, watched: Watched) -> Tab:
+    opened = Tab(browser)
+    opened.page.goto(watched.address)
+    opened.page.wait_for_selector("#state[data-state=running]")
+    return opened
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_numbers_move_and_nothing_is_asked_of_others(self, tab: Tab, watched: Watched) -> None:
+        page = tab.page
+        before = page.inner_text("#figures")
+        moved = "(before) => document.querySelector('#figures').innerText !== before"
+        page.wait_for_function(moved, arg=before)
+        page.wait_for_function("document.querySelector('polyline').points.length > 1")
+        assert page.locator("#next tbody tr").count() == 20
+        assert tab.errors == []
+        assert {url.rpartition("/")[0] for url in tab.requests if not url.startswith("data:")} == {
+            f"http://127.0.0.1:{watched.port}"
+        }
+        assert watched.token not in page.url
+        refused = "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)"
+        assert page.evaluate(refused) == "TypeError"
+        tab.errors.clear()
+
+    def test_hostile_titles_show_as_text(self, tab: Tab) -> None:
+        page = tab.page
+        seen: set[str] = set()
+
+        def has_seen_all() -> bool:
+            seen.update(page.locator("#latest td:nth-child(2)").all_inner_texts())
+            return {TITLES[1], TITLES[2], TITLES[4], TITLES[7], "gnp.exe ?"} <= seen
+
+        until(has_seen_all)
+        assert max(map(len, seen)) <= 303
+        assert page.evaluate("window.hacked") is None
+        assert (
+            page.evaluate("document.querySelectorAll('main img, iframe, main script').length") == 0
+        )
+
+    def test_pause_why_first_and_resume_work_by_keyboard(self, tab: Tab, watched: Watched) -> None:
+        page = tab.page
+        page.focus("#pause")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#state[data-state=paused]")
+        assert "Paused" in page.inner_text("#said")
+        _settled(watched)
+        n_before = len(_fetched(watched))
+        page.wait_for_timeout(1_500)
+        page.locator("#next tbody tr:nth-child(3) button", has_text="Why?").press("Enter")
+        page.wait_for_selector("#why[open]")
+        assert "It is number" in page.inner_text("#lines")
+        assert tab.violations() == []
+        page.keyboard.press("Escape")
+        url = page.locator("#next tbody tr:nth-child(3)").get_attribute("data-url")
+        page.locator("#next tbody tr:nth-child(3) button", has_text="First").press("Space")
+        page.wait_for_function("document.querySelector('#said').innerText.includes('comes first')")
+        page.fill("#url", "http://b.test/4711")
+        page.press("#url", "Enter")
+        page.wait_for_function("document.querySelector('#said').innerText.includes('4711')")
+        assert len(_fetched(watched)) == n_before
+        page.focus("#resume")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#state[data-state=running]")
+        until(lambda: {url, "http://b.test/4711"} <= set(_fetched(watched)[n_before:]))
+        assert tab.errors == []
+
+    @pytest.mark.parametrize(("scheme", "only"), [("light", None), ("dark", ["color-contrast"])])
+    def test_it_is_accessible(self, tab: Tab, scheme: str, only: list[str] | None) -> None:
+        tab.page.emulate_media(color_scheme=scheme)
+        assert tab.violations(only) == []
+        tab.page.emulate_media(color_scheme="light")
+
+    def test_a_phone_scrolls_it_in_one_direction_only(self, tab: Tab) -> None:
+        tab.page.set_viewport_size({"width": 375, "height": 700})
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 375
+        tab.page.set_viewport_size({"width": 1200, "height": 900})
+
+    def test_without_the_token_it_can_only_be_read(self, browser: Any, watched: Watched) -> None:
+        reader = Tab(browser)
+        reader.page.goto(f"http://localhost:{watched.port}/")
+        reader.page.wait_for_selector("#state[data-state=running]")
+        assert reader.page.is_visible("#readonly")
+        assert not reader.page.is_visible("#controls")
+        assert reader.page.locator("#next button").count() == 0
+        reader.context.close()
+
+    def test_a_stop_is_confirmed_and_the_page_says_how_it_ended(self, browser: Any) -> None:
+        with Endless() as site, Watched(site) as crawl:
+            shown = Tab(browser)
+            shown.page.goto(crawl.address)
+            shown.page.wait_for_selector("#state[data-state=running]")
+            shown.page.click("#stop")
+            shown.page.click("#sure >> text=Go on")
+            assert crawl.state()["state"] == "running"
+            shown.page.click("#stop")
+            shown.page.click("#sure button[value=stop]")
+            shown.page.wait_for_selector("#state[data-state=ended]")
+            assert "stopped_in_live_view" in shown.page.inner_text("#said")
+            crawl.join()
+            assert shown.errors == []
+            shown.context.close()
