@@ -270,7 +270,8 @@ def test_it_works_for_other_spiders_and_schedulers(package: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(watched: Watched) -> Iterator[Any]:
+    """The browser, which needs a loop of its own, so the reactor's must run before."""
     with running_browser() as chromium:
         yield chromium
 
@@ -289,9 +290,8 @@ class TestInABrowser:
     def test_numbers_move_and_nothing_is_asked_of_others(self, tab: Tab, watched: Watched) -> None:
         page = tab.page
         before = page.inner_text("#figures")
-        moved = "(before) => document.querySelector('#figures').innerText !== before"
-        page.wait_for_function(moved, arg=before)
-        page.wait_for_function("document.querySelector('polyline').points.length > 1")
+        until(lambda: page.inner_text("#figures") != before)
+        until(lambda: page.evaluate("document.querySelector('polyline').points.length") > 1)
         assert page.locator("#next tbody tr").count() == 20
         assert tab.errors == []
         assert {url.rpartition("/")[0] for url in tab.requests if not url.startswith("data:")} == {
@@ -333,10 +333,10 @@ class TestInABrowser:
         page.keyboard.press("Escape")
         url = page.locator("#next tbody tr:nth-child(3)").get_attribute("data-url")
         page.locator("#next tbody tr:nth-child(3) button", has_text="First").press("Space")
-        page.wait_for_function("document.querySelector('#said').innerText.includes('comes first')")
+        until(lambda: "comes first" in page.inner_text("#said"))
         page.fill("#url", "http://b.test/4711")
         page.press("#url", "Enter")
-        page.wait_for_function("document.querySelector('#said').innerText.includes('4711')")
+        until(lambda: "4711" in page.inner_text("#said"))
         assert len(_fetched(watched)) == n_before
         page.focus("#resume")
         page.keyboard.press("Enter")
