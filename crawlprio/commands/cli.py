@@ -105,7 +105,7 @@ def _with_port(words: list[str]) -> list[str]:
     """Return the words, `--monitor` with a port, for which argparse takes the URL after it."""
     return [
         "--monitor=0" if word == "--monitor" and not after.isdigit() else word
-        for word, after in zip(words, [*words[1:], ""], strict=True)
+        for word, after in zip(words, [*words, ""][1:], strict=True)
     ]
 
 
