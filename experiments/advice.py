@@ -92,7 +92,7 @@ ADVICE = (
     ),
     Advice(
         "few sites, long delays", "keep-alive",
-        "fetch many pages per connection, if the sites allow it",
+        "fetch many pages per connection, if the sites allow it and the link is not full",
         "many pages per connection pay off if the link is not full; otherwise they change nothing",
         "many pages per connection change nothing",
     ),

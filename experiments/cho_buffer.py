@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from cho_webs import DAMPING, THREE, JudgedCrawls, ideal_and_random, share_panel
-from paper_crawls import Mask, areas, bands, mean_at
+from paper_crawls import Mask, area, bands, mean_at
 from report import Report
 from verdicts import above
 
@@ -43,7 +43,10 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                         threshold=threshold, reachable=reached,
                     )  # fmt: skip
 
-                curves = crawls.curves(measure, *THREE, "random")
+                curves = {
+                    name: [measure(crawls.orders[name][0], crawls.reachable[0])]
+                    for name in (*THREE, "random")
+                }
                 panels.append(
                     share_panel(
                         f"{crawls.name}: {label}(P), {hot}", bands(curves),
@@ -51,9 +54,8 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                         "P_BC: share of buffer hot", "buffer, share of all pages",
                     )
                 )  # fmt: skip
-                best = np.max([areas(curves[name]) for name in THREE], axis=0)
-                lead = np.subtract(best, areas(curves["random"])).tolist()
-                leads.setdefault((label, hot), {}).update(crawls.cases(lead, *THREE))
+                best = max(area(curves[name]) for name in THREE)
+                leads.setdefault((label, hot), {})[crawls.name] = best - area(curves["random"])
                 rows += [
                     (
                         label, hot, crawls.name, name,
@@ -67,13 +69,14 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "of B pages that is hot once all pages have been fetched: among the B most important "
         "pages ('top B'), or with I(P) >= G. A full buffer drops the page with the lowest "
         "estimate: backlinks seen so far, or PageRank of the graph seen so far, computed 35 times "
-        "per crawl. Of equal pages, the one fetched last is dropped first.",
+        "per crawl. Of equal pages, the one fetched last is dropped first. One crawl of each web, "
+        "from its good start.",
         title="Limited buffer: what is kept of a crawl of everything",
         columns=4,
     )  # fmt: skip
     report.table(
         "buffer", ("importance", "hot", "web", "ordering", "B = 1 %", "10 %", "50 %"), rows,
-        "P_BC, means over seeds. A dropped page does not come back, so an ordering that fetches "
+        "P_BC. A dropped page does not come back, so an ordering that fetches "
         "important pages early, before there is evidence for them, loses some of them.",
     )  # fmt: skip
     for (label, hot), lead in leads.items():

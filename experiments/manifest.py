@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sources import LIST, hash_of, sources
+from sources import BUILDERS, LIST, hash_of, sources
 
 PACKAGES = ("crawlprio", "numpy", "scipy", "numba", "matplotlib", "pillow")
 HOSTS, HOSTS_ORIGIN = "uk1996-hosts", "hosts of the .uk web of 1996, UK Web Archive, CC0"
@@ -51,12 +51,14 @@ def write_manifest(
 
 
 def commit() -> str:
-    """Return the commit that is checked out, `+` if files differ from it, or 'unknown'."""
+    """Return the commit that is checked out, `+` if its code was changed, or 'unknown'."""
     here = ["git", "-C", str(LIST.parent)]
     found = subprocess.run([*here, "rev-parse", "HEAD"], capture_output=True, text=True)
     if found.returncode:
         return "unknown"
-    changed = subprocess.run([*here, "status", "--porcelain"], capture_output=True, text=True)
+    code = ("--", LIST.parent, BUILDERS, LIST.parents[1] / "crawlprio")
+    status = [*here, "status", "--porcelain", *code]
+    changed = subprocess.run(status, capture_output=True, text=True)
     return found.stdout.strip() + ("+" if changed.stdout else "")
 
 

@@ -132,16 +132,23 @@ def test_displacement_is_the_mean_distance_of_places(experiments: SimpleNamespac
     assert displaced(one, other) == pytest.approx(2 / 5)
 
 
-def test_rates_count_what_was_completed_by_the_clock(experiments: SimpleNamespace) -> None:
-    """Ten pages end a second until a slow site holds up the last: the rate is that of the ten."""
-    n_pages = 1000
-    order = np.random.default_rng(3).permutation(n_pages)
-    ended = 0.1 * np.arange(1, n_pages + 1)
-    ended[-1] = 1e6
-    crawl = SimpleNamespace(order=order, started=ended - 0.05, ended=ended)
-    pages, n_bytes = experiments.castillo_time._rates(crawl, np.full(n_pages, 3.0))
-    assert pages == pytest.approx(10.0)
-    assert n_bytes == pytest.approx(30.0)
+@pytest.mark.parametrize("robots", [1, 16])
+def test_busy_robots_get_pages_done_at_their_number_over_the_mean_duration(
+    experiments: SimpleNamespace, robots: int
+) -> None:
+    """One fetch in fifty takes forty times as long; those that end too late count in part."""
+    rng = np.random.default_rng(3)
+    durations = np.where(rng.random(20_000) < 0.02, 40.0, 1.0) * rng.uniform(0.5, 1.5, 20_000)
+    free, started = np.zeros(robots), np.empty(len(durations))
+    for k, duration in enumerate(durations):
+        robot = int(free.argmin())
+        started[k] = free[robot]
+        free[robot] += duration
+    order = rng.permutation(len(durations))
+    crawl = SimpleNamespace(order=order, started=started, ended=started + durations)
+    pages, n_bytes = experiments.castillo_time._rates(crawl, np.full(len(durations), 3.0))
+    assert pages == pytest.approx(robots / durations.mean(), rel=0.05)
+    assert n_bytes == pytest.approx(3.0 * pages)
 
 
 def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments: SimpleNamespace) -> None:
