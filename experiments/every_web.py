@@ -20,6 +20,7 @@ from najork_crawls import DAYS, margins_by_day, watch_to_the_end
 from report import Report
 from sources import STATES, Source, sources
 from verdicts import RULE, Case, Margin
+from web_measures import with_sites
 from webs import Web, built, cnr, hollins, uci
 
 from crawlprio.evaluation import mean_importance_by_slice, scaled_to_mean_one, slices_by_fetch
@@ -131,9 +132,9 @@ def run(shared: Path, output: Path, webs: Path) -> None:
     )
     report.figure(
         "curves",
-        [curves_panel(s.name, mean_curves(_draws(s), STRATEGIES), s.starts) for s in found],
+        [curves_panel(s.name, mean_curves(_draws(s), _telling(s)), s.starts) for s in found],
         "Cumulative PageRank against pages, w = 15 s: means over starts, bands from least to "
-        "greatest.",
+        "greatest. Larger sites first is drawn where it is not breadth-first.",
         columns=6,
     )
     _averages(report, found)
@@ -197,6 +198,12 @@ def _draws(seen: Seen) -> list[dict[str, Crawled]]:
         {name: crawls[k * step[name]] for name, crawls in seen.polite.items()}
         for k in range(len(seen.starts))
     ]
+
+
+def _telling(seen: Seen) -> list[str]:
+    """Return the strategies, without larger sites first where it is breadth-first."""
+    has_sites = with_sites(seen)
+    return [name for name in STRATEGIES if has_sites or name != "larger-sites-first"]
 
 
 def _finding(report: Report, text: str, cases: Sequence[Case], rule: str, name: str) -> None:
