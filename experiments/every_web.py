@@ -38,9 +38,10 @@ SHARES = np.linspace(0.0, 1.0, 201)
 
 CHOICES = (
     "Every experiment of the papers that needs neither page sizes nor bandwidth, on {n} real webs: "
-    "{kinds}. `make webs` builds them from Debian packages and public git histories, and three are "
-    "link graphs of others; the last table names each with its source. Documentation, mailing "
-    "lists and archived sites are no sample of the Web: most are one site, and few have spam.\n\n"
+    "{kinds}. `make webs` builds most of them from Debian packages and public git histories; the "
+    "last table names each with its source. Documentation, mailing lists and archived sites are "
+    "no sample of the Web: most are one site, and few have spam. Some webs share a few pages: "
+    "`petsc` one package with `servers`.\n\n"
     "Protocols are those of the papers. *Baeza-Yates et al. and Castillo et al.*: w = "
     f"{DELAY:g} s, one robot, from all home pages (in {STARTS} random orders) where a web has "
     f"several, otherwise from {STARTS} single pages; on a web of one site, w changes nothing but "

@@ -46,7 +46,8 @@ CHOICES = (
     "politeness. The latter run once with 500 robots and once with as many per site as in the "
     "paper, whose 500 met 7 million sites. The pause has no maximum here, as in the paper; live "
     "crawls cap it at 60 s (`CRAWLPRIO_MAX_ADAPTIVE_DELAY`). With a clock, page sizes and the "
-    "latency and speed of sites are drawn, with medians of 12 kB, 0.2 s and 50 kB/s (our choice). PageRank has d = "
+    "latency and speed of sites are drawn, with medians of 12 kB, 0.2 s and 50 kB/s (our "
+    "choice). PageRank has d = "
     "0.85 and a mean of 1 over the pages that count. The paper's numbers are quoted from memory, "
     "because our copy of its text had lost its digits. " + RULE
 )
