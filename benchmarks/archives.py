@@ -20,6 +20,7 @@ by them. The rule was fixed before any crawl of them: those whose names have the
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -44,9 +45,15 @@ class Tree:
         self._git = ["git", "-C", str(folder)]
         if not folder.exists():
             folder.mkdir(parents=True)
-            self._run("init", "--quiet", "--bare")
             url = f"https://github.com/{archive.repository}.git"
-            self._run("fetch", "--quiet", "--depth", "1", url, archive.commit)
+            try:
+                self._run("init", "--quiet", "--bare")
+                self._run("fetch", "--quiet", "--depth", "1", url, archive.commit)
+            except subprocess.CalledProcessError as error:
+                shutil.rmtree(folder)  # otherwise the next run would take it for fetched
+                raise SystemExit(
+                    f"{url}: {error.stderr.decode(errors='replace').strip()}"
+                ) from None
         listing = self._run("ls-tree", "-r", "-z", archive.commit)
         self.blobs: dict[str, str] = {}
         for entry in listing.split(b"\0"):

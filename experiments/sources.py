@@ -61,10 +61,15 @@ class Source:
         return (webs if self.builder else shared) / f"{self.name}.npz"
 
     def build(self, webs: Path) -> None:
-        """Build the web, if it is missing and may be fetched."""
-        if self.builder and not self.path(webs, webs).exists():
-            script = BUILDERS / self.builder
-            subprocess.run([sys.executable, script, webs, "--web", self.name], check=False)
+        """Build the web, if it is missing and may be fetched; say why it could not be built."""
+        if not self.builder or self.path(webs, webs).exists():
+            return
+        command = [sys.executable, BUILDERS / self.builder, webs, "--web", self.name]
+        print(f"{self.name}, from {self.short_origin}", flush=True)
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        if built.returncode:
+            why = [line for line in built.stderr.splitlines() if line.strip()][-1:]
+            print(f"  could not be built: {' '.join(why)}", flush=True)
 
     def problem(self, shared: Path, webs: Path) -> str:
         """Return why the web is not the one that the committed figures are of, or ''."""
