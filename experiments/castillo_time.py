@@ -122,7 +122,7 @@ def _rates(crawl: TimedCrawl, sizes: NDArray[np.float64]) -> tuple[float, float]
 
 def _table_1(report: Report, start: Start, network: Network) -> None:
     """Write speed-ups by bandwidth and robots."""
-    budget = max(start.n_pages // 35, 1000)
+    budget = max(start.n_pages // 5, 1000)
     runs, used = [], {}
     for bandwidth in BANDWIDTHS:
         crawls = {
