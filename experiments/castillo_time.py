@@ -203,24 +203,21 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
 
 
 def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Panel:
-    """Draw speed-ups by robots, with a line per bandwidth and the printed ones as points."""
-    names = {b: f"{b:,.0f} B/s" for b in sorted(printed, reverse=True)}
-    rows = {float(b): row for b, row in zip(found.bandwidths, found.speed_up, strict=True)}
-    lines: dict[str, Any] = {
-        name: Series(np.column_stack((found.robots, rows[b] / found.robots)))
-        for b, name in names.items()
-    }
-    for b, name in names.items():
-        points = np.column_stack((ROBOTS, np.divide(printed[b], ROBOTS)))
-        lines[f"{name}, paper"] = Series(points, mark="points", like=name)
+    """Draw speed-ups per robot by bandwidth, with a line for each r and the printed ones."""
+    lines: dict[str, Any] = {}
+    for k, r in enumerate(ROBOTS[1:], start=1):
+        lines[f"r = {r}"] = Series(np.column_stack((found.bandwidths, found.speed_up[:, k] / r)))
+        points = [(b, printed[b][k] / r) for b in sorted(printed)]
+        lines[f"r = {r}, paper"] = Series(points, mark="points", like=f"r = {r}")
+    ends = (float(found.bandwidths[0]), float(found.bandwidths[-1]))
     return Panel(
         lines,
         "Speed-up per robot",
-        "robots r",
+        "bandwidth of the link, bytes/s",
         "pages per second and robot, against r = 1",
         x_scale="log",
         y_scale="log",
-        references={"ideal": [(1.0, 1.0), (256.0, 1.0)]},
+        references={"ideal": [(ends[0], 1.0), (ends[1], 1.0)]},
     )
 
 

@@ -175,7 +175,6 @@ def summary_page(found: Found) -> str:
         _table_of_averages(found),
         "On webs of few sites, which are nearly all of these, `larger-sites-first` fetches in the "
         "order of `breadth-first`.",
-        _BATCHES,
         "## What to take from the papers",
         _advice(found),
         "## Claims that were not reproduced",
@@ -391,11 +390,6 @@ _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
   checks the committed pages against it.
 * **Not repeated**: the papers' own webs, which are not available, and the validation of Castillo
   et al.'s simulator against the crawl of a country.
-"""
-
-_BATCHES = """The pages on Castillo et al. and Baeza-Yates et al. still show `batch-pagerank` with
-the option `fill`, where pages outside a batch are fetched while its sites rest, and Baeza-Yates et
-al. still with the recorded webs. No claim rests on these figures.
 """
 
 _SCALE = """## Scale
