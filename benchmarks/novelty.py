@@ -20,7 +20,7 @@ import argparse
 import json
 import random
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from archive_list import ARCHIVES
 from archives import Tree
+from numpy.typing import NDArray
 from webs import LARGEST
 
 from crawlprio.demo.recordings import WarcWeb
@@ -42,8 +43,9 @@ from crawlprio.pages import PageIds, Visit
 from crawlprio.simulator import Source, crawl_order
 from crawlprio.web.html import parse_page
 
+KINDS = {kind: fingerprints(kind) for kind in ("exact", "near")}
 MARKS = (0.5, 0.9, 0.99)
-MOST = 12_000
+MOST = 4_000
 """Most pages of a web: those that a breadth-first crawl meets first."""
 
 
@@ -89,33 +91,33 @@ def read_web(folder: Path, out: Path, name: str, kind: str) -> TextWeb:
         [place[target] for target in source.graph.out_links(page).tolist() if target in place]
         for page in place
     ]
-    kept = out / f"{name}.{kind}.npy"
-    if not kept.exists():
-        read, of = body_reader(folder, name), fingerprints(kind)
-        np.save(kept, np.array([print_of(read(url), url, of) for url in urls], dtype=np.int64))
-    return TextWeb(urls, links, np.load(kept).tolist(), [place[home] for home in homes])
+    read = body_reader(folder, name)
+    kept = kept_prints(out / f"{name}.npz", ((url, read(url)) for url in urls))
+    return TextWeb(urls, links, kept[kind].tolist(), [place[home] for home in homes])
 
 
-def print_of(body: bytes, url: str, of: Callable[[str, int], int]) -> int:
-    """Return the fingerprint of a page, 0 if there is none."""
-    if not body:
-        return 0
-    text = parse_page(body, url, want_text=True, without_navigation=True).text
-    return of(text, content_hash(body))
+def kept_prints(path: Path, pages: Iterable[tuple[str, bytes]]) -> Mapping[str, NDArray[np.int64]]:
+    """Return the fingerprints of pages by kind, 0 for none, from a file that keeps them."""
+    if not path.exists():
+        made: dict[str, list[int]] = {kind: [] for kind in KINDS}
+        for url, body in pages:
+            text = parse_page(body, url, want_text=True, without_navigation=True).text
+            for kind, of in KINDS.items():
+                made[kind].append(of(text, content_hash(body)) if body else 0)
+        np.savez(path, **{kind: np.array(prints) for kind, prints in made.items()})
+    found: Mapping[str, NDArray[np.int64]] = np.load(path)
+    return found
 
 
 def read_warc(path: Path, out: Path, kind: str) -> TextWeb:
     """Return a recorded crawl as a web."""
     recording = WarcWeb(path)
-    home = recording.page("http://www.ics.uci.edu/")
+    home = recording.page("http://www.ics.uci.edu/") or 0
     place = {home: 0}
-    links, prints, pages = [], [], [home]
-    of = fingerprints(kind)
+    links, pages = [], [home]
     for page in pages:
-        url, body = recording.url(page), recording.response(page).body
-        parsed = parse_page(body, url, want_text=True, without_navigation=True)
         row = {}
-        for link in parsed.urls:
+        for link in parse_page(recording.response(page).body, recording.url(page)).urls:
             target = recording.page(link)
             if target is not None and target != page:
                 if target not in place:
@@ -123,8 +125,10 @@ def read_warc(path: Path, out: Path, kind: str) -> TextWeb:
                     pages.append(target)
                 row[place[target]] = None
         links.append(list(row))
-        prints.append(of(parsed.text, content_hash(body)))
-    return TextWeb([recording.url(page) for page in pages], links, prints, [0])
+    urls = [recording.url(page) for page in pages]
+    bodies = ((url, recording.response(page).body) for page, url in zip(pages, urls, strict=True))
+    kept = kept_prints(out / f"{path.name}.npz", bodies)
+    return TextWeb(urls, links, kept[kind].tolist(), [0])
 
 
 # Repeats built by code

@@ -161,7 +161,7 @@ def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path: Pa
     first = fetched[: N_TEXTS + 8]
     assert len({url.rpartition("/")[2] or "0" for url in first}) == N_TEXTS
     assert run.stats["crawlprio/repeats_fetched"] == N_TEXTS + 1
-    told = "51% of 81 pages; a.test/print/: 40, a.test/: 1"  # the home page is also /0
+    told = "51% of 81 pages; a.test/print/: 40, a.test/.../0: 1"  # the home page is also /0
     assert run.stats["crawlprio/most_repeats"] == told
     order = visited(path)
     simulated = crawl_order(

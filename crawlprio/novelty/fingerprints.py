@@ -74,14 +74,14 @@ def _by_words(of_words: Callable[[list[str]], int]) -> Fingerprint:
 
 
 class Seen:
-    """The fingerprints so far, to find those that are new.
+    """The texts so far, each known by the fingerprint of the first page that had it.
 
-    A fingerprint is new if it differs from each of them in more than `MAX_DISTANCE` bits, or at all
-    if only exact repeats count. Two that differ in at most three of 64 bits agree in one of four
-    blocks of 16 (Manku, Jain & Das Sarma, Detecting near-duplicates for web crawling, WWW 2007,
-    section 3), so only those that share a block are compared.
+    Two fingerprints are of the same text if they are equal, or, with near-duplicates, if they
+    differ in at most `MAX_DISTANCE` bits. Such two agree in one of four blocks of 16 bits (Manku,
+    Jain & Das Sarma, Detecting near-duplicates for web crawling, WWW 2007, section 3), so only
+    those that share a block are compared.
 
-    Memory: 16 to 32 bytes per new fingerprint, and 32 more with near-duplicates.
+    Memory: 16 to 32 bytes per text, and 32 more with near-duplicates.
     """
 
     def __init__(self, kind: str) -> None:
@@ -89,18 +89,27 @@ class Seen:
         self._exact = HashTable()
         self._blocks: list[dict[int, array[int]]] = [{} for _ in range(MAX_DISTANCE + 1)]
 
-    def add(self, fingerprint: int) -> bool:
-        """Add a fingerprint; return whether it is new. One that is not is not added."""
+    def add(self, fingerprint: int) -> tuple[int, bool]:
+        """Return the text of a fingerprint, 64 bits, and whether it is new.
+
+        Of several, it is the nearest, and of those the smallest.
+        """
+        bits = fingerprint & _MASK
         if self._exact.find(fingerprint) >= 0:
-            return False
+            return bits, False
         if self._is_near:
-            bits = fingerprint & _MASK
             shares = [(blocks, bits >> 16 * at & 0xFFFF) for at, blocks in enumerate(self._blocks)]
-            for blocks, block in shares:
-                for other in blocks.get(block, ()):
-                    if (bits ^ other).bit_count() <= MAX_DISTANCE:
-                        return False
+            distance, nearest = min(
+                (
+                    ((bits ^ other).bit_count(), other)
+                    for blocks, block in shares
+                    for other in blocks.get(block, ())
+                ),
+                default=(N_BITS, 0),
+            )
+            if distance <= MAX_DISTANCE:
+                return nearest, False
             for blocks, block in shares:
                 blocks.setdefault(block, array("Q")).append(bits)
         self._exact.add(fingerprint, 0)
-        return True
+        return bits, True

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 
 from crawlprio.novelty.fingerprints import EXACT, Seen
-from crawlprio.novelty.pieces import Chain, Pieces, Twins, own_chain, pieces_of
+from crawlprio.novelty.pieces import Chain, Outcome, Pieces, Twins, own_chain, pieces_of
 from crawlprio.orderings.base import Pages
 from crawlprio.orderings.rules import uniform
 from crawlprio.pages import Visit
@@ -28,14 +28,16 @@ class Novelty:
     A fetched page brings something new if its fingerprint differs from all before. For a waiting
     page, the probability p of that is learned by its site, its folder and the pattern of its URL,
     and, for each piece of its URL (host, a folder, the file, a parameter) without which or with
-    another of which it would be the URL of a fetched page, by that piece. The smallest p counts.
+    another of which it would be the URL of a fetched page, or which a fetched page has more, by
+    that piece. The smallest p counts.
 
     In a chain of three groups, each within the one before, p is the share of new pages among the
     fetches of the smallest, mixed with the p of the wider one as if it had `STRENGTHS` more
     fetches with that p; everything, which the widest is mixed with, has p = 1. The middle group is
     mixed with the mean of 1 and the p of the widest, so that each piece, and each folder, gets a
-    try of its own. A page that repeats another and differs from a fetched one in one piece
-    counts for that piece only, not for its folder.
+    try of its own. For a piece, a page counts as new if none of the fetched pages that differ in
+    it has the same text; a page with the text of one of them counts for the piece only, not for
+    its folder.
 
     If p < 1/2, half of the pages of the group keep their place; the others are put off. If
     p < 1/4, a quarter do, and so on down to 1 in 16, as the page's own draw decides. So what is
@@ -73,7 +75,7 @@ class Novelty:
         self._seeds: set[int] = set()
         self._groups = HashTable()
         self._counts = array("I")  # by group: fetches, new pages
-        self._unused: list[tuple[Chain, bool]] = []
+        self._unused: list[Outcome] = []
         self._due = 0
         self._observed = bytearray()
         self._is_off = bytearray()
@@ -116,7 +118,7 @@ class Novelty:
         fingerprint = visit.fingerprint or visit.content_hash
         if not (fingerprint and 200 <= visit.status < 300):
             return back
-        self._learn(pieces_of(pages.url(page)), self._seen.add(fingerprint))
+        self._learn(pieces_of(pages.url(page)), *self._seen.add(fingerprint))
         if self.n_fetched >= self._due:
             self._due = self.n_fetched + max(4, int(self._every * self.n_fetched))
             back += self._estimate_anew()
@@ -133,18 +135,20 @@ class Novelty:
             found["put off as likely repeats"] = self.n_put_off
         return found
 
-    def _learn(self, pieces: Pieces, is_new: bool) -> None:
+    def _learn(self, pieces: Pieces, text: int, is_new: bool) -> None:
         """Note the outcome of a fetch for the next estimates."""
         self.n_fetched += 1
-        own, twins = own_chain(pieces), self._twins.chains(pieces)
+        own, twins = own_chain(pieces), self._twins.outcomes(pieces, text)
         if self._twins.has(pieces):
             twins = twins[:1]
-        self._twins.add(pieces)
-        chains = twins if twins and not is_new else [own, *twins]
-        self._unused += [(chain, is_new) for chain in chains]
+        self._twins.add(pieces, text)
+        self._unused += twins
+        causes = [chain for chain, differs in twins if not differs]
+        if not causes:
+            self._unused.append(Outcome(own, is_new))
         if not is_new:
             self.n_repeats += 1
-            name = min(chains, key=lambda chain: (self._p(chain), chain.name)).name
+            name = (causes or [own])[0].name
             if len(self.repeats) >= MAX_NAMES and name not in self.repeats:
                 name = "other places"
             self.repeats[name] += 1

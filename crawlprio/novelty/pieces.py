@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from crawlprio.store.hashtable import HashTable
@@ -11,6 +12,16 @@ MAX_PIECES = 12
 """Pieces of a path, and parameters, that are looked at; the rest are one piece."""
 
 _DIGITS = re.compile(r"\d+")
+
+_WHOLE, _LACKS = "whole", "lacks"
+
+_NAMES = {
+    "top": "{host}/{what}/",
+    "folder": "{host}/.../{what}/",
+    "file": "{host}/.../{what}",
+    "parameter": "{host}/...?{what}=",
+}
+"""How groups are named for people, by kind; `top` is a folder at the top."""
 
 
 class Pieces(NamedTuple):
@@ -74,28 +85,36 @@ def own_chain(pieces: Pieces) -> Chain:
     )
 
 
-class Twins:
-    """The URLs that were fetched, to find those from which another differs in one piece.
+class Outcome(NamedTuple):
+    """A piece in which a URL differs from fetched ones, and whether the text differs with it."""
 
-    Memory: a hash per piece of each URL, 16 to 32 bytes.
+    chain: Chain
+    differs: bool
+
+
+class Twins:
+    """The URLs that were fetched and their texts, to find those that differ in one piece.
+
+    Memory: some 20 hashes for a URL of four pieces, 16 to 32 bytes each.
     """
 
     def __init__(self) -> None:
-        self._whole = HashTable()
-        self._gaps = HashTable()
+        self._known = HashTable()
+        self._words: dict[str, int] = {}
+        self._in_turn: list[str] = []
 
-    def add(self, pieces: Pieces) -> None:
-        """Note that a URL was fetched."""
-        self._whole.add(_hash(pieces), 0)
-        self._gaps.add(_host_gap(pieces), 0)
-        for at in range(len(pieces.path) - 1):
-            self._gaps.add(_gap("folder", _without_segment(pieces, at)), 0)
-        for at in range(len(pieces.parameters)):
-            self._gaps.add(_gap("parameter", _without_parameter(pieces, at)), 0)
+    def add(self, pieces: Pieces, text: int) -> None:
+        """Note that a URL was fetched, and its text."""
+        self._note(text, _WHOLE, _hash(pieces))
+        self._note(text, "host", hash(pieces[2:]))
+        for kind, what, _, rest in _gaps(pieces):
+            if kind != "file":
+                self._note(text, kind, rest)
+                self._note_missing(text, rest, f"{kind} {what}")
 
     def has(self, pieces: Pieces) -> bool:
         """Return whether a URL with the same pieces was fetched."""
-        return self._has(_hash(pieces))
+        return self._has(_WHOLE, _hash(pieces))
 
     def chains(self, pieces: Pieces) -> list[Chain]:
         """Return the groups of a URL for each piece in which it differs from a fetched one.
@@ -104,41 +123,78 @@ class Twins:
         that have the same piece; and those that have it in the same place, or, of a parameter, with
         the same value. If a fetched URL has the same pieces, the first is its spelling.
         """
-        host, path, parameters = pieces.host, pieces.path, pieces.parameters
-        folder = _folder(path)
-        found = []
-        if self.has(pieces):
-            name = f"{pieces.scheme}://{host}/"
-            found.append(_chain(host, "spelling", pieces.scheme, "", name))
-        if (path or parameters) and self._has_gap(_host_gap(pieces)):
+        return [outcome.chain for outcome in self.outcomes(pieces)]
+
+    def outcomes(self, pieces: Pieces, text: int = 0) -> list[Outcome]:
+        """Return the same groups, each with whether no fetched URL of it has the same text."""
+        host, path = pieces.host, pieces.path
+        folder, whole = _folder(path), _hash(pieces)
+        found: dict[int, Outcome] = {}
+
+        def note(chain: Chain, *keys: tuple[str | int, ...]) -> None:
+            if any(self._has(*key) for key in keys):
+                before = found.get(chain.own)
+                is_same = any(self._has(*key, text) for key in keys)
+                differs = not is_same and (before is None or before.differs)
+                found[chain.own] = Outcome(chain, differs)
+
+        name = f"{pieces.scheme}://{host}/"
+        note(_chain(host, "spelling", pieces.scheme, "", name), (_WHOLE, whole))
+        if path or pieces.parameters:
             first = word(path[0]) if len(path) > 1 else ""
-            found.append(_chain(host, "host", first, folder, f"{host}/"))
-        for at, parameter in enumerate(parameters):
-            rest = _without_parameter(pieces, at)
-            if self._has(rest) or self._has_gap(_gap("parameter", rest)):
-                name, _, value = parameter.partition("=")
-                what = word(name)
-                found.append(_chain(host, "parameter", what, word(value), f"{host}/...?{what}="))
-        for at in range(len(path) - 1):
-            rest = _without_segment(pieces, at)
-            if self._has(rest) or self._has_gap(_gap("folder", rest)):
-                what = word(path[at])
-                where = "/..." if at else ""
-                found.append(_chain(host, "folder", what, folder, f"{host}{where}/{what}/"))
-        if path and self._has(_without_segment(pieces, len(path) - 1)):
-            what = word(path[-1])
-            found.append(_chain(host, "file", what, folder, f"{host}/.../{what}"))
-        whole = _hash(pieces)
-        if self._has_gap(_gap("folder", whole)) or self._has_gap(_gap("parameter", whole)):
-            found.append(_chain(host, "lacks", "", folder, f"{host}/{folder}"))
-        distinct = {chain.own: chain for chain in reversed(found)}
-        return list(distinct.values())[::-1]
+            chain = _chain(host, "host", first, folder, f"{host}/")
+            note(chain, ("host", hash(pieces[2:])))
+        for kind, what, context, rest in _gaps(pieces):
+            at_top = kind == "folder" and path[0] == what
+            name = _NAMES["top" if at_top else kind].format(host=host, what=what)
+            chain = _chain(host, kind, what, context, name)
+            keys = [(_WHOLE, rest)] if kind == "file" else [(_WHOLE, rest), (kind, rest)]
+            note(chain, *keys)
+        for what in self._missing(whole):
+            chain = _chain(host, _LACKS, what, folder, f"{host}/{folder}")
+            note(chain, (_LACKS, whole, what))
+        return list(found.values())
 
-    def _has(self, hashed: int) -> bool:
-        return self._whole.find(hashed) >= 0
+    def _note(self, text: int, *key: str | int) -> None:
+        self._known.add(hash(key), 0)
+        self._known.add(hash((*key, text)), 0)
 
-    def _has_gap(self, hashed: int) -> bool:
-        return self._gaps.find(hashed) >= 0
+    def _has(self, *key: str | int) -> bool:
+        return self._known.find(hash(key)) >= 0
+
+    def _note_missing(self, text: int, rest: int, what: str) -> None:
+        """Note that a fetched URL is another with one piece more."""
+        number = self._words.setdefault(what, len(self._words))
+        if number == len(self._in_turn):
+            self._in_turn.append(what)
+        for at in range(MAX_PIECES):
+            if self._known.add(hash((_LACKS, rest, at)), number):
+                break
+            if self._known.find(hash((_LACKS, rest, at))) == number:
+                break
+        else:
+            return
+        self._note(text, _LACKS, rest, what)
+
+    def _missing(self, whole: int) -> list[str]:
+        """Return the pieces that fetched URLs have more than one, the first `MAX_PIECES`."""
+        found: list[str] = []
+        while (number := self._known.find(hash((_LACKS, whole, len(found))))) >= 0:
+            found.append(self._in_turn[number])
+        return found
+
+
+def _gaps(pieces: Pieces) -> Iterator[tuple[str, str, str, int]]:
+    """Yield each piece but the host: kind, word, context, and the hash of the URL without it."""
+    _, host, path, parameters = pieces
+    folder = _folder(path)
+    for at, segment in enumerate(path):
+        kind = "file" if at == len(path) - 1 else "folder"
+        yield kind, word(segment), folder, hash((host, path[:at] + path[at + 1 :], parameters))
+    for at, parameter in enumerate(parameters):
+        name, _, value = parameter.partition("=")
+        rest = hash((host, path, parameters[:at] + parameters[at + 1 :]))
+        yield "parameter", word(name), word(value), rest
 
 
 def _chain(host: str, kind: str, what: str, context: str, name: str) -> Chain:
@@ -154,21 +210,3 @@ def _folder(path: tuple[str, ...]) -> str:
 
 def _hash(pieces: Pieces) -> int:
     return hash(pieces[1:])
-
-
-def _host_gap(pieces: Pieces) -> int:
-    return hash(pieces[2:])
-
-
-def _gap(kind: str, rest: int) -> int:
-    return hash((kind, rest))
-
-
-def _without_segment(pieces: Pieces, at: int) -> int:
-    path = pieces.path
-    return hash((pieces.host, path[:at] + path[at + 1 :], pieces.parameters))
-
-
-def _without_parameter(pieces: Pieces, at: int) -> int:
-    given = pieces.parameters
-    return hash((pieces.host, pieces.path, given[:at] + given[at + 1 :]))

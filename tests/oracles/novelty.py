@@ -78,8 +78,9 @@ def differences(x: Pieces, y: Pieces) -> set[Group]:
             if rest in (y.parameters, *others):
                 name, _, value = parameter.partition("=")
                 found.add(("parameter", word(name), word(value)))
-        if x.parameters in [without(y.parameters, n) for n in range(len(y.parameters))]:
-            found.add(("lacks", "", here))
+        for at, parameter in enumerate(y.parameters):
+            if x.parameters == without(y.parameters, at):
+                found.add(("lacks", f"parameter {word(parameter.partition('=')[0])}", here))
     if same_parameters:
         others = [without(y.path, n) for n in range(len(y.path) - 1)]
         for at in range(len(x.path) - 1):
@@ -87,8 +88,9 @@ def differences(x: Pieces, y: Pieces) -> set[Group]:
                 found.add(("folder", word(x.path[at]), here))
         if x.path and x.path[:-1] == y.path:
             found.add(("file", word(x.path[-1]), here))
-        if x.path in others:
-            found.add(("lacks", "", here))
+        for at, rest in enumerate(others):
+            if x.path == rest:
+                found.add(("lacks", f"folder {word(y.path[at])}", here))
     return found
 
 
@@ -103,28 +105,30 @@ class Crawler:
     visited: list[int] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
     """Fingerprints of the pages that brought something new."""
-    learned: list[tuple[list[Chain], bool]] = field(default_factory=list)
+    texts: dict[int, int] = field(default_factory=dict)
+    learned: list[list[tuple[Chain, bool]]] = field(default_factory=list)
+    """For each fetch that taught, the groups and whether it counts as new in them."""
     n_used: int = 0
     """How many of those the estimates are made of."""
     due: int = 0
 
-    def chains(self, page: int) -> list[Chain]:
-        """Return the chains of a page: its own, then those of its twins, or of their spelling."""
+    def own_chain(self, page: int) -> Chain:
+        """Return site, folder and pattern of a page."""
         x = pieces(self.web.urls[page])
         names = tuple(word(parameter.partition("=")[0]) for parameter in x.parameters)
         last = word(x.path[-1]) if x.path else ""
-        own = (x.host,), (x.host, folders(x)), (x.host, folders(x), last, names)
-        twins = {
-            difference
-            for other in self.visited
-            if other != page and self.web.prints[other]
-            for difference in differences(x, pieces(self.web.urls[other]))
-        }
-        chains = [
-            ((x.host, kind), (x.host, kind, what), (x.host, kind, what, context))
-            for kind, what, context in sorted(twins, key=str)
-        ]
-        return [own, *chains]
+        return (x.host,), (x.host, folders(x)), (x.host, folders(x), last, names)
+
+    def twins(self, page: int) -> dict[Chain, list[int]]:
+        """Return the groups of a page by pieces, and the fetched pages that differ in each."""
+        x = pieces(self.web.urls[page])
+        found: dict[Chain, list[int]] = {}
+        for other in self.visited:
+            if other != page and self.web.prints[other]:
+                for kind, what, context in differences(x, pieces(self.web.urls[other])):
+                    chain = ((x.host, kind), (x.host, kind, what), (x.host, kind, what, context))
+                    found.setdefault(chain, []).append(other)
+        return found
 
     def estimate(self, chain: Chain) -> float:
         """Return the probability that a page of a chain of groups brings something new."""
@@ -132,9 +136,9 @@ class Crawler:
         for group in chain:
             outcomes = [
                 is_new
-                for chains, is_new in self.learned[: self.n_used]
-                for its in chains
-                if group in its
+                for chains in self.learned[: self.n_used]
+                for chain_of_fetch, is_new in chains
+                if group in chain_of_fetch
             ]
             counts.append((len(outcomes), sum(outcomes)))
         (n1, new1), (n2, new2), (n3, new3) = counts
@@ -143,23 +147,35 @@ class Crawler:
         return (new3 + 2.0 * middle) / (n3 + 2.0)
 
     def is_put_off(self, page: int) -> bool:
-        p = min(map(self.estimate, self.chains(page)))
+        p = min(map(self.estimate, [self.own_chain(page), *self.twins(page)]))
         level = sum(p < 0.5**at for at in (1, 2, 3, 4))
         return splitmix(self.discovered.index(page)) >= 0.5**level
 
-    def is_new(self, fingerprint: int) -> bool:
-        most = 3 if self.near else 0
-        return all(((fingerprint ^ other) & (2**64 - 1)).bit_count() > most for other in self.known)
+    def text(self, page: int) -> int:
+        """Return the fingerprint by which the text of a page is known."""
+        bits = self.web.prints[page] % 2**64
+        near = [
+            ((bits ^ other).bit_count(), other)
+            for other in self.known
+            if (bits ^ other).bit_count() <= (3 if self.near else 0)
+        ]
+        return min(near)[1] if near else bits
 
     def visit(self, page: int) -> None:
-        fingerprint = self.web.prints[page]
-        if fingerprint:
-            is_new = self.is_new(fingerprint)
+        if self.web.prints[page]:
+            text = self.texts[page] = self.text(page)
+            is_new = text not in self.known
+            twins = self.twins(page)
+            spelled = {chain: like for chain, like in twins.items() if chain[0][1] == "spelling"}
+            learned = [
+                (chain, text not in map(self.texts.get, like))
+                for chain, like in (spelled or twins).items()
+            ]
+            if all(differs for _, differs in learned):
+                learned.append((self.own_chain(page), is_new))
             if is_new:
-                self.known.append(fingerprint)
-            own, *twins = self.chains(page)
-            twins = [chain for chain in twins if chain[0][1] == "spelling"] or twins
-            self.learned.append((twins if twins and not is_new else [own, *twins], is_new))
+                self.known.append(text)
+            self.learned.append(learned)
             if len(self.learned) >= self.due:
                 n = self.n_used = len(self.learned)
                 self.due = n + max(4, int(self.every * n))
