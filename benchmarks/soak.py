@@ -1,6 +1,6 @@
 """A crawl of a web of which a third is hostile: memory, disk, silence, and honest pages fetched.
 
-    python benchmarks/soak.py [--fetches 200000] [--ordering NAME] [--json FILE]
+    python benchmarks/soak.py [--fetches 200000] [--ordering NAME] [--novelty KIND] [--json FILE]
 
 The bundled project crawls the synthetic web of `hostile_web.py` twice, each time in a new process,
 with the crawl store on and without delays: once as it is, and once with all hostile sites
@@ -31,7 +31,9 @@ HONEST_SHARE = 0.3
 """Honest pages as a share of the hostile crawl's fetches."""
 
 
-def crawl(n_fetches: int, n_pages: int, ordering: str, *, is_quiet: bool) -> dict[str, Any]:
+def crawl(
+    n_fetches: int, n_pages: int, ordering: str, novelty: str | None, *, is_quiet: bool
+) -> dict[str, Any]:
     """Crawl once, in this process and folder, and return the figures."""
     from hostile_web import N_HONEST, SEEDS, HostileWeb, Silence
     from scrapy import signals
@@ -46,6 +48,7 @@ def crawl(n_fetches: int, n_pages: int, ordering: str, *, is_quiet: bool) -> dic
             "HOSTILE_WEB_PAGES": n_pages,
             "HOSTILE_WEB_QUIET": is_quiet,
             "ORDERING": ordering,
+            "CRAWLPRIO_NOVELTY": novelty,
             "DOWNLOAD_DELAY": 0,
             "RETRY_ENABLED": False,
             "CLOSESPIDER_PAGECOUNT": n_fetches,
@@ -106,7 +109,9 @@ def crawl(n_fetches: int, n_pages: int, ordering: str, *, is_quiet: bool) -> dic
     }
 
 
-def in_child(n_fetches: int, n_pages: int, ordering: str, *, is_quiet: bool) -> dict[str, Any]:
+def in_child(
+    n_fetches: int, n_pages: int, ordering: str, novelty: str | None, *, is_quiet: bool
+) -> dict[str, Any]:
     """Crawl in a new process, in an empty folder; exit if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -114,7 +119,7 @@ def in_child(n_fetches: int, n_pages: int, ordering: str, *, is_quiet: bool) -> 
                 sys.executable,
                 __file__,
                 "--child",
-                json.dumps([n_fetches, n_pages, ordering, is_quiet]),
+                json.dumps([n_fetches, n_pages, ordering, novelty, is_quiet]),
             ],
             cwd=folder,
             env={
@@ -166,19 +171,20 @@ def main() -> None:
     parser.add_argument(
         "--ordering", default=SETTINGS["ORDERING"].default, help="default %(default)s"
     )
+    parser.add_argument("--novelty", choices=["exact", "near"], help="default: none")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, orders too")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        n_fetches, n_pages, ordering, is_quiet = json.loads(given.child)
-        print(json.dumps(crawl(n_fetches, n_pages, ordering, is_quiet=is_quiet)))
+        n_fetches, n_pages, ordering, novelty, is_quiet = json.loads(given.child)
+        print(json.dumps(crawl(n_fetches, n_pages, ordering, novelty, is_quiet=is_quiet)))
         return
     from hostile_web import N_HONEST
 
     n_pages = max(1, int(HONEST_SHARE * given.fetches / N_HONEST))
-    hostile = in_child(given.fetches, n_pages, given.ordering, is_quiet=False)
+    hostile = in_child(given.fetches, n_pages, given.ordering, given.novelty, is_quiet=False)
     show("with hostile sites", hostile)
-    quiet = in_child(given.fetches, n_pages, given.ordering, is_quiet=True)
+    quiet = in_child(given.fetches, n_pages, given.ordering, given.novelty, is_quiet=True)
     show("without", quiet)
     first = list(dict.fromkeys(hostile["order"]))
     second = list(dict.fromkeys(quiet["order"]))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ONE_AT_A_TIME, Answer, Run, Site, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Run, Site, run_spider
 from oracles import novelty as oracle
 from scrapy import Request, Spider
 
-from crawlprio.errors import StoreError
+from crawlprio.errors import ConfigError, StoreError
 from crawlprio.frontier import PageQueue
 from crawlprio.linkgraph import read_graph
 from crawlprio.novelty import Novelty
@@ -217,6 +218,22 @@ def test_pages_with_the_same_words_have_the_same_fingerprint(kind: str) -> None:
     assert of(words, 7) == of(words.upper().replace(" ", " \n- "), 8) != of(text_of(2), 7)
     assert -(2**63) <= of(words, 7) < 2**63
     assert of("Few words", 7) == 7
+
+
+def test_near_needs_a_package_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(ConfigError, match=r"install crawlprio\[novelty\], or set it to 'exact'"):
+        fingerprints("near")
+
+
+def test_a_frontier_in_redis_refuses_the_setting() -> None:
+    settings = {"CRAWLPRIO_FRONTIER": "redis", "CRAWLPRIO_NOVELTY": "exact", **ADDON}
+    with Site({}) as site:
+        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    assert run.messages() == [
+        "CRAWLPRIO_NOVELTY is on, which a frontier in Redis does not support; unset it, or set "
+        "CRAWLPRIO_FRONTIER = 'local'."
+    ]
 
 
 def test_near_fingerprints_are_close_for_texts_that_differ_in_a_word_of_many() -> None:

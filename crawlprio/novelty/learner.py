@@ -15,7 +15,7 @@ from crawlprio.store.hashtable import HashTable
 N_LEVELS = 4
 """Halvings of the share of a group that keeps its place: at least 1 in 16 does."""
 
-STRENGTHS = (4.0, 2.0, 2.0)
+STRENGTHS = (4.0, 2.0, 4.0)
 """Fetches that the expectation of a wider group is worth, in each group of a chain."""
 
 MAX_NAMES = 1_000

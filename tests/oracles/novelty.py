@@ -144,7 +144,7 @@ class Crawler:
         (n1, new1), (n2, new2), (n3, new3) = counts
         widest = (new1 + 4.0) / (n1 + 4.0)
         middle = (new2 + 2.0 * (0.5 + 0.5 * widest)) / (n2 + 2.0)
-        return (new3 + 2.0 * middle) / (n3 + 2.0)
+        return (new3 + 4.0 * middle) / (n3 + 4.0)
 
     def is_put_off(self, page: int) -> bool:
         p = min(map(self.estimate, [self.own_chain(page), *self.twins(page)]))
