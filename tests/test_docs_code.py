@@ -74,6 +74,7 @@ NOT_CODE = {
     "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
+    "Seeds that may be fetched:": "what a plan prints",
     "crawlprio: live view at": "what a crawl prints",
     "7 pages wait after 3 visits.": "what explain prints",
     "http://a.test/b1 was fetched.": "what explain prints",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from crawlprio.commands.site_crawl import SiteCrawlCommand
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, printable
 
 
 class Command(SiteCrawlCommand):
@@ -15,6 +15,7 @@ class Command(SiteCrawlCommand):
         "crawl https://example.org/ --folder example --pages 10000",
         "crawl https://a.example/ https://b.example/ --contact me@a.example",
         "crawl @seeds.txt --follow domain --ordering rankmass",
+        "crawl https://example.org/ --pages 10000 --plan",
         "crawl --demo --pages 2000",
     )
 
@@ -43,17 +44,27 @@ class Command(SiteCrawlCommand):
         group.add_argument(
             "--demo", action="store_true", help="crawl the demo web, served on this machine"
         )
+        group.add_argument(
+            "--plan",
+            action="store_true",
+            help="fetch robots.txt, sitemaps and home pages only, and say what a crawl would do",
+        )
+        group.add_argument("--json", action="store_true", help="with --plan: print it as JSON")
         super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self.take_options(opts)
-        if opts.folder is not None:
+        if opts.folder is not None and not opts.plan:
             if not opts.folder:
                 raise ConfigError("--folder is empty; name a folder, or leave it out.")
             self.set("JOBDIR", opts.folder)
         if args:
             opts.spargs["seeds"] = _seeds(args)
         has_seeds = not {"seeds", "url"}.isdisjoint(opts.spargs)
+        if opts.plan and not has_seeds:
+            raise ConfigError("--plan is about a crawl of URLs; name one, and leave out --demo.")
+        if opts.json and not opts.plan:
+            raise ConfigError("--json prints a plan; add --plan, or leave it out.")
         if opts.demo and has_seeds:
             raise ConfigError("--demo crawls the demo web and takes no URL; leave out one of them.")
         if not (opts.demo or has_seeds):
@@ -63,6 +74,37 @@ class Command(SiteCrawlCommand):
             )
         if has_seeds:
             _check(opts.spargs)
+        if opts.plan:
+            self._prepare_plan()
+
+    def _prepare_plan(self) -> None:
+        """Turn the settings of the crawl into those of its dry run."""
+        from tempfile import TemporaryDirectory
+
+        from crawlprio.commands.planning import planned_limits, planning_settings
+
+        assert self.settings is not None
+        self._limits = planned_limits(self.settings)
+        self._folder = TemporaryDirectory()
+        for name, value in planning_settings(self.settings, self._folder.name).items():
+            self.set(name, value)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not opts.plan:
+            super().run(args, opts)
+            return
+        import json
+
+        from crawlprio.commands.planning import PlanSpider, lines_of_plan, plan_of
+        from crawlprio.live.console import PipeSafeConsole
+
+        with self._folder:
+            spider = self.crawl(PlanSpider, opts).spider
+        if not self.exitcode and isinstance(spider, PlanSpider):
+            plan = plan_of(spider.found, self._limits)
+            lines = map(printable, lines_of_plan(plan))
+            text = json.dumps(plan, indent=1) if opts.json else "\n".join(lines)
+            PipeSafeConsole().out(text, highlight=False)
 
 
 def _seeds(args: list[str]) -> str:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import BaseRunSpiderCommand
 
@@ -16,6 +16,10 @@ from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Number, Whole
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
 
 OPTIONS = {
     "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
@@ -183,11 +187,16 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             self.set("ROBOTSTXT_USER_AGENT", robot_of(agent))
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.live.crawl import Crawl
         from crawlprio.spiders.site import SiteSpider
 
+        self.crawl(SiteSpider, opts)
+
+    def crawl(self, spider: type[Spider], opts: argparse.Namespace) -> Crawler:
+        """Crawl with a spider; set the exit status, and return the crawler."""
+        from crawlprio.live.crawl import Crawl
+
         assert self.crawler_process is not None
-        crawler = self._create_crawler(SiteSpider)
+        crawler = self._create_crawler(spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
         crawl = Crawl.of(crawler)
@@ -196,6 +205,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             self.exitcode = 130
         elif self.crawler_process.bootstrap_failed:
             self.exitcode = 2 if crawl.is_misconfigured else 1
+        return crawler
 
     def _check_store(self) -> None:
         """Refuse a store whose folder does not exist; a job directory is created."""

@@ -23,7 +23,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.config import read_setting
 from crawlprio.live.causes import cause_of
 from crawlprio.live.crawl import Crawl
-from crawlprio.store.outcomes import UNREACHABLE
+from crawlprio.store.outcomes import ROBOTS, UNREACHABLE
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.directives import USAGE_LINE, UsageRules
@@ -79,6 +79,21 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     def waiting(self) -> dict[str, int]:
         """Return how many pages wait for each robots.txt that is being read, by host and port."""
         return {netloc: 1 + len(others) for netloc, others in self._waiting.items()}
+
+    def judged(self, url: str) -> str:
+        """Return why a page may not be fetched, by the files read so far; empty if it may."""
+        request = Request(url)
+        netloc, agent = urlparse_cached(request).netloc, self._agent(request)
+        file = self._files.get(netloc)
+        if file is None:
+            return "its robots.txt was not read"
+        if file.cause:
+            return f"{UNREACHABLE} ({file.cause})" if self._forbids else ""
+        rules = self._files.rules(netloc, agent)
+        if rules is None:
+            rules = robots_txt.rules_for(file.text, agent)[0] if self._reduces else file.text
+        robot = agent or self._robotstxt_useragent or self._default_useragent
+        return "" if self._parser(rules).allowed(url, robot) else ROBOTS
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """Return the rules for the site of a request once it has them; None allows everything."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,21 +41,34 @@ def expected(
         {
             "pages": n,
             "share": round(float(shares[by_share[:n]].sum()), 4),
-            "seconds": round(_seconds(crawl, crawl.sites[by_share[:n]], limits, delays)),
+            "seconds": round(
+                seconds_needed(crawl.paces, crawl.hosts, crawl.sites[by_share[:n]], limits, delays)
+            ),
         }
         for n in steps
     ]
 
 
-def _seconds(
-    crawl: StoredCrawl,
+def seconds_needed(
+    paces: Mapping[int, Pace],
+    hosts: Sequence[str],
     sites: NDArray[np.int32],
     limits: Mapping[str, Any],
     delays: Mapping[str, float],
 ) -> float:
-    """Return how long fetching pages of these sites takes."""
-    n_fetches = sum(pace.n_fetches for pace in crawl.paces.values())
-    usual = sum(pace.seconds for pace in crawl.paces.values()) / max(n_fetches, 1)
+    """Return how long it takes to fetch pages, each given by its site.
+
+    Parameters
+    ----------
+    paces, hosts
+        By site, the fetches so far and the host.
+    limits
+        The settings of the crawl.
+    delays
+        The Crawl-delay of hosts that have one.
+    """
+    n_fetches = sum(pace.n_fetches for pace in paces.values())
+    usual = sum(pace.seconds for pace in paces.values()) / max(n_fetches, 1)
     delay = _number(limits, "DOWNLOAD_DELAY", 0.0)
     at_once = _number(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
     in_all = _number(limits, "CONCURRENT_REQUESTS", 16.0)
@@ -63,9 +76,9 @@ def _seconds(
     in_all = max(in_all, min(len(np.unique(sites)), most)) if in_all else 0.0
     longest = 0.0
     for site, n in zip(*np.unique(sites, return_counts=True), strict=True):
-        pace = crawl.paces.get(int(site), Pace())
+        pace = paces.get(int(site), Pace())
         fetch = pace.seconds / pace.n_fetches if pace.n_fetches else usual
-        pause = max(delay, delays.get(crawl.hosts[int(site)], 0.0))
+        pause = max(delay, delays.get(hosts[int(site)], 0.0))
         if at_once == 1.0:
             a_page = max(pause + fetch, pace.seconds_a_page)
         else:  # with several fetches at once, the delay is from start to start
