@@ -55,7 +55,8 @@ CHOICES = (
     f"58th of the crawl, has {PAGES_A_DAY} pages. Single pages are the (first) home page and "
     "random pages that reach at least half as much; where there are too few, the home page alone "
     "and together with a random page. Each start has its own draw of latencies. `random` is drawn "
-    "{draws} times a web. Claims about larger sites first leave out webs on which it fetches in "
+    "{draws} times a web. Margins up to 0.001, of Kendall's tau 0.02, decide nothing, whatever the "
+    "spread. Claims about larger sites first leave out webs on which it fetches in "
     "the order of breadth-first.\n\n"
 )
 

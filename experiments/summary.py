@@ -175,6 +175,7 @@ def summary_page(found: Found) -> str:
         _table_of_averages(found),
         "On webs of few sites, which are nearly all of these, `larger-sites-first` fetches in the "
         "order of `breadth-first`.",
+        _NOT_RUN,
         "## What to take from the papers",
         _advice(found),
         "## Claims that were not reproduced",
@@ -367,6 +368,10 @@ are not available.
 ![Cumulative PageRank of the strategies on each web](reproduction/every_web-curves.png)
 """
 
+_NOT_RUN = """The page on Cho et al. shows figures from before ties in Crawl & Stop were broken by
+lot, and before the limited buffer was run with I(P) >= G. No claim of the paper rests on these.
+"""
+
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
 
 * **Run**: `make reproduce`. An hour of processor time on one core, 8 GB of memory, 10 GB of disk.
@@ -388,8 +393,7 @@ _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
   each), and a JSON with all tables, margins and spreads. Verdicts and [the
   summary](../reproduction.md) are computed from the JSON; `pytest tests/test_reproduction.py`
   checks the committed pages against it.
-* **Not repeated**: the papers' own webs, which are not available, and the validation of Castillo
-  et al.'s simulator against the crawl of a country.
+* **Not repeated**: the papers' own webs, which are not available, and the crawl of a country.
 """
 
 _SCALE = """## Scale
