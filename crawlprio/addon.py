@@ -27,6 +27,7 @@ from crawlprio.middlewares import (
     PolitenessMiddleware,
     RefusalMiddleware,
     RobotsMiddleware,
+    SigningMiddleware,
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
@@ -79,6 +80,7 @@ class Addon:
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
         add("SPIDER_MIDDLEWARES", YieldedLinksMiddleware, 100_000)
         add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
+        add("DOWNLOADER_MIDDLEWARES", SigningMiddleware, 987)
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)

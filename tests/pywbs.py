@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import subprocess
 import sys
@@ -18,19 +19,37 @@ import pytest
 HOME = Path(sys.prefix) / "pywb"
 
 
-@cache
 def programs() -> Path:
     """Return the folder of pywb's programs; skip the test where they cannot be installed."""
-    if not (HOME / "bin" / "done").exists():
+    problem = _install()
+    if problem:
+        pytest.skip(problem)
+    return HOME / "bin"
+
+
+@cache
+def _install() -> str:
+    """Install pywb, once for all processes; return why it cannot be installed, if it cannot."""
+    with HOME.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (HOME / "bin" / "done").exists():
+            return ""
         for line in (
             [sys.executable, "-m", "venv", "--clear", str(HOME)],
             [str(HOME / "bin" / "pip"), "install", "--quiet", "pywb>=2.10,<2.11"],
         ):
             done = subprocess.run(line, capture_output=True, text=True, timeout=900, check=False)
             if done.returncode:
-                pytest.skip(f"pywb cannot be installed: {done.stderr.strip()[-300:]}")
+                return f"pywb cannot be installed: {done.stderr.strip()[-300:]}"
         (HOME / "bin" / "done").touch()
-    return HOME / "bin"
+        return ""
+
+
+def index_of(folder: Path) -> str | None:
+    """Return pywb's CDXJ index of the WARC files in a folder; None if pywb cannot be installed."""
+    if _install():
+        return None
+    return run("cdx-indexer", "-j", "-s", *sorted(folder.glob("*.warc.gz")), folder=folder)
 
 
 def run(name: str, *words: str | Path, folder: Path) -> str:

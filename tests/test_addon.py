@@ -28,6 +28,7 @@ from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
     RefusalMiddleware,
+    SigningMiddleware,
     YieldedLinksMiddleware,
 )
 from crawlprio.pages import Visit
@@ -241,7 +242,11 @@ def test_the_addon_overrides_nothing_that_the_project_set() -> None:
             Quiet: 5,
             YieldedLinksMiddleware: None,
         },
-        "DOWNLOADER_MIDDLEWARES": {PolitenessMiddleware: None, RefusalMiddleware: 970},
+        "DOWNLOADER_MIDDLEWARES": {
+            PolitenessMiddleware: None,
+            SigningMiddleware: None,
+            RefusalMiddleware: 970,
+        },
         "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
         "EXTENSIONS": {CrawlReport: None, Sitemaps: None, Requisites: None},

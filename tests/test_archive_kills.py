@@ -17,6 +17,7 @@ from time import monotonic
 
 import pytest
 from nginx_sites import NGINX, Server, serve
+from pywbs import index_of
 from warcs import check_archive, records, responses
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_ARCHIVE_KILLS", "3"))
@@ -93,6 +94,8 @@ def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web
     check_archive(tmp_path / "warc", store)
     kinds = [record.kind for record in records(tmp_path / "warc")]
     assert kinds.count("metadata") == 1  # the receipt of the only run that ended
+    index = (tmp_path / "warc" / "index.cdxj").read_text()
+    assert index_of(tmp_path / "warc") in (index, None)  # pywb's own
     answered = sorted(url for url, status in pages if status)
     robots = {server.url(host, "/robots.txt") for host in sites}
     archived = [record.url for record in responses(tmp_path / "warc")]

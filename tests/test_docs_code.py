@@ -61,6 +61,8 @@ OTHER_PROGRAMS = {
     "make": "sets up a clone; `make demo` and `make test` have tests of their own",
     "pip": "installs; tests/test_bare_venv.py does it",
     "sqlite3": "may not be installed",
+    "openssl": "makes a key; tests/test_signing.py has one",
+    "python": "needs that key",
     "scrapy": "needs a network",
     ".venv/bin/scrapy": "needs a network",
 }

@@ -72,16 +72,18 @@ def test_wget_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
     assert found == {"robots-first": n_pages, "disallowed": 8, "queries": 3, "contact": 1}
 
 
+class Busy(Site):
+    """Answers 503 once on one of its hosts."""
+
+    def answer_to(self, fetch: Fetch) -> Answer:
+        asked = [before.path for before in self.fetches if before.host == fetch.host]
+        if fetch.host == "b.test" and len(asked) == 2:
+            return Answer("later", 503, {"Retry-After": "1"})
+        return super().answer_to(fetch)
+
+
 def test_ours_breaks_none(tmp_path: Path) -> None:
     """On two hosts, one of which asks for a pause, and answers 503 once."""
-
-    class Busy(Site):
-        def answer_to(self, fetch: Fetch) -> Answer:
-            asked = [before.path for before in self.fetches if before.host == fetch.host]
-            if fetch.host == "b.test" and len(asked) == 2:
-                return Answer("later", 503, {"Retry-After": "1"})
-            return super().answer_to(fetch)
-
     home = page("/yes1", "/no1", "http://b.test/", "/search?q=1", "/yes2")
     with Busy({**WEB, "a.test/": home, "b.test/": page("/yes1", "/no2")}) as site:
         run_spider(
@@ -102,3 +104,34 @@ def test_ours_breaks_none(tmp_path: Path) -> None:
         tmp_path, site.fetches, "crawlprio", delay=0.3, at_once=1, retry_after=1, queries=5
     )
     assert found == {}
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_ours_breaks_none_with_page_requisites(tmp_path: Path, at_once: int) -> None:
+    needs = [
+        f"http://{host}.test/{name}{n}" for host in "abc" for name in ("no", "i") for n in "12"
+    ]
+    images = "".join(f"<img src={url}>" for url in needs)
+    home = Answer(f"<a href=/no1>1</a>{images}", headers={"Content-Type": "text/html"})
+    slow = {f"/i{n}": Answer("image", seconds=0.05) for n in "12"}
+    with Busy({**WEB, **slow, "a.test/": home}) as site:
+        run_spider(
+            SiteSpider,
+            {
+                **bundled_settings(),
+                "USER_AGENT": "crawlprio/1 (+https://a.test/)",
+                "DOWNLOAD_DELAY": 0.2,
+                "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
+                "RETRY_ENABLED": True,
+                "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
+                "CRAWLPRIO_WARC": str(tmp_path),
+                "CRAWLPRIO_REQUISITES": "all",
+                "CRAWLPRIO_PRINT": False,
+            },
+            site=site,
+            seeds="http://a.test/",
+        )
+    fetched = [f"http://{fetch.host}{fetch.path}" for fetch in site.fetches]
+    assert [url for url in needs if "/i" in url and url not in fetched] == []
+    limits = {"delay": 0.2, "at_once": at_once, "retry_after": 1}
+    assert verdicts(tmp_path, site.fetches, "crawlprio", **limits) == {}

@@ -5,6 +5,7 @@ from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.middlewares.politeness import PolitenessMiddleware
 from crawlprio.middlewares.referer import RedirectReferer
 from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
+from crawlprio.middlewares.signing import SigningMiddleware
 from crawlprio.middlewares.yielded import YieldedLinksMiddleware
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "RedirectReferer",
     "RefusalMiddleware",
     "RobotsMiddleware",
+    "SigningMiddleware",
     "YieldedLinksMiddleware",
 ]

@@ -1,4 +1,4 @@
-"""The kind of the setting that says whom owners of sites can reach."""
+"""The kinds of the settings that say who crawls, and whom owners of sites can reach."""
 
 from __future__ import annotations
 
@@ -24,5 +24,20 @@ class Contact(Kind):
 
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not _CONTACT(value):
+            raise NotAllowedError
+        return value
+
+
+_ORIGIN = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?").fullmatch
+
+
+@dataclass(frozen=True)
+class HttpsOrigin(Kind):
+    """An https URL without a path."""
+
+    says = "an https URL without a path, as in https://bot.example"
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or not _ORIGIN(value):
             raise NotAllowedError
         return value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from crawlprio.setting_table.contact import Contact
+from crawlprio.setting_table.contact import Contact, HttpsOrigin
 from crawlprio.setting_table.kinds import (
     Anything,
     Choice,
     Extensions,
+    FileName,
     Networks,
     Number,
     Options,
@@ -92,6 +93,19 @@ POLITENESS = Section(
             None,
             "Mail address or URL that the user agent of the bundled project names, for owners of "
             "sites; your own USER_AGENT is left as it is.",
+        ),
+        Setting(
+            "CRAWLPRIO_SIGNING_KEY",
+            FileName(none="no signatures"),
+            None,
+            "PEM file of an Ed25519 private key with which each request is signed "
+            "([manners](manners.md#signed-requests)).",
+        ),
+        Setting(
+            "CRAWLPRIO_SIGNATURE_AGENT",
+            HttpsOrigin(none="no signatures"),
+            None,
+            "Where the public key is published; each signed request names it.",
         ),
         Setting(
             "DOWNLOAD_DELAY",

@@ -1,0 +1,133 @@
+"""Signed requests, verified by another implementation of HTTP message signatures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from base64 import urlsafe_b64decode
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from crawls import Answer, Fetch, Run, Site, page, run_spider
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from http_message_signatures import (
+    HTTPMessageVerifier,
+    HTTPSignatureKeyResolver,
+    InvalidSignature,
+    algorithms,
+)
+
+from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.web.signing import key_directory, thumbprint
+
+AGENT = "https://bot.example"
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("key") / "key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", path], check=True)
+    return path
+
+
+class Published(HTTPSignatureKeyResolver):
+    """The keys of a directory, by what names them in a signature."""
+
+    def __init__(self, directory: str) -> None:
+        self._keys = {key["kid"]: key["x"] for key in json.loads(directory)["keys"]}
+
+    def resolve_public_key(self, key_id: str) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(self._keys[key_id] + "="))
+
+
+def verified(fetch: Fetch, key: Path, host: str = "") -> Any:
+    """Verify a request as its server saw it; return what was signed."""
+    verifier = HTTPMessageVerifier(
+        signature_algorithm=algorithms.ED25519, key_resolver=Published(key_directory(key))
+    )
+    message = SimpleNamespace(
+        method="GET", url=f"http://{host or fetch.host}{fetch.path}", headers=dict(fetch.headers)
+    )
+    (result,) = verifier.verify(message)
+    return result
+
+
+def crawl(web: dict[str, Answer], **settings: object) -> tuple[Run, list[Fetch]]:
+    every = {
+        **bundled_settings(),
+        "DOWNLOAD_DELAY": 0,
+        "RETRY_ENABLED": True,
+        "CRAWLPRIO_STORE": None,
+        "CRAWLPRIO_PRINT": False,
+        **settings,
+    }
+    with Site(web) as site:
+        run = run_spider(SiteSpider, every, site=site, seeds="http://a.test/", follow="web")
+        return run, site.fetches
+
+
+def test_every_request_is_signed_for_its_host(key: Path) -> None:
+    web = {
+        "/": page("/moved", "http://b.test/1", "http://c.test:8080/1"),
+        "/moved": Answer("", 302, {"Location": "http://b.test/2"}),
+        "/1": page(),
+        "/2": page(),
+    }
+    _, fetches = crawl(web, CRAWLPRIO_SIGNING_KEY=str(key), CRAWLPRIO_SIGNATURE_AGENT=AGENT)
+    assert len(fetches) == 8  # three robots.txt among them
+    nonces = set()
+    for fetch in fetches:
+        result = verified(fetch, key, "c.test:8080" if fetch.host == "c.test" else "")
+        assert list(result.covered_components.values())[:2] == [
+            "c.test:8080" if fetch.host == "c.test" else fetch.host,
+            f'"{AGENT}"',
+        ]
+        assert result.parameters["tag"] == "web-bot-auth"
+        assert result.parameters["expires"] - result.parameters["created"] == 600
+        nonces.add(result.parameters["nonce"])
+    assert len(nonces) == len(fetches)
+
+
+def test_a_signature_is_not_valid_for_another_host(key: Path) -> None:
+    settings = {"CRAWLPRIO_SIGNING_KEY": str(key), "CRAWLPRIO_SIGNATURE_AGENT": AGENT}
+    _, fetches = crawl({"/": page()}, **settings)
+    with pytest.raises(InvalidSignature):
+        verified(fetches[0], key, "impostor.test")
+
+
+def test_without_the_settings_nothing_is_signed() -> None:
+    _, fetches = crawl({"/": page()})
+    assert not any("signature" in name for fetch in fetches for name in fetch.headers)
+
+
+def test_a_key_is_named_by_its_thumbprint() -> None:
+    """The example of RFC 8037, appendix A.3."""
+    jwk = {"crv": "Ed25519", "kty": "OKP", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+    assert thumbprint(jwk) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "No such file or directory; check the file."),
+        ("no key", "openssl genpkey -algorithm ed25519 -out FILE."),
+    ],
+)
+def test_a_bad_key_is_refused_in_one_sentence(
+    tmp_path: Path, text: str | None, sentence: str
+) -> None:
+    path = tmp_path / "key.pem"
+    if text is not None:
+        path.write_text(text)
+    run, fetches = crawl({}, CRAWLPRIO_SIGNING_KEY=str(path), CRAWLPRIO_SIGNATURE_AGENT=AGENT)
+    assert run.messages()[0].endswith(sentence)
+    assert fetches == []
+
+
+def test_one_setting_without_the_other_is_refused(key: Path) -> None:
+    run, fetches = crawl({}, CRAWLPRIO_SIGNING_KEY=str(key))
+    assert run.messages()[0].endswith("only one of them is set; set both, or none.")
+    assert fetches == []
