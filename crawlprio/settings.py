@@ -5,6 +5,8 @@ Most come from the settings table (`crawlprio/setting_table/`), which `docs/sett
 
 from importlib.util import find_spec
 
+from scrapy.settings import default_settings
+
 from crawlprio import __version__
 from crawlprio.setting_table import bundled_defaults
 
@@ -42,6 +44,13 @@ DOWNLOADER_MIDDLEWARES = {
     "crawlprio.live.stats.FetchStats": 850,  # the same without downloader/request_bytes
 }
 CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its default is 100
+# Without the remote control, a server on loopback with a folder in the user's home: importing it
+# would take a tenth of the time in which a crawl starts.
+EXTENSIONS_BASE = {
+    path: order
+    for path, order in default_settings.EXTENSIONS_BASE.items()
+    if not path.startswith("scrapy.extensions.remote_control.")
+}
 EXTENSIONS = {
     # It unpickles `spider.state` from JOBDIR: resuming a folder would run code from it.
     "scrapy.extensions.spiderstate.SpiderState": None,
@@ -51,6 +60,5 @@ COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would check at each page
 TELNETCONSOLE_ENABLED = False
-REMOTE_CONTROL_ENABLED = False  # a server on loopback, with a folder in the user's home
 DOWNLOAD_WARNSIZE = 0  # no warning about a body below DOWNLOAD_MAXSIZE
 RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # QuietLogFormatter logs the failed fetch
