@@ -14,10 +14,14 @@ from shared_webs import shared_webs
 import crawlprio.settings
 from crawlprio import Ordering
 from crawlprio.errors import ConfigError
-from crawlprio.orderings import ORDERINGS, Changed
+from crawlprio.orderings import BY_VALUE, ORDERINGS, Changed
 from crawlprio.pages import Visit
+from crawlprio.redis.collect import collect
 from crawlprio.redis.rules import rules_of
+from crawlprio.redis.shards import prefix_of
 from crawlprio.spiders.site import SiteSpider
+from crawlprio.store import Store
+from crawlprio.texts.kept import kept_texts
 
 PROJECT = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
 
@@ -108,6 +112,29 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     )
     assert len(here) >= 110
     assert there == here
+
+
+@pytest.mark.parametrize("ordering", BY_VALUE)
+def test_a_crawl_by_value_has_the_order_values_and_texts_of_a_local_crawl(
+    ordering: str, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    chosen: dict[str, Any] = {
+        "ORDERING": ordering,
+        "CRAWLPRIO_VALUE": "words:knight, rook, queen, oven, yeast, dough",
+        "CRAWLPRIO_KEEP_TEXT": True,
+        "CRAWLPRIO_STORE": str(tmp_path / "here.sqlite"),
+    }
+    here = crawl(tmp_path / "here.jsonl", **chosen)
+    frontier = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}
+    there = crawl(tmp_path / "there.jsonl", **chosen, **frontier)
+    assert there == here
+    collect(redis_server.client(), prefix_of("site"), tmp_path / "there.sqlite")
+    tables = []
+    for name in ("here", "there"):
+        with Store.open(tmp_path / f"{name}.sqlite", readonly=True) as store:
+            tables.append([kept._replace(fetched_at=0) for kept in kept_texts(store)])
+    assert tables[0] == tables[1]
+    assert len({kept.value for kept in tables[0]}) > 3
 
 
 def test_an_ordering_that_overrides_site_key_is_refused() -> None:

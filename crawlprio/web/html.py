@@ -47,9 +47,13 @@ _ROLES = ",".join(
     f'[role="{role}"]'
     for role in ("navigation", "banner", "contentinfo", "search", "complementary")
 )
-_INLINE = (
-    "a,abbr,acronym,b,bdi,bdo,big,cite,code,del,dfn,em,font,i,ins,kbd,mark,nobr,q,s,samp,small,"
-    "span,strike,strong,sub,sup,tt,u,var,wbr"
+_INLINE = frozenset(
+    LexborHTMLParser(f"<{tag}>").tags(tag)[0].tag_id
+    for tag in (
+        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em"),
+        *("font", "i", "ins", "kbd", "mark", "nobr", "q", "s", "samp", "small", "span", "strike"),
+        *("strong", "sub", "sup", "tt", "u", "var", "wbr"),
+    )
 )
 
 _SEPARATORS = re.compile(r"[\s,]+")
@@ -201,10 +205,12 @@ def parse_page(
                 page.cut = "links"
         if want_text:
             page.language = page.language or _language(root)
-            resolver = Resolver(base, encoding, lambda: encoding)
-            page.licences = page.licences or _licences(part, root, resolver)
+            source = (part.encode("utf-8", "replace") if isinstance(part, str) else part).lower()
+            if b"license" in source:
+                resolver = Resolver(base, encoding, lambda: encoding)
+                page.licences = page.licences or _licences(root, resolver)
             del anchors
-            texts.append(_visible_text(tree, without_navigation))
+            texts.append(_visible_text(tree, source, without_navigation))
     if links is not None:
         links.fill_in(page)
     if want_text:
@@ -349,28 +355,27 @@ def _language(root: LexborNode) -> str:
     return printable(declared.strip())[:_MAX_LANGUAGE]
 
 
-def _licences(part: bytes | str, root: LexborNode, resolver: Resolver) -> list[str]:
+def _licences(root: LexborNode, resolver: Resolver) -> list[str]:
     """Return the distinct URLs of the links with `rel=license`, up to `_MAX_LICENCES`."""
-    lower = part.lower()
-    if not (b"license" in lower if isinstance(lower, bytes) else "license" in lower):
-        return []
     nodes = _SELECTOR.find('[rel~="license" i][href]', root)[:_MAX_LICENCES]
     hrefs = ((node.attributes.get("href") or "").partition("#")[0] for node in nodes)
     return list(dict.fromkeys(filter(None, map(resolver.resolve, hrefs))))
 
 
-def _visible_text(tree: LexborHTMLParser, without_navigation: bool) -> str:
-    """Return the visible text of the body; destroys the tree."""
+def _visible_text(tree: LexborHTMLParser, source: bytes, without_navigation: bool) -> str:
+    """Return the visible text of the body; destroys the tree.
+
+    `source` is what was parsed, in lower case: a search for elements that are not there takes time.
+    """
     body = tree.body
     if body is None:
         return ""
-    if without_navigation:
-        body.strip_tags(_INVISIBLE + _LANDMARKS, recursive=True)
+    tags = _INVISIBLE + _LANDMARKS if without_navigation else _INVISIBLE
+    body.strip_tags([tag for tag in tags if b"<%b" % tag.encode() in source], recursive=True)
+    if without_navigation and b"role" in source:
         for node in _SELECTOR.find(_ROLES, body):
             node.decompose(recursive=True)
-    else:
-        body.strip_tags(_INVISIBLE, recursive=True)
-    for inline in _SELECTOR.find(_INLINE, body):
+    for inline in [node for node in body.traverse() if node.tag_id in _INLINE]:
         inline.unwrap(delete_empty=True)
     body.merge_text_nodes()
     return " ".join(body.text(separator=" ").split())

@@ -1,0 +1,96 @@
+"""What values and kept texts cost a crawl of real pages behind nginx; for docs/value.md.
+
+    python benchmarks/value_speed.py [--folder FOLDER] [--pages 2000] [--rounds 3]
+
+The pages are those of `real_pages.py`. A classifier is trained on fifty pages of the first site
+against fifty of the others. The same crawl is then run in turn without values, with those of
+`words`, with those of the classifier, with these and the texts kept, and with these under the
+ordering `value`. All but the last fetch the same pages, in order of discovery.
+
+Figures are processor time from the first response to the last: of a page, and more than without
+values. What it does not show: slow models of one's own, which run in a thread or process.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from harness import Crawl, Figures, options, run_in_turn
+from real_pages import NGINX, crawls, serve, unpack
+
+from crawlprio.value import Page, page_of
+from crawlprio.value.classifier import train
+from crawlprio.web.html import parse_page
+
+N_EXAMPLES = 50
+
+
+def examples(folder: Path, n: int) -> list[Page]:
+    """Return the texts of some pages of a site, spread over it."""
+    files = sorted(folder.rglob("*.html"))
+    found = []
+    for file in files[:: max(len(files) // n, 1)][:n]:
+        page = parse_page(file.read_bytes(), "http://a/", want_text=True, without_navigation=True)
+        found.append(page_of("", page.title, page.text))
+    return found
+
+
+def contenders(base: Crawl, model: Path) -> list[Crawl]:
+    """Return the crawls, the one without values first."""
+    ordered = {**base.settings, "ORDERING": "breadth-first"}
+    classifier = {**ordered, "CRAWLPRIO_VALUE": f"classifier:{model}"}
+    variants = {
+        "without values": ordered,
+        "words": {**ordered, "CRAWLPRIO_VALUE": "words:database, query"},
+        "classifier": classifier,
+        "classifier, texts kept": {**classifier, "CRAWLPRIO_KEEP_TEXT": True},
+        "classifier, ordering value": {**classifier, "ORDERING": "value"},
+    }
+    return [replace(base, label=label, settings=given) for label, given in variants.items()]
+
+
+def show_costs(figures: dict[str, list[Figures]]) -> None:
+    """Print the cost of a page in processor time, and what it is more than in the first crawl."""
+    base = next(iter(figures.values()))
+    for label, runs in figures.items():
+        rate = statistics.median(run.cpu_rate for run in runs)
+        more = [
+            1e3 / run.cpu_rate - 1e3 / bare.cpu_rate for run, bare in zip(runs, base, strict=True)
+        ]
+        print(
+            f"{label:27} {rate:6.0f} pages/s of processor time; {statistics.median(more):+.2f} ms "
+            f"a page ({min(more):+.2f} to {max(more):+.2f}); "
+            f"{statistics.median(run.peak_bytes for run in runs) / 2**20:.0f} MiB",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = options(__doc__, n_pages=2000)
+    parser.add_argument("--folder", type=Path, help="holds a folder of HTML pages for each site")
+    given = parser.parse_args()
+    if NGINX is None:
+        print("left out: nginx is not installed")
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary, "pages")
+        reason = "" if given.folder else unpack(folder)
+        if reason:
+            print(f"left out: {reason}")
+            return
+        roots = sorted(path for path in folder.resolve().iterdir() if path.is_dir())
+        model = Path(temporary, "model.json")
+        rest = [page for root in roots[1:] for page in examples(root, N_EXAMPLES // len(roots[1:]))]
+        train(examples(roots[0], N_EXAMPLES), rest).write(model)
+        sites = {f"127.0.1.{at + 1}": root for at, root in enumerate(roots)}
+        served = {host: (root, ()) for host, root in sites.items()}
+        with serve(Path(temporary, "nginx"), served, charset="") as server:
+            base = crawls(server, sites, given.pages)["crawlprio"]
+            show_costs(run_in_turn(contenders(base, model), given.rounds))
+
+
+if __name__ == "__main__":
+    main()
