@@ -26,6 +26,7 @@ from scrapy import Spider
 
 from crawlprio import read
 from crawlprio.commands.cli import main
+from crawlprio.demo.vocabulary import VOCABULARY
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs, TextNotes
@@ -277,7 +278,7 @@ def test_licences_and_the_language_are_read_from_pages_with_text_only() -> None:
     assert (page.licences, page.language) == ([], "")
 
 
-def test_each_text_names_the_first_page_that_had_it() -> None:
+def test_each_short_text_names_the_first_page_that_had_it() -> None:
     choose = random.Random(7)
     texts = [choose.choice(["one", "One", "ONE", "two", "straße", "STRASSE"]) for _ in range(50)]
     pages = [(3 * n, text.encode()) for n, text in enumerate(texts)]
@@ -287,6 +288,24 @@ def test_each_text_names_the_first_page_that_had_it() -> None:
         slow.append(first.get(text.casefold(), NO_PAGE))
         first.setdefault(text.casefold(), page)
     assert first_pages(pages).tolist() == slow
+
+
+def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_does_not() -> None:
+    choose = random.Random(8)
+    originals = [" ".join(choose.choices(VOCABULARY["chess"], k=600)) for _ in range(20)]
+    pages = []
+    for n, text in enumerate(originals):
+        words = text.split()
+        words[choose.randrange(600)] = "elsewhere"
+        for at, variant in enumerate((text, " ".join(words), text.title())):
+            pages.append((100 * at + n, variant.encode()))
+    choose.shuffle(pages)
+    first: dict[int, int] = {}
+    expected = []
+    for page, _ in pages:
+        expected.append(first.get(page % 100, NO_PAGE))
+        first.setdefault(page % 100, page)
+    assert first_pages(pages).tolist() == expected
     assert first_pages([]).tolist() == []
 
 

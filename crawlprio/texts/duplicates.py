@@ -1,35 +1,44 @@
-"""Which texts of a crawl repeat one that came before."""
+"""Which texts of a crawl repeat, or nearly, one that came before."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from hashlib import blake2b
+from importlib.util import find_spec
 
 import numpy as np
 
+from crawlprio.errors import ConfigError
+from crawlprio.items import content_hash
+from crawlprio.novelty.fingerprints import NEAR, Seen, fingerprints
 from crawlprio.pages import NO_PAGE, PageIds
 
 
 def first_pages(texts: Iterable[tuple[int, bytes]]) -> PageIds:
-    """Return for each text the page of the first one that is the same, `NO_PAGE` for that itself.
+    """Return for each text the page of the first one that says the same, `NO_PAGE` for that itself.
 
-    Texts in UTF-8 are the same if they differ in case at most; white space is normalised where
-    texts are extracted. O(n log n), and 20 bytes of memory per text.
+    Texts in UTF-8 say the same as `crawlprio.novelty.fingerprints` has it: the fingerprints of
+    their runs of four words differ in at most three of 64 bits from those of the first. Texts of
+    fewer than 20 words must be equal but for case. O(n log n) and 0.2 ms per 430 words; some 80
+    bytes of memory per text.
+
+    Raises
+    ------
+    ConfigError
+        The package that computes fingerprints is missing.
     """
-    pages, hashes = array("i"), array("q")
+    if find_spec("rensa") is None:
+        raise ConfigError("Near-duplicates need the package rensa; install crawlprio[texts].")
+    fingerprint, seen = fingerprints(NEAR), Seen(NEAR)
+    pages, said = array("i"), array("Q")
     for page, text in texts:
+        folded = text.decode().casefold()
         pages.append(page)
-        hashes.append(_hash(text))
+        said.append(seen.add(fingerprint(folded, content_hash(folded.encode())))[0])
     _, first, group = np.unique(
-        np.array(hashes, dtype=np.int64), return_index=True, return_inverse=True
+        np.array(said, dtype=np.uint64), return_index=True, return_inverse=True
     )
     first_of_each = first[group]
     found = np.array(pages, dtype=np.int32)[first_of_each]
     found[first_of_each == np.arange(len(found))] = NO_PAGE
     return found
-
-
-def _hash(text: bytes) -> int:
-    folded = text.decode().casefold().encode()
-    return int.from_bytes(blake2b(folded, digest_size=8).digest(), "big", signed=True)

@@ -23,7 +23,7 @@ class KeptText(NamedTuple):
     value
         From 0 to 1, by the crawl's value model.
     near_duplicate_of
-        The URL of the first page with the same text but for case; None for that one itself.
+        The URL of the first page whose text is the same or nearly; None for that one itself.
     x_robots_tag, meta_robots, content_usage, robots_usage
         As in `crawlprio.items.Directives`.
     fetched_at
@@ -48,7 +48,14 @@ class KeptText(NamedTuple):
 def kept_texts(store: Store) -> Iterator[KeptText]:
     """Yield each page whose text is in a store, by its last visit, in the order of these visits.
 
-    It is one snapshot, even beside a running crawl. Memory holds one text, and 20 bytes per page.
+    It is one snapshot, even beside a running crawl. Memory holds one text and some 80 bytes a page.
+
+    Raises
+    ------
+    StoreError
+        The store is damaged.
+    ConfigError
+        The package that finds near-duplicates is missing.
     """
     with store.snapshot():
         firsts = first_pages(store.text_bytes()).tolist()
