@@ -10,10 +10,10 @@ with repeats of kinds that sites have, built by code upon its pages (`REPEATS`).
 another if its fingerprint does, by the same rule that the crawl learns by.
 
 For each web and kind of repeats, the output shows the share of pages that repeat others; how many
-fetches of repeats are saved until half, 90 and 99 % of the distinct pages are found, where there
-would have been at least 1 % of all pages; and the share of distinct pages that are fetched later
-than without novelty, by more than 1 % of all pages: all, and those that were put off. The others
-are later because the ordering, whose evidence is another, chose otherwise.
+repeats were fetched until half, 90 and 99 % of the distinct pages were found, without and with
+novelty; and the share of distinct pages that are fetched later than without, by more than 1 % of
+all pages: all, and those that were put off. The others are later because the ordering, whose
+evidence is another, chose otherwise. The table adds up the repeats of all crawls.
 """
 
 from __future__ import annotations
@@ -282,14 +282,14 @@ REPEATS: dict[str, Callable[[TextWeb], TextWeb]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """One web under one ordering; `saved` by `MARKS`."""
+    """One web under one ordering; `wasted` by `MARKS`: repeats fetched without and with novelty."""
 
     web: str
     repeats: str
     ordering: str
     n_pages: int
     share: float
-    saved: list[float]
+    wasted: list[tuple[int, int]]
     later: float
     wrong: float
     ms: float
@@ -333,7 +333,7 @@ def measure(name: str, repeats: str, web: TextWeb, ordering: str, kind: str) -> 
         ordering,
         n,
         1 - len(at_plain) / n,
-        [1 - ours / usual if usual >= least else np.nan for usual, ours in wasted],
+        wasted,
         len(later) / len(at_plain),
         len(wrong) / len(at_plain),
         1000 * seconds / n,
@@ -397,13 +397,15 @@ def print_table(results: list[Result]) -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for repeats in dict.fromkeys(result.repeats for result in results):
         own = [result for result in results if result.repeats == repeats]
-        saved = np.array([result.saved for result in own])
-        means = [column[~np.isnan(column)].mean() for column in saved.T]
+        wasted = np.array([result.wasted for result in own])
+        usual, ours = wasted.sum(axis=0).T
+        is_much = wasted[:, 1, 0] > [0.05 * result.n_pages for result in own]
+        least = (1 - wasted[is_much, 1, 1] / wasted[is_much, 1, 0]).min(initial=1.0)
         wrong = [result.wrong for result in own]
         print(
             f"| {repeats} | {len(own)} | {statistics.fmean(r.share for r in own):.0%} | "
-            + " | ".join(f"{value:.0%}" for value in means)
-            + f" | {np.nanmin(saved[:, 1]):.0%} | {statistics.fmean(wrong):.2%}, "
+            + " | ".join(f"{share:.0%}" for share in 1 - ours / np.maximum(usual, 1))
+            + f" | {least:.0%} | {statistics.fmean(wrong):.2%}, "
             f"{statistics.fmean(r.later for r in own):.2%} | "
             f"{max(wrong):.2%}, {max(r.later for r in own):.2%} |"
         )
@@ -430,7 +432,7 @@ def main() -> None:
                 results.append(result)
                 print(
                     f"{name}, {repeats}, {ordering}: {result.n_pages:,} pages, {result.share:.0%} "
-                    f"repeats; saved {[round(x, 2) for x in result.saved]}; later "
+                    f"repeats; fetched {result.wasted}; later "
                     f"{result.later:.2%}, put off {result.wrong:.2%}; {result.ms:.2f} ms a page",
                     flush=True,
                 )

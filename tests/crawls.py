@@ -8,14 +8,17 @@ import json
 import logging
 import math
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -422,3 +425,26 @@ def _reactor() -> Any:
 
     atexit.register(stop)
     return running
+
+
+def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
+    """Run a command until the store has some more visits, then kill it."""
+
+    def n_visits() -> int:
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
+        ):
+            return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
+        return 0
+
+    target, deadline = n_visits() + n_more, monotonic() + 120
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while n_visits() < target:
+            assert process.poll() is None, "the crawl ended before it could be killed"
+            assert monotonic() < deadline
+            sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Run, Site, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Run, Site, killed_once, options, run_spider
 from oracles import novelty as oracle
 from scrapy import Request, Spider
 
@@ -177,6 +178,33 @@ def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path: Pa
         job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
         live(Path("crawl.sqlite"), **job)
     assert visited(tmp_path / "job" / "crawl.sqlite") == order
+
+
+@pytest.mark.slow
+def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path: Path) -> None:
+    handler = "crawlprio.demo.handler.LoopbackHandler"
+
+    def line(folder: str) -> list[str]:
+        given = {
+            **ONE_AT_A_TIME,
+            "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+            "CRAWLPRIO_LOOPBACK": site.address,
+            "CRAWLPRIO_COMPILE": False,
+        }
+        return [
+            *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/"),
+            *("--novelty", "exact", "--ordering", "opic", "--folder", str(tmp_path / folder)),
+            *options(given),
+        ]
+
+    with Site({}, answer) as site:
+        subprocess.run(line("whole"), cwd=ROOT, capture_output=True, timeout=240, check=True)
+        for n_more in (13, 22):
+            killed_once(line("killed"), tmp_path / "killed" / "crawl.sqlite", n_more)
+        subprocess.run(line("killed"), cwd=ROOT, capture_output=True, timeout=240, check=True)
+    fetched = urls(tmp_path / "whole" / "crawl.sqlite")
+    assert len(fetched) == 81
+    assert urls(tmp_path / "killed" / "crawl.sqlite") == fetched
 
 
 class Following(Spider):

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import duckdb
@@ -21,7 +18,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, options, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
 from scrapy import Spider
 
 from crawlprio import read
@@ -188,29 +185,6 @@ def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / "crawl.sqlite")) as db:
         assert db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'").fetchall() == []
     assert rows(tmp_path / "crawl.sqlite") == []
-
-
-def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
-    """Run a command until the store has some more visits, then kill it."""
-
-    def n_visits() -> int:
-        with (
-            suppress(sqlite3.Error),
-            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
-        ):
-            return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
-        return 0
-
-    target, deadline = n_visits() + n_more, monotonic() + 120
-    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while n_visits() < target:
-            assert process.poll() is None, "the crawl ended before it could be killed"
-            assert monotonic() < deadline
-            sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
 
 
 @pytest.mark.slow
