@@ -199,11 +199,14 @@ def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path: 
 
     with Site({}, answer) as site:
         subprocess.run(line("whole"), cwd=ROOT, capture_output=True, timeout=240, check=True)
-        for n_more in (13, 22):
+        for n_more in (13, 45):
             killed_once(line("killed"), tmp_path / "killed" / "crawl.sqlite", n_more)
+        explain = [*line("killed")[:3], "explain", str(tmp_path / "killed")]
+        told = subprocess.run(explain, cwd=ROOT, capture_output=True, timeout=240, check=True)
         subprocess.run(line("killed"), cwd=ROOT, capture_output=True, timeout=240, check=True)
     fetched = urls(tmp_path / "whole" / "crawl.sqlite")
     assert len(fetched) == 81
+    assert b"put off as a likely repeat" in told.stdout
     assert urls(tmp_path / "killed" / "crawl.sqlite") == fetched
 
 

@@ -13,6 +13,7 @@ from crawlprio.errors import StoreError
 from crawlprio.explain.past import FIRST, Past, Policy
 from crawlprio.explain.refused import why_unknown
 from crawlprio.explain.sites import site_of
+from crawlprio.frontier.putting_off import PUT_OFF
 from crawlprio.frontier.records import WAITING
 from crawlprio.orderings.explaining import Part
 from crawlprio.pages import NO_PAGE, Visit
@@ -121,8 +122,7 @@ def _of_waiting(
     if past.queue.state(page) != WAITING:
         setting = "CRAWLPRIO_MAX_WAITING"
         return {**found, "state": "dropped", "rule": "no room", "setting": setting}
-    is_in_flight = past.queue.page_records["tier"][page] // 2 == FIRST
-    found["state"] = "in-flight" if is_in_flight else "waiting"
+    found["state"] = "in-flight" if _tier(past, page)["in_flight"] else "waiting"
     if refusals:
         rule = refusals[-1][1].error.partition(" (")[0]
         found |= {
@@ -163,10 +163,16 @@ def _page(store: Store, past: Past, page: int) -> dict[str, Any]:
 
 
 def _tier(past: Past, page: int) -> dict[str, Any]:
-    """Return the request priority of a page, and whether it is hot."""
-    tier = int(past.queue.page_records["tier"][page])
+    """Return the request priority of a page, and whether it is hot, in flight or put off."""
+    is_put_off = past.queue.is_put_off(page)
+    tier = int(past.queue.page_records["tier"][page]) + (PUT_OFF if is_put_off else 0)
     is_first = tier // 2 == FIRST
-    return {"priority": 0 if is_first else tier // 2, "hot": bool(tier % 2), "in_flight": is_first}
+    return {
+        "priority": 0 if is_first else tier // 2,
+        "hot": bool(tier % 2),
+        "in_flight": is_first,
+        "put_off": is_put_off,
+    }
 
 
 def _key(past: Past, page: int) -> dict[str, Any]:

@@ -83,10 +83,11 @@ def _of_key(then: Mapping[str, Any], ordering: str, *, was: bool) -> Iterator[st
     place = then["place"]
     hot = ", in the hot queue" if then["hot"] else ""
     priority = f", at priority {then['priority']}" if then["priority"] else ""
+    put_off = ", put off as a likely repeat" if then["put_off"] else ""
     came, had = ("was", "had") if was else ("is", "has")
     yield (
         f"  It {came} number {place['n_before'] + 1:,} of {place['n_waiting']:,} waiting pages"
-        f"{hot}{priority}. By {ordering}, it {had} the key:"
+        f"{hot}{priority}{put_off}. By {ordering}, it {had} the key:"
     )
     yield from _of_part(then["explanation"], "    ")
     if was and place["n_before"]:
@@ -156,6 +157,8 @@ def reasons(page: Mapping[str, Any]) -> str:
         found.append("being fetched, or was when the crawl was killed")
     if page["priority"]:
         found.append(f"priority {page['priority']}")
+    if page["put_off"]:
+        found.append("put off as a likely repeat")
     if page["hot"]:
         found.append("in the hot queue")
     if page["refused"]:

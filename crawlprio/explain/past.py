@@ -155,6 +155,11 @@ class Past:
 
     def replay(self, *, until_fetched: bool) -> Visit | None:
         """Replay the visits, all or until the page's own; return that one."""
+        found = self._replay(until_fetched=until_fetched)
+        self.queue.judge_all()
+        return found
+
+    def _replay(self, *, until_fetched: bool) -> Visit | None:
         store, queue = self.store, self.queue
         texts = queue.hot_queue is not None
         visits = store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors)
@@ -173,7 +178,6 @@ class Past:
         for page in store.leased():
             if queue.state(page) == WAITING:
                 queue.add(page, FIRST)
-        queue.judge_all()
         return None
 
     def _noted(self, visits: Iterator[Visit]) -> Iterator[Visit]:

@@ -182,7 +182,7 @@ class PageQueue(PutsOff, QueueFigures):
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
         before = int(self._pages["tier"][page])
         hot = before % 2
-        if self.novelty is not None and self.novelty.is_put_off(page):
+        if self.is_put_off(page):
             tier -= PUT_OFF
         if self._buffer is not None:
             self._buffer.make_room(page + 1)

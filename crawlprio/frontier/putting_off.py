@@ -32,6 +32,10 @@ class PutsOff:
         if self.site_limit(site) > 1:
             self.set_ready_at(site, now)  # handing out the page moved it
 
+    def is_put_off(self, page: int) -> bool:
+        """Return whether a page is put off now."""
+        return self.novelty is not None and self.novelty.is_put_off(page)
+
     def judge_all(self) -> None:
         """Put off all waiting pages that would be put off when they came first. O(pages)."""
         if self.novelty is not None:
