@@ -7,7 +7,7 @@ import logging
 import math
 import sys
 from pathlib import Path
-from time import monotonic, thread_time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.asyncio import run_in_thread
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("crawlprio")
 
-SHARE = 0.01
-"""Share of the processor that estimates of the coverage may take."""
+SHARE = 0.005
+"""Share of the time of a crawl that estimates of its coverage may take."""
 
 FIRST_ESTIMATE = 100
 """Pages fetched before the first estimate, and at least between two."""
@@ -100,15 +100,10 @@ class CoverageSoFar:
     async def _estimate(self) -> None:
         from crawlprio.receipt.document import coverage_of
 
-        def estimate() -> tuple[float, float, float]:
-            begun = thread_time()
-            low, high = coverage_of(self._store)["interval"]
-            return low, high, thread_time() - begun
-
-        self._not_before = math.inf
-        low, high, spent = await run_in_thread(estimate)
+        begun, self._not_before = monotonic(), math.inf
+        low, high = (await run_in_thread(coverage_of, self._store))["interval"]
         self._interval = low, high
-        self._not_before = monotonic() + spent / SHARE
+        self._not_before = monotonic() + (monotonic() - begun) / SHARE
 
     def _give_up(self, failure: Failure) -> None:
         """Show no more estimates; the crawl itself reports a store that cannot be read."""

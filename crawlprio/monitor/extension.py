@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from time import thread_time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -35,8 +35,8 @@ logger = logging.getLogger("crawlprio")
 SECONDS = 1.0
 """Seconds between two documents, at least."""
 
-SHARE = 0.005
-"""Share of the processor that documents may take: a dear one is followed by a longer rest."""
+SHARE = 0.0025
+"""Share of the time of a crawl that documents may take: a dear one is followed by a longer rest."""
 
 
 class Monitor:
@@ -104,7 +104,7 @@ class Monitor:
         self._timer = None
         if self._view is None or not self._view.is_watched or not self._crawl.is_running:
             return
-        begun = thread_time()
+        begun = monotonic()
         try:
             assert self._snapshots is not None
             document = self._snapshots.make()
@@ -113,7 +113,7 @@ class Monitor:
         except Exception:
             self._failed(Failure())
             document = {}
-        spent = thread_time() - begun
+        spent = monotonic() - begun
         if self._shared is not None and document:
             shown = deferred_from_coro(self._show_shared(self._shared, document))
             shown.addErrback(self._failed)
