@@ -52,11 +52,11 @@ bare: .venv/dev
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 
-# Kill a crawl of the 3,000 pages and more of three documentation packages twenty times, with an archive: five minutes.
+# Kill a crawl of the 3,000 pages and more of four documentation packages twenty times, with an archive: five minutes.
 archive-kills: .venv/dev
-	mkdir -p $(PAGES) && cd $(PAGES) && apt-get download python3.11-doc postgresql-doc-15 python-django-doc
+	mkdir -p $(PAGES) && cd $(PAGES) && apt-get download python3.11-doc postgresql-doc-15 python-django-doc sqlite3-doc
 	for package in $(PAGES)/*.deb; do dpkg-deb -x $$package $(PAGES); done
-	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html \
+	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html:$(PAGES)/usr/share/doc/sqlite3 \
 		$(BIN)/pytest -s tests/test_archive_kills.py
 
 # Four workers crawl 20,000 pages through one Redis server; every ten seconds one of them is killed:

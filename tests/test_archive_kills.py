@@ -1,7 +1,7 @@
 """Real pages behind nginx, archived by a crawl that is killed again and again, and replayed.
 
 By default it is killed three times. `make archive-kills` kills it twenty times, in a crawl of the
-3,000 and more pages of three documentation packages, which it downloads.
+3,000 and more pages of four documentation packages, which it downloads.
 """
 
 from __future__ import annotations

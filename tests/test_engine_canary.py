@@ -311,7 +311,8 @@ def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts
             engine.before_closing(self.crawler, self.finish)
 
         async def finish(self, reason: str) -> None:
-            self.crawler.engine.pause()
+            engine.hand_out_no_more(self.crawler)
+            self.crawler.engine.crawl(Request("http://a.test/waits"))
             assert not engine.is_fetching(self.crawler)
             told.append(reason)
             more = Request("http://a.test/more")

@@ -281,6 +281,13 @@ def before_closing(crawler: Crawler, finish: Callable[[str], Awaitable[None]]) -
     setattr(engine, "close_spider_async", close_after)  # noqa: B010
 
 
+def hand_out_no_more(crawler: Crawler) -> None:
+    """Ask the scheduler for no more requests; those that were handed out are unaffected."""
+    slot = crawler.engine._slot
+    if slot is not None:
+        setattr(slot.scheduler, "next_request", lambda: None)  # noqa: B010
+
+
 def is_fetching(crawler: Crawler) -> bool:
     """Return whether Scrapy is not done with all requests that were handed out."""
     slot = crawler.engine._slot

@@ -10,7 +10,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import DontCloseSpider, NotConfigured
 from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import call_later
@@ -83,6 +83,7 @@ class Requisites:
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._response_received, signal=signals.response_received)
+        connect(self._spider_idle, signal=signals.spider_idle)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Requisites:
@@ -146,6 +147,11 @@ class Requisites:
             self._is_over = True
             self._wake()
 
+    def _spider_idle(self) -> None:
+        """Keep the spider open while requisites are fetched."""
+        if self._begun and self._goes_on and not self._is_over:
+            raise DontCloseSpider
+
     @property
     def _goes_on(self) -> bool:
         return self._crawl.is_running and not self._is_stopped
@@ -153,7 +159,7 @@ class Requisites:
     async def _fetch_all(self) -> None:
         """Fetch all requisites, with as many workers per host as it may have fetches."""
         assert self._stored is not None
-        self._crawler.engine.pause()
+        engine.hand_out_no_more(self._crawler)
         while self._goes_on and engine.is_fetching(self._crawler):
             await self._sleep(_POLL_SECONDS)
         if not self._goes_on:
@@ -240,7 +246,8 @@ class Requisites:
                 if not self._goes_on:
                     return None
                 answer = await engine.fetch_uncounted(self._crawler, request)
-            except SiteBusy:
+            except SiteBusy:  # or the crawl is paused
+                await self._sleep(_POLL_SECONDS)
                 continue
             finally:
                 self._slots.release()
