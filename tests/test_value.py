@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
+from hypothesis import given
+from hypothesis import strategies as st
 from scrapy import Spider
 
 from crawlprio.commands.cli import main
@@ -29,6 +31,7 @@ from crawlprio.value.classifier import Classifier, cross_validate, train
 from crawlprio.value.examples import read_examples
 from crawlprio.value.registry import make_model
 from crawlprio.web.html import parse_page
+from crawlprio.web.texts import words_of
 
 ABOUT = "the rook and the bishop of a chess opening"
 OTHER = "bread is made of flour and water and salt"
@@ -398,3 +401,8 @@ def test_values_pass_through_the_stream_of_a_shared_frontier() -> None:
         sent = record(PageVisit(LinkPairs("http://a.test/", [], value=value)))
         visit = visit_of(3, [], json.loads(sent), []).visit
         assert (visit.value, visit.directives) == (value, LinkPairs("", []).directives)
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" _-.aZé9ß\u2019\u00b6\ud800"))))
+def test_words_are_runs_of_letters_and_digits(text: str) -> None:
+    assert words_of(text) == re.findall(r"[^\W_]+", text.casefold())

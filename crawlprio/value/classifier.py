@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
 from crawlprio.value.base import Page
+from crawlprio.web.texts import words_of
 
 FORMAT = "crawlprio value classifier 1"
 N_FEATURES = 2**16
 
-_WORD = re.compile(r"[^\W_]+")
 _FOLDS = 5
 
 Features = tuple[list[int], list[float]]
@@ -95,8 +94,8 @@ class Classifier:
 
 def features_of(page: Page) -> Features:
     """Return the features of a page and their amounts."""
-    counts: Counter[str] = Counter(_WORD.findall(page.text.casefold()))
-    counts.update(f"title {word}" for word in _WORD.findall(page.title.casefold()))
+    counts: Counter[str] = Counter(words_of(page.text))
+    counts.update(f"title {word}" for word in words_of(page.title))
     at_feature: dict[int, float] = {}
     for word, count in counts.items():
         at = zlib.crc32(word.encode()) % N_FEATURES

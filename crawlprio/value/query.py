@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from pathlib import Path
 
 from crawlprio.errors import ConfigError
 from crawlprio.value.base import Page
 from crawlprio.value.examples import read_examples
-
-_WORD = re.compile(r"[^\W_]+")
+from crawlprio.web.texts import words_of
 
 K1, B = 1.2, 0.75
 """The usual constants of BM25."""
@@ -48,7 +46,7 @@ class Query:
         if query.startswith("@"):
             self._weights = _terms_of(read_examples(Path(query[1:])))
         else:
-            self._weights = dict.fromkeys(_WORD.findall(query.casefold()), 1.0)
+            self._weights = dict.fromkeys(words_of(query), 1.0)
         if not self._weights:
             raise ConfigError(f"CRAWLPRIO_VALUE: the query {query!r} has no word; give some.")
         self._n_with = dict.fromkeys(self._weights, 0)
@@ -57,9 +55,9 @@ class Query:
 
     def score_page(self, page: Page) -> float:
         """Count a page, and return its value. O(words)."""
-        words = _WORD.findall(page.text.casefold())
+        words = words_of(page.text)
         counts = Counter(words)
-        for word in _WORD.findall(page.title.casefold()):
+        for word in words_of(page.title):
             counts[word] += TITLE
         self._n_pages += 1
         self._n_words += len(words)
@@ -79,6 +77,6 @@ def _terms_of(pages: list[Page]) -> dict[str, float]:
     """Return the terms that stand for example pages, with their weights."""
     sums: Counter[str] = Counter()
     for page in pages:
-        for word, count in Counter(_WORD.findall(f"{page.title} {page.text}".casefold())).items():
+        for word, count in Counter(words_of(f"{page.title} {page.text}")).items():
             sums[word] += math.log1p(count)  # type: ignore[assignment]
     return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:MOST_TERMS])
