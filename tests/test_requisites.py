@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
+from scrapy.utils.asyncio import call_later
 from test_archive import OneRetry, crawl, files_of_at_most, store_of
 from warcs import check_archive, responses
 
@@ -261,6 +262,40 @@ def test_delays_hold(tmp_path: Path) -> None:
     run = crawl(tmp_path, web, **with_delay)
     assert run.stats["crawlprio/smallest_gap_seconds"] >= 0.2
     assert len(archived(tmp_path)) == 5
+
+
+class Pausing:
+    """Pauses the crawl when the server is asked for the first image, and goes on later."""
+
+    crawlers: list[Any] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Pausing:
+        cls.crawlers.append(crawler)
+        return cls()
+
+    @classmethod
+    def answer(cls, host: str, path: str) -> Answer | None:
+        if path != "/1":
+            return None
+        current = cls.crawlers[-1].engine
+        current.pause()
+        call_later(0.3, current.unpause)
+        return Answer("1")
+
+
+def test_a_paused_crawl_fetches_them_once_it_goes_on(tmp_path: Path) -> None:
+    web = {"/": Answer("<img src=/1><img src=/2>", headers=HTML), "/2": Answer("2")}
+    settings = {
+        **ADDON,
+        "EXTENSIONS": {Pausing: 1},
+        "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
+        "CRAWLPRIO_WARC": str(tmp_path / "warc"),
+        "CRAWLPRIO_REQUISITES": "all",
+    }
+    with Site(web, Pausing.answer) as site:
+        assert run_spider(OneRetry, settings, site=site).reason == "finished"
+        assert site.paths() == ["/", "/1", "/2"]
 
 
 @pytest.mark.parametrize(
