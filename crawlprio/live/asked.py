@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import Response
@@ -10,7 +11,9 @@ from scrapy.http import Response
 from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
 from crawlprio.texts.language import language_of
 from crawlprio.web.directives import joined
-from crawlprio.web.html import ParsedPage
+
+if TYPE_CHECKING:
+    from crawlprio.web.html import ParsedPage
 
 
 def directives_of(
