@@ -88,7 +88,7 @@ def test_a_resumed_crawl_takes_every_option_of_a_crawl_that_is_not_about_where_i
         return re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
 
     assert options("resume") == [
-        name for name in options("crawl") if name not in ("--folder", "--demo")
+        name for name in options("crawl") if name not in ("--folder", "--demo", "--plan", "--json")
     ]
 
 
