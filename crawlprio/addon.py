@@ -11,9 +11,9 @@ from scrapy.settings import BaseSettings
 from crawlprio.compiled.notices import quieten
 from crawlprio.config import (
     invalid_stock_settings,
-    is_set_closer,
     names_component,
     read_setting,
+    sets_concurrency,
     stock_default,
 )
 from crawlprio.errors import ConfigError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _AGENT = "USER_AGENT"
-_MOST_AT_ONCE = "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"
 _SCHEDULERS = {
     "local": "crawlprio.schedulers.Scheduler",
     "redis": "crawlprio.redis.scheduler.RedisScheduler",
@@ -73,8 +72,9 @@ class Addon:
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         _name_contact(settings)
-        if is_set_closer(settings, "CONCURRENT_REQUESTS", _MOST_AT_ONCE):
-            settings.set(_MOST_AT_ONCE, None, "cmdline")
+        with suppress(ConfigError):  # refused below
+            if sets_concurrency(settings):
+                settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "cmdline")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)

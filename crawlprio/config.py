@@ -304,10 +304,12 @@ def from_command_line(settings: BaseSettings, name: str) -> bool:
     return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
 
 
-def is_set_closer(settings: BaseSettings, name: str, other: str) -> bool:
-    """Return whether a setting was set with a higher priority than another that was set."""
-    first, second = settings.getpriority(name), settings.getpriority(other)
-    return first is not None and second is not None and first > second
+def sets_concurrency(settings: BaseSettings) -> bool:
+    """Return whether CONCURRENT_REQUESTS is given a value as closely as the number it grows to."""
+    name, most = "CONCURRENT_REQUESTS", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"
+    given, grown = settings.getpriority(name), settings.getpriority(most)
+    is_other = read_setting(settings, name) != SETTINGS[name].default
+    return given is not None and given >= (grown or 0) and (is_other or given > (grown or 0))
 
 
 def given_settings(settings: BaseSettings) -> dict[str, Any]:

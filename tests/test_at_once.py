@@ -15,7 +15,7 @@ from crawlprio.config import CrawlConfig
 from crawlprio.live.at_once import AtOnce
 from crawlprio.spiders.site import SiteSpider
 
-GROWS = {"CONCURRENT_REQUESTS": 4, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 10}
+GROWS = {"CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 20}
 OWNERS = [f"www.owner{at}.example" for at in range(40)]
 SUBDOMAINS = [f"site{at}.owner.example" for at in range(40)]
 
@@ -43,17 +43,22 @@ def test_no_limit_stays_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "most"),
+    ("project", "crawl", "most"),
     [
-        ({}, 100),
-        ({"CONCURRENT_REQUESTS": 30}, None),
-        ({"CONCURRENT_REQUESTS": 30, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 50}, 50),
+        ({}, {}, 100),
+        ({"CONCURRENT_REQUESTS": 1}, {}, None),
+        ({}, {"CONCURRENT_REQUESTS": 16}, None),
+        ({}, {"CONCURRENT_REQUESTS": 30}, None),
+        ({"CONCURRENT_REQUESTS": 30}, {"CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 50}, 50),
     ],
 )
-def test_a_number_set_for_one_crawl_is_kept(settings: dict[str, int], most: int | None) -> None:
+def test_a_number_that_is_set_is_kept(
+    project: dict[str, int], crawl: dict[str, int], most: int | None
+) -> None:
     bundled = Settings()
     bundled.setmodule("crawlprio.settings", priority="project")
-    bundled.setdict(settings, priority="cmdline")
+    bundled.setdict(project, priority="project")
+    bundled.setdict(crawl, priority="cmdline")
     Addon(get_crawler(SiteSpider)).update_settings(bundled)
     assert CrawlConfig.from_settings(bundled).max_concurrent_requests == most
 
@@ -63,7 +68,7 @@ def test_a_project_with_the_add_on_keeps_its_number() -> None:
     assert CrawlConfig.from_settings(crawler.settings).max_concurrent_requests is None
 
 
-@pytest.mark.parametrize(("hosts", "expected"), [(OWNERS, 10), (SUBDOMAINS, 4)])
+@pytest.mark.parametrize(("hosts", "expected"), [(OWNERS, 20), (SUBDOMAINS, 16)])
 def test_sites_of_many_owners_are_fetched_from_at_once(hosts: list[str], expected: int) -> None:
     slow = page("/1")._replace(seconds=0.2)
     with Site({}, lambda host, path: slow if path != "/robots.txt" else Answer("", 404)) as site:

@@ -13,7 +13,6 @@ from crawlprio.errors import StoreError
 from crawlprio.explain.past import FIRST, Past, Policy
 from crawlprio.explain.refused import why_unknown
 from crawlprio.explain.sites import site_of
-from crawlprio.frontier.putting_off import PUT_OFF
 from crawlprio.frontier.records import WAITING
 from crawlprio.orderings.explaining import Part
 from crawlprio.pages import NO_PAGE, Visit
@@ -164,14 +163,13 @@ def _page(store: Store, past: Past, page: int) -> dict[str, Any]:
 
 def _tier(past: Past, page: int) -> dict[str, Any]:
     """Return the request priority of a page, and whether it is hot, in flight or put off."""
-    is_put_off = past.queue.is_put_off(page)
-    tier = int(past.queue.page_records["tier"][page]) + (PUT_OFF if is_put_off else 0)
+    tier = past.queue.usual_tier(page)
     is_first = tier // 2 == FIRST
     return {
         "priority": 0 if is_first else tier // 2,
         "hot": bool(tier % 2),
         "in_flight": is_first,
-        "put_off": is_put_off,
+        "put_off": past.queue.is_put_off(page),
     }
 
 

@@ -36,6 +36,10 @@ class PutsOff:
         """Return whether a page is put off now."""
         return self.novelty is not None and self.novelty.is_put_off(page)
 
+    def usual_tier(self, page: int) -> int:
+        """Return the tier that a page has while it is not put off."""
+        return int(self._pages["tier"][page]) + (PUT_OFF if self.is_put_off(page) else 0)
+
     def judge_all(self) -> None:
         """Put off all waiting pages that would be put off when they came first. O(pages)."""
         if self.novelty is not None:

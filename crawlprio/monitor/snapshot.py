@@ -141,10 +141,12 @@ class Snapshots:
         urls = dict(zip(named, recorder.pages.urls(named), strict=True))
         rows: Rows = []
         for each, (finder, n_linking) in linked.items():
+            priority, hot = divmod(queue.usual_tier(each), 2)
             why = {
                 "in_flight": False,
-                "priority": int(known["tier"][each]) // 2,
-                "hot": bool(known["tier"][each] % 2),
+                "priority": priority,
+                "hot": hot,
+                "put_off": queue.is_put_off(each),
                 "refused": None,
                 "linked_by": n_linking,
                 "found_by": None if each in recorder.seeds else urls.get(finder),

@@ -130,8 +130,8 @@ POLITENESS = Section(
             Whole(1, none="CONCURRENT_REQUESTS"),
             100,
             "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
-            "registered domain that the crawl has fetched from. Has no effect where "
-            "CONCURRENT_REQUESTS is set more closely: for one crawl, not for the project.",
+            "registered domain that the crawl has fetched from. Has no effect where you set "
+            "CONCURRENT_REQUESTS, unless you set this more closely (for one crawl).",
             "fetches",
             guest=None,
         ),
