@@ -172,6 +172,7 @@ BAD: dict[str, Any] = {
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
     "CRAWLPRIO_WARC": 5,
+    "CRAWLPRIO_SIGNING_KEY": 5,
     "CRAWLPRIO_REDIS_CRAWL": "a{b}",
     "CRAWLPRIO_KEPT_HEADERS": "X-A: 1",
 }
