@@ -18,6 +18,7 @@ COMMANDS = (
     "crawl",
     "resume",
     "receipt",
+    "certify",
     "explain",
     "score",
     "audit",

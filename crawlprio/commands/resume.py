@@ -41,9 +41,7 @@ class Command(SiteCrawlCommand):
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
         from crawlprio.config import from_command_line, read_setting
-        from crawlprio.live.given import read_arguments
         from crawlprio.orderings import NAMED
-        from crawlprio.store import Store
 
         assert self.settings is not None
         folder = Path(args[0])
@@ -55,24 +53,15 @@ class Command(SiteCrawlCommand):
                 f"{folder} has no crawl to resume ({path} is missing); start one with crawlprio "
                 f"crawl URL --folder {folder}."
             )
-        with Store.open(path, readonly=True) as recorded:
-            kept = read_arguments(recorded)
-            ruled = recorded.orderings()
-            model = recorded.get_meta("value_model")
         self.set("JOBDIR", str(folder))
-        for name, value in kept.values.items():
-            if not from_command_line(self.settings, name):
-                self.set(name, value)
-        self.take_options(opts)
-        opts.spargs = {**kept.arguments, **opts.spargs}
-        if model and read_setting(self.settings, "CRAWLPRIO_VALUE") is None:
+        before = self.take_recorded(path, opts)
+        if before.value_model and read_setting(self.settings, "CRAWLPRIO_VALUE") is None:
             raise ConfigError(
-                f"the crawl in {folder} had the value model {model}, and a store names no code or "
-                "file to load; name the model again, with --value."
+                f"the crawl in {folder} had the value model {before.value_model}, and a store "
+                "names no code or file to load; name the model again, with --value."
             )
-        ordering = ruled[-1][1] if ruled else ""
-        if ordering not in ("", *NAMED) and not from_command_line(self.settings, "ORDERING"):
+        if before.ordering not in ("", *NAMED) and not from_command_line(self.settings, "ORDERING"):
             raise ConfigError(
-                f"the crawl in {folder} ran under {ordering}, and a store names no code to run; "
-                "name the ordering again, with --ordering."
+                f"the crawl in {folder} ran under {before.ordering}, and a store names no code to "
+                "run; name the ordering again, with --ordering."
             )

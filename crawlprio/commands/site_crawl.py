@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-OPTIONS = {
+OPTIONS: dict[str, tuple[str, str | None, str]] = {
     "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
     "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
     "value": (
@@ -59,13 +60,18 @@ OPTIONS = {
         "show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
     ),
     "warc": ("CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"),
+    "keep-text": (
+        "CRAWLPRIO_KEEP_TEXT",
+        None,
+        "keep the text of each page with its language, for crawlprio texts export",
+    ),
     "requisites": (
         "CRAWLPRIO_REQUISITES",
         "domain|all",
         "archive images, styles and scripts of the pages too: on their domain, or on all hosts",
     ),
 }
-"""Options that set a setting: the name of the setting, the metavar, and the help text."""
+"""Options that set a setting: its name, the metavar (None: a switch), and the help text."""
 
 ARGUMENTS = {
     "follow": ("site|domain|web", "which links to follow: those within the seeds' hosts (default), "
@@ -81,6 +87,13 @@ _NUMBERS = {"pages": Whole(1), "at-once": Whole(1)}
 """What options take that is not what their setting takes."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
+
+
+class Recorded(NamedTuple):
+    """What ruled the last run of a crawl: its ordering and its value model; empty: none."""
+
+    ordering: str
+    value_model: str
 
 
 def bundled_settings() -> dict[str, Any]:
@@ -102,6 +115,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
     examples: ClassVar[Sequence[str]] = ()
+    options: ClassVar[Mapping[str, tuple[str, str | None, str]]] = OPTIONS
+    arguments: ClassVar[Mapping[str, tuple[str, str]]] = ARGUMENTS
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -109,17 +124,16 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         """Add the options that set settings and arguments of the spider."""
-        for option, (metavar, meaning) in ARGUMENTS.items():
-            group.add_argument(f"--{option}", metavar=metavar, help=meaning)
-        for option, (name, metavar, meaning) in OPTIONS.items():
+        for argument, (what, meaning) in self.arguments.items():
+            group.add_argument(f"--{argument}", metavar=what, help=meaning)
+        for option, (name, metavar, meaning) in self.options.items():
             text = meaning.format(default=self.default_settings.get(name))
-            more: dict[str, Any] = {"nargs": "?", "const": "0"} if option == "monitor" else {}
-            group.add_argument(f"--{option}", metavar=metavar, help=text, **more)
-        group.add_argument(
-            "--keep-text",
-            action="store_true",
-            help="keep the text of each page with its language, for crawlprio texts export",
-        )
+            takes: dict[str, Any] = {"metavar": metavar}
+            if metavar is None:
+                takes = {"action": "store_const", "const": "True"}
+            elif option == "monitor":
+                takes |= {"nargs": "?", "const": "0"}
+            group.add_argument(f"--{option}", help=text, **takes)
         group.add_argument(
             "--contact", metavar="WHO", help="mail address or URL to name in the user agent"
         )
@@ -163,10 +177,10 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         from crawlprio.config import read_setting
 
         assert self.settings is not None
-        for option in ARGUMENTS:
+        for option in self.arguments:
             if getattr(opts, option) is not None:
                 opts.spargs[option] = getattr(opts, option)
-        for option, (name, _, _) in OPTIONS.items():
+        for option, (name, _, _) in self.options.items():
             value = getattr(opts, option.replace("-", "_"))
             if value is not None:
                 if not value:
@@ -177,14 +191,30 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 if option == "pages" and read_setting(self.settings, _FRONTIER) == "redis":
                     name = "CRAWLPRIO_REDIS_PAGES"  # Scrapy counts the pages of one worker
                 self.set(name, value)
-        if opts.keep_text:
-            self.set("CRAWLPRIO_KEEP_TEXT", True)
         if opts.agent is not None or opts.contact is not None:
             agent = user_agent(
                 opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))
             )
             self.set("USER_AGENT", agent)
             self.set("ROBOTSTXT_USER_AGENT", robot_of(agent))
+
+    def take_recorded(self, store: Path, opts: argparse.Namespace) -> Recorded:
+        """Take the spider arguments and settings that a crawl had, except those given here."""
+        from crawlprio.config import from_command_line
+        from crawlprio.live.given import read_arguments
+        from crawlprio.store import Store
+
+        assert self.settings is not None
+        with Store.open(store, readonly=True) as recorded:
+            kept = read_arguments(recorded)
+            ruled = recorded.orderings()
+            model = recorded.get_meta("value_model")
+        for name, value in kept.values.items():
+            if not from_command_line(self.settings, name):
+                self.set(name, value)
+        self.take_options(opts)
+        opts.spargs = {**kept.arguments, **opts.spargs}
+        return Recorded(ruled[-1][1] if ruled else "", model)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.spiders.site import SiteSpider

@@ -14,7 +14,7 @@ from crawlprio.ranking.likely import DAMPING, Likely, likely_coverage
 from crawlprio.receipt.expected import expected
 from crawlprio.receipt.files import text_of
 from crawlprio.receipt.reading import StoredCrawl
-from crawlprio.receipt.rules import ENDED_KEY, SETTING_OF, SETTINGS_KEY
+from crawlprio.receipt.rules import CERTIFICATE_KEY, ENDED_KEY, SETTING_OF, SETTINGS_KEY
 from crawlprio.store import Store
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.reader import StoreReader
@@ -57,6 +57,7 @@ def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
         "asked": _asked(store, crawl, settings),
         "got": _got(store, crawl),
         "coverage": _coverage(crawl, found),
+        "certificate": _object(store, CERTIFICATE_KEY) or None,
         "outside": _outside(store),
         "refused": _refused(store, crawl),
         "failed": _failed(crawl),

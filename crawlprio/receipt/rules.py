@@ -51,5 +51,6 @@ SCRAPY_LIMITS = (
 )
 """The same of settings that crawlprio leaves to Scrapy."""
 
-SETTINGS_KEY, ENDED_KEY = "settings", "ended_because"
-"""Keys in `meta`: the values of these settings in the last run, and why that ended."""
+SETTINGS_KEY, ENDED_KEY, CERTIFICATE_KEY = "settings", "ended_because", "certificate"
+"""Keys in `meta`: the values of these settings in the last run, why that ended, and what random
+walks proved of the share that was fetched."""

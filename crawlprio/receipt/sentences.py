@@ -14,7 +14,22 @@ from crawlprio.receipt.rules import BUDGETS
 
 def sentences(receipt: Mapping[str, Any]) -> list[str]:
     """Return what share was got, what limited the crawl most, and what more would bring."""
-    return [_share(receipt), *_limit(receipt), *_more(receipt)]
+    certificate = receipt.get("certificate")
+    proved = [sentence_of_certificate(certificate)] if certificate else []
+    return [_share(receipt), *proved, *_limit(receipt), *_more(receipt)]
+
+
+def sentence_of_certificate(certificate: Mapping[str, Any]) -> str:
+    """Return what random walks proved."""
+    least = math.floor(100 * certificate["at_least"] + 1e-9)
+    most = math.ceil(100 * certificate["at_most"] - 1e-9)
+    unfinished = certificate["unfinished"]
+    ended = f", of which {unfinished:,} did not end" if unfinished else ""
+    return (
+        f"{certificate['walks']:,} random walks{ended} prove, with {certificate['confidence']:.0%} "
+        f"confidence each, that at least {least}% and at most {most}% was fetched after "
+        f"{certificate['visits']:,} visits."
+    )
 
 
 def _share(receipt: Mapping[str, Any]) -> str:
@@ -71,6 +86,8 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"{low:.1%} to {high:.1%} in 9 of 10 crawls of known webs"
         ),
     )
+    if receipt.get("certificate"):
+        yield "certified", sentence_of_certificate(receipt["certificate"])
     for source, of in receipt["outside"].items():
         yield source, f"{of['fetched']:,} of {of['pages']:,} pages fetched, {of['known']:,} known"
     for cause, n in receipt["failed"].items():

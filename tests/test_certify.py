@@ -1,0 +1,152 @@
+"""`crawlprio certify` fetches what random walks ask for, and keeps what they prove in the store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from crawls import Answer, Site, page
+from forked import run_forked
+from oracles.coverage import trusted_pagerank
+
+N_PAGES = 120
+
+
+def links_of(number: int) -> list[int]:
+    """The links of a page: to the next ones, to a few others, and often home."""
+    random = Random(number)
+    near = range(number + 1, min(number + 4, N_PAGES))
+    others = random.sample(range(N_PAGES), random.randrange(3))
+    return [other for other in {*near, *others, *([0] if number % 3 else [])} if other != number]
+
+
+WEB = {number: links_of(number) for number in range(N_PAGES)}
+
+
+class Served(Site):
+    """The web: page 7 redirects to page 8, page 9 is gone, and robots.txt forbids page 11."""
+
+    def answer(self, host: str, path: str) -> Answer:
+        if path == "/robots.txt":
+            return Answer("User-agent: *\nDisallow: /p/11$\n")
+        number = int(path.rpartition("/")[2] or 0)
+        if number == 7:
+            return Answer("", 301, {"Location": "/p/8"})
+        if number == 9:
+            return Answer("", 404)
+        return page(*(f"/p/{other}" if other else "/" for other in WEB[number]))
+
+
+def true_share(got: list[int]) -> float:
+    """The importance of pages, by linear algebra."""
+    web = {**WEB, 7: [8], 9: [], 11: []}
+    ranks = trusted_pagerank(web, [0])
+    return sum(ranks[number] for number in got)
+
+
+def certify(folder: Path, *words: str) -> tuple[int, str, str]:
+    given = ["certify", "job", "--delay", "0", *words]
+    done = run_forked("crawlprio", given, folder)
+    return done.returncode, done.stdout, done.stderr
+
+
+def crawl(site: Site, folder: Path, n_pages: int) -> None:
+    given = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0"]
+    done = run_forked("crawlprio", [*given, "--pages", str(n_pages)], folder)
+    assert done.returncode == 0, done.stderr
+
+
+def got(folder: Path) -> list[int]:
+    """The pages that the crawl got; a redirect that was followed counts."""
+    with closing(sqlite3.connect(folder / "job" / "crawl.sqlite")) as db:
+        rows = db.execute(
+            "SELECT DISTINCT url FROM visits JOIN pages ON pages.id = page"
+            " WHERE status BETWEEN 200 AND 399"
+        ).fetchall()
+    return [int(url.rpartition("/")[2] or 0) for (url,) in rows]
+
+
+def receipt(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "job" / "receipt.json").read_text())
+    return found
+
+
+def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path: Path) -> None:
+    with Served({}) as site:
+        crawl(site, tmp_path, 25)
+        n_before = len(site.paths())
+        status, shown, told = certify(tmp_path, "--walks", "300", "--json")
+        walked = site.paths()[n_before:]
+        again = certify(tmp_path, "--walks", "300")
+        assert site.paths()[n_before:] == walked
+    assert (status, told) == (0, "")
+    found = json.loads(shown)
+    assert len(set(walked)) == len(walked)
+    assert "/p/11" not in walked
+    pages = got(tmp_path)
+    truth = true_share(pages)
+    assert receipt(tmp_path)["certificate"] == found
+    certain = receipt(tmp_path)["coverage"]["at_least"]
+    assert certain < found["at_least"] <= truth <= found["at_most"]
+    assert found["unfinished"] == 0
+    assert again[0] == 0
+    least, most = int(100 * found["at_least"]), -int(-100 * found["at_most"] // 1)
+    assert again[1] == (
+        "300 random walks prove, with 95% confidence each, that at least "
+        f"{least}% and at most {most}% was fetched after {found['visits']} visits.\n"
+    )
+    shown = run_forked("crawlprio", ["receipt", "job", "--check"], tmp_path).stdout
+    assert "is the receipt of the crawl" in shown
+
+
+def test_a_killed_run_loses_no_page_and_a_limit_counts_against_the_crawl(tmp_path: Path) -> None:
+    with Served({}) as site:
+        crawl(site, tmp_path, 15)
+        whole = tmp_path / "whole"
+        shutil.copytree(tmp_path / "job", whole / "job")
+        n_before = len(site.paths())
+        assert certify(tmp_path, "--pages", "8")[0] == 0
+        first = site.paths()[n_before:]
+        limited = receipt(tmp_path)["certificate"]
+        evidence = tmp_path / "job" / "crawl.walks.jsonl"
+        with evidence.open("a") as file:
+            file.write('{"url": "http://cut-sh')  # as a crash leaves it
+        assert certify(tmp_path)[0] == 0
+        rest = site.paths()[n_before + len(first) :]
+        assert certify(whole)[0] == 0
+    assert not set(first) & set(rest)
+    finished = receipt(tmp_path)["certificate"]
+    assert limited["unfinished"] > finished["unfinished"] == 0
+    assert limited["at_least"] <= finished["at_least"] <= finished["at_most"] <= limited["at_most"]
+    assert receipt(whole)["certificate"] == finished
+
+
+def test_a_crawl_that_has_everything_needs_no_walk(tmp_path: Path) -> None:
+    with Site({"/": page("/a"), "/a": page("/")}) as site:
+        crawl(site, tmp_path, 10)
+        status, shown, told = certify(tmp_path)
+    assert (status, shown) == (1, "")
+    assert told.endswith("no page is left to walk to, so there is nothing to prove.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["certify"], "crawlprio certify takes one STORE or FOLDER and was given none"),
+        (["certify", "nowhere.sqlite"], "nowhere.sqlite is missing"),
+        (["certify", "job", "--walks", "0"], "--walks is"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], told: str, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "crawl.sqlite").write_bytes(b"")
+    done = run_forked("crawlprio", words, tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
