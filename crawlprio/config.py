@@ -114,7 +114,7 @@ class CrawlConfig:
     max_pages_per_pattern: int | None
     max_sites: int | None
     max_waiting: int | None
-    stop_at_coverage: float | None
+    stop_at_coverage: float | str | None
     kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
     keep_stores: int | None

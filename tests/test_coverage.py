@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,24 @@ def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None
     assert fetched_pages(parts / "job" / "crawl.sqlite", web) == fetched_pages(at_once.store, web)
 
 
-@pytest.mark.parametrize("share", [0, 1.5, -1, "most"])
+def test_a_crawl_stops_once_enough_is_likely(tmp_path: Path) -> None:
+    slow = {"DOWNLOAD_DELAY": 0.01, "CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.88"}
+    crawl = crawl_demo_web(tmp_path, {**ONE_AT_A_TIME, **slow}, pages=600)
+    assert crawl.exit_status == 0, crawl.stderr
+    assert "coverage_reached" in crawl.stdout
+    receipt = json.loads((tmp_path / "receipt.json").read_text())
+    assert receipt["coverage"]["likely"] > 0.85
+    assert receipt["got"]["waiting"] > 50
+
+
+def test_an_estimate_needs_a_store(tmp_path: Path) -> None:
+    stop = {"CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.3", "CRAWLPRIO_STORE": None}
+    crawl = crawl_demo_web(tmp_path, stop)
+    assert crawl.exit_status == 1
+    assert "CRAWLPRIO_STOP_AT_COVERAGE is 'likely:0.3', an estimate" in crawl.stderr
+
+
+@pytest.mark.parametrize("share", [0, 1.5, -1, "most", "likely:2", "sure:0.5"])
 def test_an_invalid_share_is_refused(tmp_path: Path, share: object) -> None:
     crawl = crawl_demo_web(tmp_path, {"CRAWLPRIO_STOP_AT_COVERAGE": share})
     assert crawl.exit_status == 1

@@ -26,7 +26,7 @@ from crawlprio.live.host_clock import HostClock
 from crawlprio.live.identity import Identities
 from crawlprio.live.item_keeper import ItemKeeper
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.receipts import CoverageSoFar, keep_settings, made_receipt
+from crawlprio.live.receipts import CoverageSoFar, keep_settings, likely_share, made_receipt
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json
 from crawlprio.live.seed_hosts import SeedHosts, Share, record_in
@@ -165,8 +165,8 @@ class Crawl:
     @cached_property
     def coverage_so_far(self) -> CoverageSoFar | None:
         """Estimates the coverage while the crawl runs; None without a store."""
-        store = self.recorder.store
-        return None if store is None else CoverageSoFar(store.path)
+        store, share = self.recorder.store, likely_share(self.config.stop_at_coverage)
+        return None if store is None else CoverageSoFar(store.path, share, self._stop_covered)
 
     @property
     def is_running(self) -> bool:
@@ -196,10 +196,7 @@ class Crawl:
     # Life cycle
 
     def record_elsewhere(self) -> None:
-        """Create no store in this process because the frontier records the crawl.
-
-        Call it before `open_frontier`.
-        """
+        """Create no store here: the frontier records the crawl. Call it before `open_frontier`."""
         self._is_recorded_elsewhere = True
 
     def serve(self, recording: Path | None) -> VirtualWeb:
@@ -342,9 +339,16 @@ class Crawl:
             bounds_patterns=self.web is None,
             refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             covered=self._stop_covered,
-            on_visit=self.on_visit,
+            on_visit=self._visited if likely_share(self.config.stop_at_coverage) else self.on_visit,
         )
         return self._recorder
+
+    def _visited(self, visit: Visit) -> None:
+        """Pass a visit on, and estimate the coverage if it is time."""
+        if self.on_visit is not None:
+            self.on_visit(visit)
+        if self.is_running and (so_far := self.coverage_so_far) is not None:
+            so_far.interval(self.recorder.figures.n_fetched)
 
     def refuse_links(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
         """Count links that a rule refused, in the stats and in the store, with a few of them."""
@@ -356,7 +360,7 @@ class Crawl:
 
     def _stop_covered(self) -> None:
         """End the crawl because enough of the total importance has been fetched."""
-        if not self._is_covered:
+        if not self._is_covered and self.is_running:
             self._is_covered = True
             engine.close_spider(self._crawler, "coverage_reached")
 

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("crawlprio")
 
-SHARE = 0.005
-"""Share of the time of a crawl that estimates of its coverage may take."""
+SHARE, SHARE_TO_STOP = 0.005, 0.02
+"""Share of the time of a crawl that estimates of its coverage may take, and if they may end it."""
 
 FIRST_ESTIMATE = 100
 """Pages fetched before the first estimate, and at least between two."""
+
+
+def certain_share(stop_at: float | str | None) -> float | None:
+    """Return the share in CRAWLPRIO_STOP_AT_COVERAGE that is to be certain; None: there is none."""
+    return stop_at if isinstance(stop_at, float) else None
+
+
+def likely_share(stop_at: float | str | None) -> float | None:
+    """Return the share that is to be likely; None: there is none."""
+    return float(stop_at.removeprefix("likely:")) if isinstance(stop_at, str) else None
 
 
 def keep_settings(store: Store, settings: BaseSettings) -> None:
@@ -71,16 +82,24 @@ class CoverageSoFar:
     """The likely coverage of a running crawl, estimated in a thread.
 
     An estimate reads the whole store. The next one is due when a quarter more pages are fetched,
-    but not before the last one is `SHARE` of the time since.
+    but not before the last one is `SHARE`, or `SHARE_TO_STOP`, of the time since.
 
     Parameters
     ----------
     store
         path of the crawl's store.
+    stop_at, stop
+        the likely share from which on `stop` is called; None: never.
     """
 
-    def __init__(self, store: Path) -> None:
+    def __init__(
+        self,
+        store: Path,
+        stop_at: float | None = None,
+        stop: Callable[[], object] = lambda: None,
+    ) -> None:
         self._store = store
+        self._stop_at, self._stop = stop_at, stop
         self._due_at = FIRST_ESTIMATE
         self._not_before = 0.0
         self._interval: tuple[float, float] | None = None
@@ -98,17 +117,28 @@ class CoverageSoFar:
         return "" if found is None else f"importance {found[0]:.0%} to {found[1]:.0%}"
 
     async def _estimate(self) -> None:
-        from crawlprio.receipt.document import coverage_of
-
-        begun, self._not_before = monotonic(), math.inf
-        low, high = (await run_in_thread(coverage_of, self._store))["interval"]
-        self._interval = low, high
-        self._not_before = monotonic() + (monotonic() - begun) / SHARE
+        self._not_before = math.inf
+        coverage, seconds = await run_in_thread(_timed_coverage, self._store)
+        self._interval = coverage["interval"][0], coverage["interval"][1]
+        share = SHARE if self._stop_at is None else SHARE_TO_STOP
+        self._not_before = monotonic() + seconds / share
+        if self._stop_at is not None and coverage["likely"] >= self._stop_at:
+            self._stop()
 
     def _give_up(self, failure: Failure) -> None:
         """Show no more estimates; the crawl itself reports a store that cannot be read."""
         logger.debug("No estimate of the coverage: %s", failure.getErrorMessage())
         self._due_at = sys.maxsize
+
+
+def _timed_coverage(store: Path) -> tuple[dict[str, Any], float]:
+    """Return the coverage of a crawl, and the seconds that it took without the first imports."""
+    import scipy.sparse  # noqa: F401
+
+    from crawlprio.receipt.document import coverage_of
+
+    begun = monotonic()
+    return coverage_of(store), monotonic() - begun
 
 
 def time_left(n_responses: int, limit: float, per_second: float) -> str:

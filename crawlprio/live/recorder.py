@@ -7,11 +7,12 @@ from time import time
 from typing import TYPE_CHECKING
 
 from crawlprio.config import CrawlConfig
-from crawlprio.errors import StoreError
+from crawlprio.errors import ConfigError, StoreError
 from crawlprio.live.discovery import Discovery
 from crawlprio.live.figures import Figures
 from crawlprio.live.identity import Identities
 from crawlprio.live.job_store import StorePlace
+from crawlprio.live.receipts import certain_share, likely_share
 from crawlprio.live.requests import SavedRequests
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
@@ -95,7 +96,7 @@ class Recorder:
         self.previous_end = None if self.store is None else self.store.ended_at
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
-        self.coverage = None if config.stop_at_coverage is None else Coverage()
+        self.coverage = Coverage() if certain_share(config.stop_at_coverage) else None
         self.seeds: dict[int, None] = {}
         self._budgets = Budgets(
             registered_domain,
@@ -116,6 +117,11 @@ class Recorder:
         if self.store is None:
             self.store, self.remark = self._place.create()
             self.requests.store = self.store
+        if self.store is None and likely_share(self._config.stop_at_coverage):
+            raise ConfigError(
+                f"CRAWLPRIO_STOP_AT_COVERAGE is {self._config.stop_at_coverage!r}, an estimate "
+                "from the crawl store, and this process keeps none; give a number instead."
+            )
         if self.store is not None:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
@@ -203,8 +209,8 @@ class Recorder:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the share of all importance fetched has reached CRAWLPRIO_STOP_AT_COVERAGE."""
-        share = self._config.stop_at_coverage
+        """Whether a share that is certain has reached CRAWLPRIO_STOP_AT_COVERAGE."""
+        share = certain_share(self._config.stop_at_coverage)
         return share is not None and self.coverage is not None and self.coverage.bound >= share
 
     def _count(self, visit: Visit) -> None:

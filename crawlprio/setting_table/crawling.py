@@ -279,7 +279,8 @@ BOUNDS = Section(
             Share(none="no computation"),
             None,
             "Stop once the fetched pages are known to hold at least this share of all importance, "
-            "for a surfer who starts from the seeds ([coverage](coverage.md)); 1: only show it.",
+            "for a surfer who starts from the seeds, or (likely:SHARE) are estimated to hold it "
+            "([coverage](coverage.md)); 1: only show what is known.",
         ),
         Setting(
             "CRAWLPRIO_PRIVATE_ADDRESSES",

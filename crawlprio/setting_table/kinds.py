@@ -113,15 +113,18 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Share(Kind):
-    """A share above 0 and at most 1, as float."""
+    """A share above 0 and at most 1 that is certain, as float, or likely, as `likely:SHARE`."""
 
-    says = "a number above 0 and at most 1"
+    says = "a number above 0 and at most 1, or likely:NUMBER"
 
-    def convert(self, value: Any) -> float:
-        number = float(value)
+    def convert(self, value: Any) -> float | str:
+        likely, colon, text = str(value).partition(":")
+        if colon and likely != "likely":
+            raise NotAllowedError
+        number = float(text if colon else value)
         if not 0 < number <= 1:
             raise NotAllowedError
-        return number
+        return f"likely:{number!r}" if colon else number
 
 
 @dataclass(frozen=True)
