@@ -47,6 +47,7 @@ PAGES = (
 ONLY_PARSED = {
     "crawl": "needs a network",
     "resume": "resumes what `crawl` began",
+    "certify": "needs a network",
     "replay": "needs a recording",
     "frontier": "needs a Redis server",
     "manners": "needs a server's log",
@@ -73,6 +74,7 @@ SMALL_WEB = ("-s", "CRAWLPRIO_DEMO_PAGES=1000", "-s", "CRAWLPRIO_DEMO_SITES=20")
 
 NOT_CODE = {
     "At least 71% of the importance of this site": "what a crawl prints",
+    "200 random walks prove": "what certify prints",
     "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",

@@ -18,6 +18,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawlprio.commands.planning import planning_settings
+from crawlprio.config import scrapys_own
 from crawlprio.errors import StoreError
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl import Crawl
@@ -41,7 +42,7 @@ def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     """Return what the walks have otherwise than the crawl; their store goes to `folder`."""
     return {
         **planning_settings(settings, folder),
-        "CLOSESPIDER_PAGECOUNT": settings.getint("CLOSESPIDER_PAGECOUNT"),
+        **scrapys_own(settings, ["CLOSESPIDER_PAGECOUNT"]),
         "CLOSESPIDER_TIMEOUT": 0,
         "CRAWLPRIO_SITEMAPS": None,
         "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
