@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from cho_webs import DAMPING, THREE, JudgedCrawls, ideal_and_random, share_panel
-from paper_crawls import Mask, area, bands, mean_at
+from paper_crawls import Mask, areas, bands, mean_at
 from report import Report
-from verdicts import above
+from verdicts import Case, Margin
 
 from crawlprio.evaluation import BacklinksSeen, ModelCurve, PageRankSeen, limited_buffer
 from crawlprio.pages import PageIds
@@ -23,7 +23,7 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
     """Write P_BC, which the paper defines but does not show."""
     report.heading("The limited buffer")
     panels, rows = [], []
-    leads: dict[tuple[str, str], dict[str, float]] = {}
+    leads: dict[tuple[str, str], list[Case]] = {}
     for crawls in large:
         for label, estimate, importance, least in (
             ("IB", BacklinksSeen(crawls.graph), crawls.backlinks, 100.0),
@@ -43,10 +43,7 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                         threshold=threshold, reachable=reached,
                     )  # fmt: skip
 
-                curves = {
-                    name: [measure(crawls.orders[name][0], crawls.reachable[0])]
-                    for name in (*THREE, "random")
-                }
+                curves = crawls.curves(measure, *THREE, "random")
                 panels.append(
                     share_panel(
                         f"{crawls.name}: {label}(P), {hot}", bands(curves),
@@ -54,8 +51,9 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                         "P_BC: share of buffer hot", "buffer, share of all pages",
                     )
                 )  # fmt: skip
-                best = max(area(curves[name]) for name in THREE)
-                leads.setdefault((label, hot), {})[crawls.name] = best - area(curves["random"])
+                best = np.max([areas(curves[name]) for name in THREE], axis=0)
+                case = Margin(best.tolist(), areas(curves["random"])).case(crawls.name)
+                leads.setdefault((label, hot), []).append(case)
                 rows += [
                     (
                         label, hot, crawls.name, name,
@@ -69,23 +67,23 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "of B pages that is hot once all pages have been fetched: among the B most important "
         "pages ('top B'), or with I(P) >= G. A full buffer drops the page with the lowest "
         "estimate: backlinks seen so far, or PageRank of the graph seen so far, computed 35 times "
-        "per crawl. Of equal pages, the one fetched last is dropped first. One crawl of each web, "
-        "from its good start.",
+        "per crawl. Of equal pages, the one fetched last is dropped first.",
         title="Limited buffer: what is kept of a crawl of everything",
         columns=4,
     )  # fmt: skip
     report.table(
         "buffer", ("importance", "hot", "web", "ordering", "B = 1 %", "10 %", "50 %"), rows,
-        "P_BC. A dropped page does not come back, so an ordering that fetches "
+        "P_BC, means over seeds. A dropped page does not come back, so an ordering that fetches "
         "important pages early, before there is evidence for them, loses some of them.",
     )  # fmt: skip
     for (label, hot), lead in leads.items():
+        margins = [case.margin for case in lead]
         report.finding(
             "(not in the paper) With a limited buffer, the crawl order helps to keep the hot "
             f"pages, by {label}, {hot}",
             f"mean P_BC over {len(BUFFERS)} sizes of the best of the three orderings minus that "
-            f"of random: {min(lead.values()):+.3f} to {max(lead.values()):+.3f}",
-            above(lead),
+            f"of random: {min(margins):+.3f} to {max(margins):+.3f}",
+            lead,
             "it is larger than that of a random crawler",
             why="pages fetched early are judged, and dropped, before there is evidence for them",
             picture="buffer",
