@@ -1,11 +1,12 @@
 """How much random walks prove of known webs, and whether it is true; run by hand.
 
-    python experiments/certificates.py CASES WEB... [--synthetic]
+    python experiments/certificates.py CASES WEB... [--synthetic] [--plot FILE]
 
 The webs, starts, orderings and stops are those of `calibration.py`. At each stop `N_WALKS` walks
 are drawn that leave the fetched pages, as `crawlprio certify` draws them, and what they prove is
 compared with the truth. The folder CASES gets one JSON file per web; webs that have one are left as
-they are. Printed are tables by stop and by web, in which each web counts once.
+they are. Printed are tables by stop and by web, in which each web counts once. The plot has one
+point for each crawl.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from calibration import (
     weights_of,
 )
 
+from crawlprio.evaluation.figures import plot_panels
+from crawlprio.evaluation.panels import Panel, Series
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.likely import likely_coverage
@@ -113,12 +116,39 @@ def tables(cases: Sequence[Case]) -> str:
     return "\n".join(lines + [row_of(w, [c for c in cases if c["web"] == w]) for w in webs])
 
 
+def draw(path: str, cases: Sequence[Case]) -> None:
+    """Draw the bound and what walks prove beside the truth, one panel per stop."""
+    labels = {"bound": "certain", "at_least": "proved: at least", "at_most": "proved: at most"}
+    panels = [
+        Panel(
+            {
+                label: Series(
+                    [(case[of], case["truth"]) for case in cases if case["stop"] == stop],
+                    mark="points",
+                )
+                for of, label in labels.items()
+            },
+            f"{stop:.0%} of the pages fetched",
+            "share of importance as said",
+            "true share",
+            references={"ideal": [(0.0, 0.0), (1.0, 1.0)]},
+            x_percent=True,
+            y_percent=True,
+            x_limits=(0.0, 1.0),
+            y_limits=(0.0, 1.0),
+        )
+        for stop in JUDGED
+    ]
+    plot_panels(panels, path, title=f"What {N_WALKS} random walks prove")
+
+
 def main() -> None:
     """Measure what is missing; print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="CASES")
     parser.add_argument("webs", nargs="*", type=Path, metavar="WEB")
     parser.add_argument("--synthetic", action="store_true", help="crawl synthetic webs, too")
+    parser.add_argument("--plot")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     for path in given.webs:
@@ -130,7 +160,10 @@ def main() -> None:
     for name, graph in synthetic_webs() if given.synthetic else ():
         _write(given.folder, name, graph, [])
     files = sorted(given.folder.glob("*.json"))
-    print(tables([case for file in files for case in json.loads(file.read_text())]))
+    cases = [case for file in files for case in json.loads(file.read_text())]
+    print(tables(cases))
+    if given.plot:
+        draw(given.plot, cases)
 
 
 def _write(folder: Path, name: str, graph: LinkGraph, homes: Sequence[int]) -> None:
