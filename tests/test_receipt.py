@@ -305,6 +305,7 @@ def test_sentences_say_how_sure_they_are() -> None:
     receipt: dict[str, Any] = {
         "got": {"waiting": 1_204, "sites_known": 2},
         "coverage": {"at_least": 0.7199, "likely": 0.85, "interval": [0.8312, 0.8749]},
+        "certificate": None,
         "refused": {},
         "more": [
             {"pages": 100, "share": 0.004, "seconds": 50},
@@ -320,6 +321,13 @@ def test_sentences_say_how_sure_they_are() -> None:
     budget = {"links": 9, "setting": "CRAWLPRIO_MAX_PAGES_PER_SITE", "examples": []}
     receipt["refused"] = {"site-budget": budget}
     assert sentences(receipt)[1] == "9 links were refused by CRAWLPRIO_MAX_PAGES_PER_SITE."
+    shares = {"confidence": 0.95, "at_least": 0.8001, "at_most": 0.86, "unfinished": 0}
+    receipt["certificate"] = {**shares, "walks": 1_000, "visits": 2_000}
+    assert sentences(receipt)[:2] == [
+        "At least 71% of the importance of these sites, counted from the seeds, was fetched.",
+        "1,000 random walks prove, with 95% confidence each, that at least 80% and at most 86% "
+        "was fetched after 2,000 visits.",
+    ]
 
 
 def test_durations_are_in_the_unit_that_people_use() -> None:

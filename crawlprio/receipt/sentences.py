@@ -14,7 +14,7 @@ from crawlprio.receipt.rules import BUDGETS
 
 def sentences(receipt: Mapping[str, Any]) -> list[str]:
     """Return what share was got, what limited the crawl most, and what more would bring."""
-    certificate = receipt.get("certificate")
+    certificate = receipt["certificate"]
     proved = [sentence_of_certificate(certificate)] if certificate else []
     return [_share(receipt), *proved, *_limit(receipt), *_more(receipt)]
 
@@ -40,7 +40,7 @@ def _share(receipt: Mapping[str, Any]) -> str:
         f"At least {math.floor(100 * least)}% of the importance of {of}, counted from the seeds, "
         "was fetched"
     )
-    if least == high:
+    if least == high or receipt["certificate"]:
         return f"{got}."
     return f"{got} (likely {math.floor(100 * low)} to {math.ceil(100 * high)}%)."
 
@@ -86,7 +86,7 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"{low:.1%} to {high:.1%} in 9 of 10 crawls of known webs"
         ),
     )
-    if receipt.get("certificate"):
+    if receipt["certificate"]:
         yield "certified", sentence_of_certificate(receipt["certificate"])
     for source, of in receipt["outside"].items():
         yield source, f"{of['fetched']:,} of {of['pages']:,} pages fetched, {of['known']:,} known"
