@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from measured import (
@@ -18,7 +19,7 @@ from measured import (
 )
 from numpy.typing import NDArray
 from report import Report
-from verdicts import RULE, Case, GeneratorErrors
+from verdicts import RULE, GeneratorErrors, Margin
 from webs import Web, cnr, hollins, uci
 
 from crawlprio.evaluation.figures import Panel
@@ -129,12 +130,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Change:
-    """How a choice changes the average cumulative PageRank of an ordering, by kind of web."""
+    """How a choice changes the average of an ordering: by kind of web, from each start."""
 
     choice: str
     ordering: str
     words: str
-    by_kind: Mapping[str, float]
+    by_kind: Mapping[str, Sequence[float]]
 
 
 def run(shared: Path, output: Path, country_pages: int) -> None:
@@ -203,10 +204,21 @@ def _changes(
     before: Mapping[str, Sequence[Crawled]],
     after: Mapping[str, Sequence[Crawled]],
 ) -> Change:
-    """Return the change of the mean average for each kind of web that has both."""
+    """Return the changes for each kind of web that has both."""
     return Change(
-        choice, ordering, words, {name: _mean(after[name]) - _mean(before[name]) for name in after}
+        choice, ordering, words, {name: _by_start(before[name], after[name]) for name in after}
     )
+
+
+def _by_start(before: Sequence[Crawled], after: Sequence[Crawled]) -> list[float]:
+    """Return the change for each start before; after may have several draws of all, or fewer."""
+    n = len(before)
+    return [_mean(after[k::n] or after) - crawl.average for k, crawl in enumerate(before)]
+
+
+def _outwards(values: Sequence[float]) -> list[float]:
+    """Return the values with the sign at which their mean is positive."""
+    return (np.sign(fmean(values)) * np.asarray(values)).tolist()
 
 
 def _panel(title: str, kind: Kind, crawls: Mapping[str, Sequence[Crawled]]) -> Panel:
@@ -356,7 +368,8 @@ def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Ch
             ),
             *(
                 [change.choice, change.ordering, change.words,
-                 *(f"{change.by_kind[n]:+.4f}" if n in change.by_kind else None for n in names)]
+                 *(f"{fmean(change.by_kind[n]):+.4f}" if n in change.by_kind else None
+                   for n in names)]
                 for change in changes
             ),
         ],
@@ -375,22 +388,30 @@ def _findings(
 ) -> None:
     """Judge whether each choice outweighs the difference between OPIC and breadth-first."""
     between = {
-        kind.name: abs(_mean(plain[kind.name]["opic"]) - _mean(plain[kind.name]["breadth-first"]))
+        kind.name: _by_start(plain[kind.name]["breadth-first"], plain[kind.name]["opic"])
         for kind in kinds
     }
     error = {kind.name: errors.of("lead", is_synthetic=kind.webs[0].is_synthetic) for kind in kinds}
     for choice in dict.fromkeys(change.choice for change in changes):
         chosen = [change.by_kind for change in changes if change.choice == choice]
         largest = {
-            name: max(abs(by_kind[name]) for by_kind in chosen if name in by_kind)
+            name: max(
+                (_outwards(by_kind[name]) for by_kind in chosen if name in by_kind), key=fmean
+            )
             for name in between
             if any(name in by_kind for by_kind in chosen)
         }
         report.finding(
             f"(not in the papers) The choice of {choice} matters more than the choice of ordering",
             "largest change of an average, and difference between OPIC and breadth-first: "
-            + ", ".join(f"{most:.3f}, {between[n]:.3f} ({n})" for n, most in largest.items()),
-            [Case(n, most - between[n], error[n]) for n, most in largest.items()],
+            + ", ".join(
+                f"{fmean(most):.3f}, {abs(fmean(between[n])):.3f} ({n})"
+                for n, most in largest.items()
+            ),
+            [
+                Margin(most, _outwards(between[n])).case(n, least=error[n])
+                for n, most in largest.items()
+            ],
             "the change exceeds the difference",
             picture="curves",
             name=f"choice-{choice.replace(' ', '-')}",
@@ -399,8 +420,11 @@ def _findings(
     report.finding(
         "(not in the papers) OPIC is better when its keys are frozen for N/35 pages",
         "change of its average: "
-        + ", ".join(f"{change:+.4f} ({name})" for name, change in frozen.by_kind.items()),
-        [Case(name, change, error[name]) for name, change in frozen.by_kind.items()],
+        + ", ".join(f"{fmean(change):+.4f} ({name})" for name, change in frozen.by_kind.items()),
+        [
+            Margin(change, [0.0]).case(name, least=error[name])
+            for name, change in frozen.by_kind.items()
+        ],
         "a higher average",
         picture="curves",
         name="frozen-keys",

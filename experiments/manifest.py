@@ -25,12 +25,14 @@ SEEDS = {
 
 
 def write_manifest(
-    path: Path, shared: Path, webs: Path, runs: Mapping[str, Sequence[float]]
+    path: Path, shared: Path, webs: Path | None, runs: Mapping[str, Sequence[float]]
 ) -> None:
-    """Write the manifest; sections that did not run keep their entries.
+    """Write the manifest; sections that did not run, and webs that were not used, keep theirs.
 
     Parameters
     ----------
+    webs
+        folder of the webs of `sources.py`, if a section used them.
     runs
         wall and processor seconds of each section that ran.
     """
@@ -45,7 +47,7 @@ def write_manifest(
         | {name: version(name) for name in PACKAGES},
         "machine": f"{platform.system()} {platform.machine()}",
         "seeds": SEEDS,
-        "data": _data(shared, webs),
+        "data": known.get("data", {}) | _data(shared, webs),
     }
     path.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
@@ -62,12 +64,17 @@ def commit() -> str:
     return found.stdout.strip() + ("+" if changed.stdout else "")
 
 
-def _data(shared: Path, webs: Path) -> dict[str, dict[str, str]]:
+def _data(shared: Path, webs: Path | None) -> dict[str, dict[str, str]]:
     """Return origin and hash of everything that is there."""
-    found = {
-        source.name: {"origin": source.origin, "sha256": hash_of(source.path(shared, webs))}
+    paths = {
+        source: source.path(shared, webs or shared)
         for source in sources()
-        if source.path(shared, webs).exists()
+        if webs or not source.builder
+    }
+    found = {
+        source.name: {"origin": source.origin, "sha256": hash_of(path)}
+        for source, path in paths.items()
+        if path.exists()
     }
     hosts = shared / f"{HOSTS}.npz"
     if hosts.exists():

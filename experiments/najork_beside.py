@@ -21,11 +21,10 @@ from najork_crawls import (
 )
 from paper_crawls import Crawls
 from report import Report
-from verdicts import Case, GeneratorErrors, above
+from verdicts import Case, GeneratorErrors, Margin, above
 from webs import Web
 
 from crawlprio.evaluation import (
-    Means,
     best_order,
     mean_importance_by_slice,
     mean_slice_of_top,
@@ -145,12 +144,13 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
             )  # fmt: skip
         archive = _archive(web)
         error = errors.of("mean PageRank of day 1", is_synthetic=web.is_synthetic)
-        uniform.append(Case(web.name.split(" of ")[0], 0.5 - abs(archive.mean[0] - 1.0), error))
-        seen.append(float(archive.mean[0]))
-        rows.append(
-            (web.name, ARCHIVE, *(float(archive.mean[d - 1]) for d in (1, 2, 7, 28)), None, None)
-        )
-        daily[ARCHIVE] = Series(archive.points())
+        bias = archive[:, 0] - 1.0
+        away = (np.sign(bias.mean()) * bias).tolist()
+        uniform.append(Margin([0.5], away).case(web.name.split(" of ")[0], least=error))
+        mean = archive.mean(axis=0)
+        seen.append(float(mean[0]))
+        rows.append((web.name, ARCHIVE, *(float(mean[d - 1]) for d in (1, 2, 7, 28)), None, None))
+        daily[ARCHIVE] = Series(np.column_stack((np.arange(1, DAYS + 1), mean)))
         by_day.append(_day_panel(web.name, daily, _ideal(web, crawls, scaled)))
         by_top.append(
             Panel(
@@ -183,8 +183,8 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
     )
 
 
-def _archive(web: Web) -> Means:
-    """Return mean PageRank by day of crawls that exhaust random sites one after another, averaged.
+def _archive(web: Web) -> np.ndarray:
+    """Return mean PageRank by draw and day of crawls that exhaust random sites one after another.
 
     This is an idealisation: the crawler knows all home pages, and crawls each site breadth-first.
     The paper's archive takes 64 of millions of sites at a time; here a thousandth, at least 1.
@@ -198,8 +198,8 @@ def _archive(web: Web) -> Means:
     for _ in range(ARCHIVE_DRAWS):
         turn = rng.permutation(web.graph.n_sites) // at_a_time
         by_turn = order[np.argsort(turn[web.graph.site[order]], kind="stable")]
-        drawn.append(mean_importance_by_slice(by_turn, ranks, slices))
-    return Means(drawn[0].x, np.mean([means.mean for means in drawn], axis=0), drawn[0].n)
+        drawn.append(mean_importance_by_slice(by_turn, ranks, slices).mean)
+    return np.array(drawn)
 
 
 def _ideal(web: Web, crawls: Crawls, scaled: Sequence[np.ndarray]) -> Series:

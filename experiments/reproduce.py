@@ -69,7 +69,8 @@ def main() -> int:
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         codes = list(pool.map(run, sections))
-    write_manifest(output / "manifest.json", shared, Path(arguments.webs), runs)
+    webs = Path(arguments.webs) if set(runs) & set(ON_WEBS) else None
+    write_manifest(output / "manifest.json", shared, webs, runs)
     summary.write(output, Path(arguments.summary))
     return max(codes, default=2)
 

@@ -10,13 +10,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from advice import ADVICE
+from sources import STATES, sources
 from verdicts import RULE, VERDICTS, Case, in_words
 
 SECTIONS = {
@@ -47,20 +48,35 @@ class Found:
     ----------
     sections
         The JSON of each section, by name.
+    seconds
+        The processor time of each section's last run, where the manifest has it.
     """
 
     sections: Mapping[str, Mapping[str, Any]]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Found:
         """Return what the sections wrote into a folder; missing sections are left out."""
-        paths = {name: folder / f"{name}.json" for name in SECTIONS}
-        return cls(
-            {
-                name: json.loads(path.read_text(encoding="utf-8"))
-                for name, path in paths.items()
-                if path.exists()
-            }
+        paths = {name: folder / f"{name}.json" for name in (*SECTIONS, "manifest")}
+        read = {
+            name: json.loads(path.read_text(encoding="utf-8"))
+            for name, path in paths.items()
+            if path.exists()
+        }
+        runs = read.pop("manifest", {"sections": {}})["sections"]
+        return cls(read, {name: run["processor seconds"] for name, run in runs.items()})
+
+    def cost(self) -> str:
+        """Return in words what the last run of each section took."""
+        of_sections = ", ".join(
+            f"{name} {self.seconds[name] / 60:.0f}" for name in SECTIONS if name in self.seconds
+        )
+        unknown = ", ".join(name for name in SECTIONS if name not in self.seconds)
+        return (
+            f"The last runs took {sum(self.seconds.values()) / 60:.0f} minutes of processor time "
+            f"({of_sections}{f'; not recorded: {unknown}' if unknown else ''}), on a machine that "
+            "did other work at the same time."
         )
 
     @cached_property
@@ -91,6 +107,12 @@ class Found:
         if verdict in ("reproduced", "mostly reproduced"):
             return True
         return False if verdict in ("mostly not reproduced", "not reproduced") else None
+
+    def left_out(self) -> str:
+        """Return in a sentence which listed webs the last run on every web did without, or ''."""
+        ran = {row[0] for row in self.sections["every_web"]["tables"]["webs"]["rows"]}
+        webs = [s.name for s in sources() if s.kind != STATES and s.name not in ran]
+        return f" The last run on every web was without {' and '.join(webs)}." if webs else ""
 
     def averages(self, table: str = "averages") -> dict[str, dict[str, float]]:
         """Return a table's values by web and strategy."""
@@ -131,7 +153,8 @@ def write(folder: Path, page: Path) -> None:
 
 def table_of_claims(found: Found) -> str:
     """Return the page of all claims: counts by verdict, and each claim with its webs."""
-    lines = [_CHECKLIST.strip(), "", "## All claims", "", RULE, ""]
+    checklist = _CHECKLIST.strip().format(cost=found.cost(), left_out=found.left_out())
+    lines = [checklist, "", "## All claims", "", RULE, ""]
     lines += [f"| section | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 1)]
     for section, title in SECTIONS.items():
         if section in found.sections:
@@ -374,8 +397,8 @@ lot, and before the limited buffer was run with I(P) >= G. No claim of the paper
 
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
 
-* **Run**: `make reproduce`. An hour of processor time on one core, 8 GB of memory, 10 GB of disk.
-  On the same data it writes the same JSON again; only `manifest.json` differs, by run times.
+* **Run**: `make reproduce`. {cost} Two sections run at a time. 8 GB of memory, 10 GB of disk.
+  On the same data it writes the same JSON again; only `manifest.json` and the minutes here differ.
 * **Software**: Python 3.11 or later; `make` installs the rest. `apt-get` and `dpkg-deb` (Debian
   12) for the webs of documentation, `git` for the others. The [manifest](manifest.json) has the
   versions of the committed figures.
@@ -394,6 +417,10 @@ _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
   summary](../reproduction.md) are computed from the JSON; `pytest tests/test_reproduction.py`
   checks the committed pages against it.
 * **Not repeated**: the papers' own webs, which are not available, and the crawl of a country.
+  Crawls on a topic are of `uci-ics` alone, because no other web is recorded with its texts. The
+  in-link threshold of the Connectivity Server (Najork & Wiener) concerns pages that were linked to
+  and not crawled. It is left out: our copy of the paper has lost the number, and only the
+  claims on figure 3 use PageRank while there are such pages.{left_out}
 """
 
 _SCALE = """## Scale

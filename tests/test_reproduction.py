@@ -187,6 +187,23 @@ def test_a_web_whose_hash_differs_is_named(experiments: SimpleNamespace, tmp_pat
     assert "is missing and left out; run make webs" in source.problem(tmp_path, tmp_path)
 
 
+def test_a_manifest_keeps_what_did_not_run_and_the_webs_that_no_section_used(
+    experiments: SimpleNamespace, tmp_path: Path
+) -> None:
+    from manifest import write_manifest
+
+    path, name = tmp_path / "manifest.json", experiments.sources.sources()[-1].name
+    known = {"sections": {"every_web": {}}, "data": {name: {"sha256": "of that run"}}}
+    path.write_text(json.dumps(known), encoding="utf-8")
+    np.savez(tmp_path / f"{name}.npz", indptr=np.array([0, 0]))
+    write_manifest(path, tmp_path, None, {"cho": (2.0, 1.0)})
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert list(written["sections"]) == ["cho", "every_web"]
+    assert written["data"] == known["data"]
+    write_manifest(path, tmp_path, tmp_path, {})
+    assert json.loads(path.read_text(encoding="utf-8"))["data"] != known["data"]
+
+
 @pytest.mark.parametrize(("section", "found"), sections())
 def test_the_verdicts_of_a_section_follow_from_its_cases(
     experiments: SimpleNamespace, section: str, found: dict[str, Any]
@@ -217,6 +234,17 @@ def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace
     assert page == experiments.summary.summary_page(found)
     table = (PAGES / "README.md").read_text(encoding="utf-8")
     assert table == experiments.summary.table_of_claims(found)
+
+
+def test_the_cost_is_that_of_the_runs_in_the_manifest(
+    experiments: SimpleNamespace, tmp_path: Path
+) -> None:
+    runs = {"cho": {"processor seconds": 600}, "choices": {"processor seconds": 61}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"sections": runs}), encoding="utf-8")
+    cost = experiments.summary.Found.read(tmp_path).cost()
+    assert "took 11 minutes of processor time (cho 10, choices 1; not recorded: every_web," in cost
+    timed = dict.fromkeys(experiments.summary.SECTIONS, 60.0)
+    assert "not recorded" not in experiments.summary.Found({}, timed).cost()
 
 
 def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(
