@@ -198,7 +198,6 @@ def summary_page(found: Found) -> str:
         _table_of_averages(found),
         "On webs of few sites, which are nearly all of these, `larger-sites-first` fetches in the "
         "order of `breadth-first`.",
-        _NOT_RUN,
         "## What to take from the papers",
         _advice(found),
         "## Claims that were not reproduced",
@@ -389,10 +388,6 @@ crawls, the Italian CNR of 2000, and synthetic countries. None of them is a web 
 are not available.
 
 ![Cumulative PageRank of the strategies on each web](reproduction/every_web-curves.png)
-"""
-
-_NOT_RUN = """The page on Cho et al. shows figures from before ties in Crawl & Stop were broken by
-lot, and before the limited buffer was run with I(P) >= G. No claim of the paper rests on these.
 """
 
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
