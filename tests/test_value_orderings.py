@@ -16,7 +16,7 @@ from crawlprio.commands.cli import main
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
 from crawlprio.linkgraph import read_graph
-from crawlprio.orderings import BY_VALUE, make_ordering
+from crawlprio.orderings import BY_VALUE, Ordering, make_ordering
 from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.simulator import crawl_order
 from crawlprio.simulator.pages import RecordedVisits
@@ -33,6 +33,7 @@ POLICIES: dict[str, Callable[[], oracle.Policy]] = {
     "best-first": lambda: oracle.best_first,
     "parent-quality": lambda: oracle.parent_quality,
     "value": oracle.Learned,
+    "value-and-importance": oracle.LearnedAndImportant,
 }
 
 
@@ -62,10 +63,18 @@ def random_web(seed: int) -> oracle.ValuedWeb:
 
 def crawl(web: oracle.ValuedWeb, seeds: list[int], name: str) -> list[int]:
     """Return the order of the frontier, in pages of the web."""
+    return crawl_with(make_ordering(name), web, seeds)
+
+
+def crawl_with(
+    ordering: Ordering, web: oracle.ValuedWeb, seeds: list[int], watched: int = NO_PAGE
+) -> list[int]:
+    """Crawl with an ordering, which watches a page by its number in order of discovery."""
     table, of_web = PageTable(), list(seeds)
     table.site("any")
     ids = {page: table.add(web.urls[page], web.urls[page], 0) for page in seeds}
-    queue = PageQueue(make_ordering(name), table)
+    queue = PageQueue(ordering, table)
+    ordering.watch(watched)
     queue.observe(Visit(NO_PAGE, np.arange(len(seeds), dtype=np.int32)))
     order = []
     while (page := queue.next_page(0.0)) != NO_PAGE:
@@ -92,6 +101,18 @@ def test_pages_are_fetched_in_the_order_of_the_oracle(name: str) -> None:
         order = crawl(web, seeds, name)
         assert order == oracle.crawl(web, seeds, POLICIES[name]())
         assert len(order) > N_PAGES / 2
+
+
+@pytest.mark.parametrize(("name", "n_parts"), [("value", 11), ("value-and-importance", 12)])
+def test_the_parts_of_a_key_add_up_to_it(name: str, n_parts: int) -> None:
+    web = random_web(SEED)
+    for page in range(N_PAGES // 2):
+        ordering = make_ordering(name)
+        crawl_with(ordering, web, [0, 1, 2], watched=page)
+        part = ordering.explain(page)
+        assert part.adds_up()
+        assert part.amount == ordering.keys[page]
+        assert len(part.parts) == n_parts
 
 
 def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links() -> None:
@@ -231,6 +252,8 @@ def test_bad_input_of_simulate_gets_one_sentence(
 def test_an_ordering_by_value_needs_a_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="explore is -1"):
         make_ordering("value", {"explore": -1})
+    with pytest.raises(ConfigError, match="of value-and-importance: importance is -1"):
+        make_ordering("value-and-importance", {"importance": -1})
     with Site({}) as site:
         settings = {"ADDONS": {"crawlprio.Addon": 500}, "ORDERING": "value"}
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")

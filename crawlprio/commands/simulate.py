@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: a crawl store has their values for its pages and sites."""
 
-VALUED = ("omniscient", "value", "parent-quality", "best-first", "breadth-first", "random")
+VALUED = (
+    *("omniscient", "value", "value-and-importance", "parent-quality", "best-first"),
+    *("breadth-first", "random"),
+)
 """The orderings to judge by value if none is named."""
 
 _NETWORK = {

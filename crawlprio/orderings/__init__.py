@@ -24,6 +24,7 @@ from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
 from crawlprio.orderings.value import Value
+from crawlprio.orderings.value_and_importance import ValueAndImportance
 
 __all__ = [
     "ALL_PAGES",
@@ -61,6 +62,7 @@ ORDERINGS: dict[str, type[Ordering]] = {
 
 BY_VALUE: dict[str, type[Ordering]] = {
     "value": Value,
+    "value-and-importance": ValueAndImportance,
     "best-first": BestFirst,
     "parent-quality": ParentQuality,
 }

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
+from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
-from crawlprio.pages import PageIds, Visit
+from crawlprio.pages import NO_PAGE, PageIds, Visit
 
 N_GROUPS = 2**20
 """Groups that a crawl can tell apart; more share, by their hash."""
@@ -23,6 +24,20 @@ N_WORDS = 8
 
 PRIOR = (0.0, 0.4, 0.1, 0.2, 0.1, 0.05, 0.1, 0.3, 0.1, 0.0)
 """The first weights of the inputs, in the order of `_inputs`."""
+
+INPUTS = (
+    "the same for every page",
+    "mean value of the pages that link to it",
+    "largest value of a page that links to it",
+    "mean value of the pages found with it",
+    "mean value of its folder",
+    "mean value of its host",
+    "mean value of its URL pattern",
+    "mean value of the best word of its anchor text",
+    "mean value of the best word of its URL",
+    "mean value of the words of its anchor text",
+)
+"""What the inputs are, in the same order."""
 
 SHRINK = 2.0
 """Pages of the wider group that the mean of a group is mixed with."""
@@ -73,11 +88,13 @@ class Value(Ordering):
 
     needs_anchors = True
     needs_values = True
+    option_owner = "value"
 
     def __init__(self, explore: float = 0.1, strength: float = 200.0, every: float = 0.005) -> None:
-        self._explore = checked_number("value", "explore", explore, least=0)
-        self._strength = checked_number("value", "strength", strength, least=1e-6)
-        self._every = checked_number("value", "every", every, least=0)
+        owner = self.option_owner
+        self._explore = checked_number(owner, "explore", explore, least=0)
+        self._strength = checked_number(owner, "strength", strength, least=1e-6)
+        self._every = checked_number(owner, "every", every, least=0)
 
     @property
     def needs_compiled(self) -> bool:
@@ -105,6 +122,8 @@ class Value(Ordering):
         )  # links from fetched pages, sum and maximum of their values
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = 0
+        self._watched = NO_PAGE
+        self._explained: list[Part] = []
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         if last > len(self._groups):
@@ -143,8 +162,34 @@ class Value(Ordering):
         self._score_all(targets)
         return targets
 
+    def watch(self, page: int) -> None:
+        self._watched = page
+
+    def explain(self, page: int) -> Part:
+        return made_of("expected value", self._explained)
+
     def _score_all(self, pages: PageIds) -> None:
-        """Bring the keys of pages up to date."""
+        """Bring the keys of pages up to date; note what that of the page that is watched is."""
+        self._score_pages(pages)
+        if self._watched != NO_PAGE and np.count_nonzero(pages == self._watched):
+            self._explained = self._parts(self._watched)
+
+    def _parts(self, page: int) -> list[Part]:
+        """Return the parts of the key of a page, as if it were brought up to date now."""
+        inputs, overall = np.empty(_N_INPUTS), float(self._total[1] / self._total[0])
+        _inputs(self._groups[page], self._links[page], self._sums, overall, inputs)
+        known = zip(INPUTS, inputs.tolist(), self._weights.tolist(), strict=True)
+        groups = self._groups[page, [_SOURCE, _FOLDER]]
+        n_source, n_folder = self._sums[groups, 0].tolist()
+        spread = math.sqrt(overall * (1.0 - overall))
+        rare = 1.0 / math.sqrt(n_source + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
+        return [
+            *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
+            Part("bonus for a part of the web with few fetches", self._explore * spread * rare),
+        ]
+
+    def _score_pages(self, pages: PageIds) -> None:
+        """Set the keys of pages."""
         _score(
             self.keys,
             pages,
