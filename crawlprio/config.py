@@ -351,7 +351,7 @@ def writes_items_to_stdout(settings: BaseSettings) -> bool:
 
 
 def plot_path(settings: BaseSettings) -> Path | None:
-    """Return CRAWLPRIO_PLOT, checked for a crawl that will draw the plot.
+    """Return CRAWLPRIO_PLOT, inside JOBDIR if that is set, checked for a crawl that will draw it.
 
     Raises
     ------
@@ -359,6 +359,9 @@ def plot_path(settings: BaseSettings) -> Path | None:
         if it is not writable.
     """
     path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
+    jobdir: str | None = settings.get("JOBDIR")
+    if path is not None and jobdir:
+        return Path(jobdir) / path  # the store makes the folder, and says if it cannot
     if path is not None and not can_write(path if path.exists() else path.parent):
         raise ConfigError(
             f"CRAWLPRIO_PLOT is {str(path)!r}, which is not writable; name a file in a writable "

@@ -98,8 +98,8 @@ def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path: Path) 
     assert again[0] == 0
     least, most = int(100 * found["at_least"]), -int(-100 * found["at_most"] // 1)
     assert again[1] == (
-        "300 random walks prove, with 95% confidence each, that at least "
-        f"{least}% and at most {most}% was fetched after {found['visits']} visits.\n"
+        f"At least {least}% and at most {most}% of the importance was fetched after "
+        f"{found['visits']} visits; 300 random walks prove each bound with 95% confidence.\n"
     )
     shown = run_forked("crawlprio", ["receipt", "job", "--check"], tmp_path).stdout
     assert "is the receipt of the crawl" in shown

@@ -425,6 +425,11 @@ def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path
     )
 
 
+def test_the_plot_of_a_crawl_in_a_folder_lies_there() -> None:
+    settings = Settings({"CRAWLPRIO_PLOT": "x.png", "JOBDIR": "job"})
+    assert plot_path(settings) == Path("job") / "x.png"
+
+
 def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
     unwritable: Path,
 ) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from crawlprio.config import read_setting, scrapys_own, writes_items_to_stdout
+from crawlprio.config import plot_path, read_setting, scrapys_own, writes_items_to_stdout
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
@@ -274,7 +274,7 @@ class CrawlReport:
             of_crawl = " (this crawl)" if name == ours else ""
             table.add_row(Text(f"{name}{of_crawl}"), f"{gathered[-1]:.1%}" if budget else "-")
         console.print(table)
-        plot = read_setting(self._crawler.settings, "CRAWLPRIO_PLOT")
+        plot = plot_path(self._crawler.settings)
         if plot is not None:
             plot_cumulative(
                 {name: curve(gathered, n_pages=n_reachable) for name, gathered in shares.items()},

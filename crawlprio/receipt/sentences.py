@@ -24,11 +24,11 @@ def sentence_of_certificate(certificate: Mapping[str, Any]) -> str:
     least = math.floor(100 * certificate["at_least"] + 1e-9)
     most = math.ceil(100 * certificate["at_most"] - 1e-9)
     unfinished = certificate["unfinished"]
-    ended = f", of which {unfinished:,} did not end" if unfinished else ""
+    ended = f", of which {unfinished:,} did not end," if unfinished else ""
     return (
-        f"{certificate['walks']:,} random walks{ended} prove, with {certificate['confidence']:.0%} "
-        f"confidence each, that at least {least}% and at most {most}% was fetched after "
-        f"{certificate['visits']:,} visits."
+        f"At least {least}% and at most {most}% of the importance was fetched after "
+        f"{certificate['visits']:,} visits; {certificate['walks']:,} random walks{ended} prove each "
+        f"bound with {certificate['confidence']:.0%} confidence."
     )
 
 

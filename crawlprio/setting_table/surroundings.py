@@ -110,7 +110,8 @@ OUTPUT = Section(
             "CRAWLPRIO_PLOT",
             FileName(none="no plot", suffixes=PLOT_SUFFIXES, in_folder=True),
             "crawl.png",
-            "The plot of the curves, drawn if the whole web is known (demo web, replay).",
+            "The plot of the curves, inside JOBDIR if that is set, drawn if the whole web is known "
+            "(demo web, replay).",
             guest=None,
         ),
         Setting(
