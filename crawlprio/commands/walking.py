@@ -18,7 +18,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawlprio.commands.planning import planning_settings
-from crawlprio.config import scrapys_own
+from crawlprio.config import read_setting, scrapys_own
 from crawlprio.errors import StoreError
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl import Crawl
@@ -44,6 +44,7 @@ def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
         **planning_settings(settings, folder),
         **scrapys_own(settings, ["CLOSESPIDER_PAGECOUNT"]),
         "CLOSESPIDER_TIMEOUT": 0,
+        "CRAWLPRIO_PROGRESS": read_setting(settings, "CRAWLPRIO_PROGRESS"),
         "CRAWLPRIO_SITEMAPS": None,
         "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
     }

@@ -81,7 +81,8 @@ class CrawlReport:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._coverage = self._crawl.coverage_so_far
+        if read_setting(self._crawler.settings, "CRAWLPRIO_RECEIPT"):
+            self._coverage = self._crawl.coverage_so_far
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

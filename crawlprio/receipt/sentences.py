@@ -27,8 +27,8 @@ def sentence_of_certificate(certificate: Mapping[str, Any]) -> str:
     ended = f", of which {unfinished:,} did not end," if unfinished else ""
     return (
         f"At least {least}% and at most {most}% of the importance was fetched after "
-        f"{certificate['visits']:,} visits; {certificate['walks']:,} random walks{ended} prove each "
-        f"bound with {certificate['confidence']:.0%} confidence."
+        f"{certificate['visits']:,} visits; {certificate['walks']:,} random walks{ended} prove "
+        f"each bound with {certificate['confidence']:.0%} confidence."
     )
 
 
