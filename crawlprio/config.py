@@ -350,26 +350,6 @@ def writes_items_to_stdout(settings: BaseSettings) -> bool:
     return any(str(feed) in ("-", "stdout:") for feed in settings.getdict("FEEDS"))
 
 
-def plot_path(settings: BaseSettings) -> Path | None:
-    """Return CRAWLPRIO_PLOT, inside JOBDIR if that is set, checked for a crawl that will draw it.
-
-    Raises
-    ------
-    ConfigError
-        if it is not writable.
-    """
-    path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
-    jobdir: str | None = settings.get("JOBDIR")
-    if path is not None and jobdir:
-        return Path(jobdir) / path  # the store makes the folder, and says if it cannot
-    if path is not None and not can_write(path if path.exists() else path.parent):
-        raise ConfigError(
-            f"CRAWLPRIO_PLOT is {str(path)!r}, which is not writable; name a file in a writable "
-            "folder, or None for no plot."
-        )
-    return path
-
-
 def download_handler(settings: BaseSettings, scheme: str) -> Any:
     """Return the download handler of a scheme, a class or an import path; None if there is none."""
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)

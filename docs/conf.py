@@ -23,6 +23,7 @@ exclude_patterns = ["_build"]
 suppress_warnings = ["myst.header"]  # the pages of docs/reproduction start at the second level
 myst_heading_anchors = 4
 myst_enable_extensions = ["html_image"]
+highlight_language = "text"  # blocks without a language are commands, or what they print
 nb_execution_mode = "off"  # a test runs the notebook; the page shows what it showed
 html_theme = "furo"
 html_title = "crawlprio"

@@ -21,9 +21,10 @@ from test_addon import Plain
 from twisted.internet.defer import Deferred
 
 from crawlprio import config
-from crawlprio.config import CrawlConfig, misspelt_names, plot_path, read_setting
+from crawlprio.config import CrawlConfig, misspelt_names, read_setting
 from crawlprio.errors import ConfigError
 from crawlprio.evaluation import plots
+from crawlprio.live.virtual import plot_path
 from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.setting_table import SECTIONS, SETTINGS
 from crawlprio.setting_table.kinds import Setting

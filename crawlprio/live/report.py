@@ -11,7 +11,7 @@ import numpy as np
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from crawlprio.config import plot_path, read_setting, scrapys_own, writes_items_to_stdout
+from crawlprio.config import read_setting, scrapys_own, writes_items_to_stdout
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.figures import Figures
@@ -242,6 +242,7 @@ class CrawlReport:
 
         from crawlprio.evaluation import best_order, cumulative_pagerank, curve, reachable
         from crawlprio.evaluation.figures import plot_cumulative
+        from crawlprio.live.virtual import plot_path
         from crawlprio.simulator import crawl_order
 
         graph, ranks, recorder = virtual.graph, virtual.ranks, self._crawl.recorder

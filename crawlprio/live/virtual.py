@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.config import plot_path, read_setting
+from crawlprio.config import read_setting
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.truth import whole_graph
@@ -22,9 +22,11 @@ from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
 from crawlprio.linkgraph import LinkGraph
 from crawlprio.ranking.pagerank import pagerank, round_significant
+from crawlprio.setting_table.kinds import can_write
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
 _Web = DemoWeb | WarcWeb | StoreWeb
 
@@ -127,3 +129,22 @@ class VirtualWeb:
 
     def stop(self) -> None:
         self.server.stop()
+
+
+def plot_path(settings: BaseSettings) -> Path | None:
+    """Return CRAWLPRIO_PLOT, inside JOBDIR if that is set, checked for a crawl that will draw it.
+
+    Raises
+    ------
+    ConfigError
+        if it is not writable.
+    """
+    path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
+    if path is not None and settings.get("JOBDIR"):  # which is created later, or refused
+        return Path(settings["JOBDIR"], path)
+    if path is not None and not can_write(path if path.exists() else path.parent):
+        raise ConfigError(
+            f"CRAWLPRIO_PLOT is {str(path)!r}, which is not writable; name a file in a writable "
+            "folder, or None for no plot."
+        )
+    return path
