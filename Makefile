@@ -84,8 +84,8 @@ upstream: .venv/dev
 upstream-tests: .venv/dev
 	$(BIN)/python tests/upstream/run.py --prepare
 
-# The papers' experiments, written to docs/reproduction: an hour of processor time. Needs the graphs in
-# $(DATA); docs/reproduction/README.md says which. For one section:
+# The papers' experiments, written to docs/reproduction, whose README.md says what they took and which
+# graphs in $(DATA) they need. For one section:
 # $(BIN)/python experiments/reproduce.py --shared $(DATA) --webs $(WEBS) --only choices
 reproduce: webs
 	$(BIN)/python experiments/reproduce.py --shared $(DATA) --webs $(WEBS)
