@@ -52,7 +52,8 @@ def add(report: Report, web: Web) -> None:
         "divided by its mean. 'combined' orders by the sum of the location score and the "
         "backlinks seen. Backlink counts vary so much more than location scores that "
         f"{_hot_in_common(crawls, values[COMBINED], values['backlinks']):.0%} of the pages that "
-        "are hot by the sum are hot by backlinks alone.",
+        "are hot by the sum are hot by backlinks alone, so that no claim about a combined metric "
+        "can be judged by it.",
     )  # fmt: skip
     lead = _lead(curves["location"], "location")
     report.finding(
