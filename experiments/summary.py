@@ -70,7 +70,7 @@ class Found:
     def cost(self) -> str:
         """Return in words what the last run of each section took."""
         of_sections = ", ".join(
-            f"{name} {self.seconds[name] / 60:.0f}" for name in SECTIONS if name in self.seconds
+            f"{name} {self.seconds[name] / 60:.1f}" for name in SECTIONS if name in self.seconds
         )
         unknown = ", ".join(name for name in SECTIONS if name not in self.seconds)
         return (

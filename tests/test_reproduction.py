@@ -242,7 +242,7 @@ def test_the_cost_is_that_of_the_runs_in_the_manifest(
     runs = {"cho": {"processor seconds": 600}, "choices": {"processor seconds": 61}}
     (tmp_path / "manifest.json").write_text(json.dumps({"sections": runs}), encoding="utf-8")
     cost = experiments.summary.Found.read(tmp_path).cost()
-    assert "took 11 minutes of processor time (cho 10, choices 1; not recorded: every_web," in cost
+    assert "11 minutes of processor time (cho 10.0, choices 1.0; not recorded: every_web," in cost
     timed = dict.fromkeys(experiments.summary.SECTIONS, 60.0)
     assert "not recorded" not in experiments.summary.Found({}, timed).cost()
 
