@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import direct, njit
 from crawlprio.frontier import compiled_queue
-from crawlprio.frontier.heaps import end_turn
-from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Entries, Records, wide
+from crawlprio.frontier.heaps import count_in, count_out
+from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records, wide
 
 
 @njit(cache=True)
@@ -32,18 +32,12 @@ def update(
     """Do to the records what `bulk.update` does."""
     if visited >= 0:
         pages[visited].observed = 1
-    share = totals[0].site_share
     for page in range(first, len(page_sites)):
-        pages[page].tier += tiers[page - first]
+        tier = wide(tiers[page - first])
         if pages[page].state == UNKNOWN:
-            site = wide(page_sites[page])
-            pages[page].tier = tiers[page - first]
-            pages[page].site = site
-            pages[page].state = WAITING
-            if share > 0 and sites[site].n_waiting == 0:
-                sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
-            sites[site].n_waiting += 1
-            totals[0].n_waiting += 1
+            count_in(pages, sites, totals, page, wide(page_sites[page]), tier, keys[page])
+            continue
+        pages[page].tier += tier
         if pages[page].state == WAITING:
             pages[page].key = keys[page]
     for at in range(len(changed)):
@@ -57,12 +51,7 @@ def remove(
     pages: Records, sites: Records, heap: Entries, totals: Records, page: int, state: int
 ) -> None:
     """Do to the records what `heaps.remove` does."""
-    site = wide(pages[page].site)
-    sites[site].n_waiting -= 1
-    totals[0].n_waiting -= 1
-    pages[page].state = state
-    if state == DONE:
-        end_turn(sites, totals, site)
+    count_out(pages, sites, totals, page, state)
 
 
 def _rekey_all(

@@ -83,6 +83,22 @@ def end_turn(sites: Records, totals: Records, site: int) -> None:
 
 
 @njit(cache=True)
+def count_in(
+    pages: Records, sites: Records, totals: Records, page: int, site: int, tier: int, key: float
+) -> None:
+    """Record that a page waits: the half of `push` that a replay without heaps needs."""
+    pages[page].key = key
+    pages[page].tier = tier
+    pages[page].site = site
+    pages[page].state = WAITING
+    share = totals[0].site_share
+    if share > 0 and sites[site].n_waiting == 0:
+        sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
+    sites[site].n_waiting += 1
+    totals[0].n_waiting += 1
+
+
+@njit(cache=True)
 def push(
     pages: Records,
     sites: Records,
@@ -94,17 +110,9 @@ def push(
     key: float,
 ) -> None:
     """Queue a page that is not waiting yet; its leases continue. Amortised O(log sites)."""
-    pages[page].key = key
-    pages[page].tier = tier
-    pages[page].site = site
+    count_in(pages, sites, totals, page, site, tier, key)
     isolate(pages, page)
-    pages[page].state = WAITING
     sites[site].head = add(pages, wide(sites[site].head), page)
-    share = totals[0].site_share
-    if share > 0 and sites[site].n_waiting == 0:
-        sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
-    sites[site].n_waiting += 1
-    totals[0].n_waiting += 1
     place_site(pages, sites, heap, totals, site)
 
 
@@ -141,6 +149,17 @@ def rekey(
 
 
 @njit(cache=True)
+def count_out(pages: Records, sites: Records, totals: Records, page: int, state: int) -> None:
+    """Record that a page waits no more: the half of `remove` that a replay without heaps needs."""
+    site = wide(pages[page].site)
+    sites[site].n_waiting -= 1
+    totals[0].n_waiting -= 1
+    pages[page].state = state
+    if state == DONE:
+        end_turn(sites, totals, site)
+
+
+@njit(cache=True)
 def remove(
     pages: Records,
     sites: Records,
@@ -152,11 +171,7 @@ def remove(
     """Remove a waiting page from the queue, leaving it in `state`. Amortised O(log n)."""
     site = wide(pages[page].site)
     sites[site].head = take_out(pages, wide(sites[site].head), page)
-    sites[site].n_waiting -= 1
-    totals[0].n_waiting -= 1
-    pages[page].state = state
-    if state == DONE:
-        end_turn(sites, totals, site)
+    count_out(pages, sites, totals, page, state)
     place_site(pages, sites, heap, totals, site)
 
 
