@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import oracles
 import pytest
 from driver import WebPages
 from graphs import power_law_web
-from test_orderings import with_urls
+from oracles import true_pagerank
+from test_orderings import CASES, ours, with_urls
 
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.replaying import replay
-from crawlprio.orderings import make_ordering
+from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.orderings.explaining import Part
 from crawlprio.pages import NO_PAGE, Visit
 
 PLAIN = 10**6
@@ -58,3 +63,52 @@ def test_pages_leave_in_the_same_order(name: str, options: dict[str, Any], n_vis
     assert order_after(visits, pages, 0, name, options) == with_heaps
     assert with_heaps[0] == len(pages) - 2
     assert sorted(with_heaps) == sorted(set(range(len(pages))) - ({*fetched} - {5}))
+
+
+class RandomCrawl:
+    """Visits of a random web in random order: some again, some refused, to pages asked for."""
+
+    def __init__(self, seed: int, name: str, options: Mapping[str, Any]) -> None:
+        rng = random.Random(seed)
+        web = with_urls(power_law_web(rng.randrange(40, 120), seed=seed))
+        self.name, self.options, truth = name, ours(web, options), true_pagerank(web)
+        self.pages = pages = WebPages(web)
+        pages.seeds(rng.sample(web.pages, 3))
+        self.truth = lambda page: truth[pages.numbers[page]]
+        self.visits: list[Visit] = []
+        for _ in range(rng.randrange(1, 60)):
+            if rng.random() < 0.1:
+                pages.find_or_add(rng.sample(web.pages, 2))
+            visit = pages.visit(rng.randrange(min(len(pages), len(self.visits) + 4)))
+            refusal = {"status": 0, "error": "forbidden by robots.txt"}
+            fields = refusal if rng.random() < 0.1 else {"status": 200}
+            self.visits.append(visit._replace(**fields))
+        self.watched = rng.randrange(len(pages))
+
+    def replayed(self, plain_until: int) -> tuple[list[int], list[float], Part, list[int]]:
+        """Replay until the page watched is fetched; return all that can then be seen."""
+        ordering = make_ordering(self.name, self.options)
+        queue = PageQueue(ordering, self.pages, truth=self.truth, plain_until=plain_until)
+        assert queue.takes_rows or self.name != "sibling-sampling"
+        ordering.watch(self.watched)
+        known = []
+        replaying = replay(queue, self.visits, {0, 1}, len(self.pages))
+        for visit, n_before in replaying:
+            known.append(n_before)
+            if visit.page == self.watched:
+                replaying.close()
+        part = ordering.explain(self.watched) if self.watched < ordering.n_pages else Part("", 0.0)
+        keys, order = queue.page_records["key"].tolist(), []
+        while (page := queue.next_page(0.0)) != NO_PAGE:
+            order.append(page)
+            queue.release(page)
+        return known, keys, part, order
+
+
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_visits_replayed_together_leave_what_visits_replayed_one_by_one_do(name: str) -> None:
+    """A plain queue replays one by one, and shares no code with the loop that replays rows."""
+    cases: Sequence[Mapping[str, Any]] = CASES.get(name, oracles.ORDERINGS[name].cases)
+    for seed in range(20):
+        crawl = RandomCrawl(seed, name, cases[seed % len(cases)])
+        assert crawl.replayed(0) == crawl.replayed(PLAIN), seed

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier import compiled_queue, deferred, records, site_heaps
+from crawlprio.frontier import compiled_queue, records, site_heaps
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.figures import QueueFigures
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.putting_off import PUT_OFF, PutsOff
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
+from crawlprio.frontier.rows import ReplaysRows
 from crawlprio.novelty import Novelty
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
@@ -31,7 +32,7 @@ from crawlprio.topic import HotQueue
 _LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
 
 
-class PageQueue(PutsOff, QueueFigures):
+class PageQueue(PutsOff, ReplaysRows, QueueFigures):
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
@@ -123,11 +124,6 @@ class PageQueue(PutsOff, QueueFigures):
         if self._buffer is not None:
             self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the queue still runs in plain Python."""
-        return isinstance(self._queue, PlainQueue)
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit: queue its new targets and update the keys that changed.
@@ -429,21 +425,3 @@ class PageQueue(PutsOff, QueueFigures):
         """Switch from the plain queue to compiled heaps."""
         self.ordering.compile()
         self.build()
-
-    def defer(self) -> bool:
-        """Leave the heaps out until `build`, so that no page may leave; return False if it cannot.
-
-        A bound on the waiting pages and orderings that rank sites need the heaps.
-        """
-        self._grow()
-        if self.is_plain or self._by_call or self._buffer is not None:
-            return False
-        self._queue = deferred.load()
-        return True
-
-    def build(self) -> None:
-        """Build compiled heaps from the records. O(n)."""
-        self._queue = compiled_queue.load()
-        self._totals["n_ready"] = self._totals["n_delayed"] = 0
-        keys = self._pages["key"].copy()
-        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable
+from collections.abc import Container, Generator, Iterable, Sequence
 
 import numpy as np
 
 from crawlprio.frontier.page_queue import PageQueue
 from crawlprio.frontier.records import DONE
+from crawlprio.frontier.rows import Rows, in_groups
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.outcomes import is_refusal
 
@@ -15,11 +16,12 @@ from crawlprio.store.outcomes import is_refusal
 def replay(
     queue: PageQueue, visits: Iterable[Visit], seeds: Container[int], n_pages: int
 ) -> Generator[tuple[Visit, int]]:
-    """Replay visits; yield each, with the number of pages known before it, before it is observed.
+    """Replay visits; yield each, with the number of pages known before it.
 
-    Pages are discovered and observed in their original order, so the queue is as it was, or as
-    another ordering would have built it. Pages that were refused wait again. No page may leave
-    before the end. O(links).
+    The visits of the page that the ordering watches are yielded before they are observed. Pages are
+    discovered and observed in their original order, so the queue is as it was, or as another
+    ordering would have built it. Pages that were refused wait again. No page may leave before the
+    end. O(links).
 
     Parameters
     ----------
@@ -31,30 +33,54 @@ def replay(
         The number of known pages at the end; those that no visit discovered are queued last.
     """
     is_deferred = queue.defer()
+    replayed = _Replay(queue, seeds)
     try:
-        yield from _replay(queue, visits, seeds, n_pages)
+        if is_deferred and queue.takes_rows:
+            for group in in_groups(visits):
+                yield from replayed.group(group)
+        else:
+            for visit in visits:
+                yield from replayed.visit(visit)
+        replayed.enter(range(replayed.n_known, n_pages))
     finally:
         if is_deferred:
             queue.build()
 
 
-def _replay(
-    queue: PageQueue, visits: Iterable[Visit], seeds: Container[int], n_pages: int
-) -> Generator[tuple[Visit, int]]:
-    n_known = 0
-    for visit in visits:
-        targets = visit.targets.tolist()
-        n_before, n_then = n_known, max(n_known, visit.page + 1, max(targets, default=-1) + 1)
+class _Replay:
+    """A replay of visits, one by one or in groups."""
+
+    def __init__(self, queue: PageQueue, seeds: Container[int]) -> None:
+        self.queue, self.seeds, self.n_known = queue, seeds, 0
+
+    def group(self, visits: Sequence[Visit]) -> Generator[tuple[Visit, int]]:
+        """Replay visits in compiled code, but one by one those that it leaves."""
+        rows, at = Rows.of(visits), 0
+        while at < len(visits):
+            begin = at
+            at, self.n_known = self.queue.observe_rows(rows, begin, self.n_known)
+            n_before = rows.n_before[begin:at].tolist()
+            for visit, n_known in zip(visits[begin:at], n_before, strict=True):
+                if not is_refusal(visit.status, visit.error):
+                    yield visit, n_known
+            if at < len(visits):
+                yield from self.visit(visits[at])
+                at += 1
+
+    def visit(self, visit: Visit) -> Generator[tuple[Visit, int]]:
+        """Replay a visit; yield it before it is observed, unless it is a refusal."""
+        queue, n_before = self.queue, self.n_known
+        n_then = max(n_before, visit.page + 1, int(visit.targets.max(initial=NO_PAGE)) + 1)
         if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
-            _enter(queue, range(n_before, n_then), seeds)
-        elif n_then > n_known and n_known not in targets:
-            shown = set(targets)
-            while n_known < n_then and n_known not in shown:
-                n_known += 1
-            _enter(queue, range(n_before, n_known), seeds)
-        n_known = n_then
+            self.enter(range(n_before, n_then))
+        elif n_then > n_before and n_before not in (targets := visit.targets.tolist()):
+            shown, n_entered = set(targets), n_before
+            while n_entered < n_then and n_entered not in shown:
+                n_entered += 1
+            self.enter(range(n_before, n_entered))
+        self.n_known = n_then
         if is_refusal(visit.status, visit.error):
-            continue
+            return
         yield visit, n_before
         if visit.page != NO_PAGE:
             if queue.state(visit.page) == DONE:
@@ -63,11 +89,9 @@ def _replay(
             queue.observe(visit, n_then)
             if visit.page >= n_before:
                 queue.finish(visit.page)
-    _enter(queue, range(n_known, n_pages), seeds)
 
-
-def _enter(queue: PageQueue, pages: range, seeds: Container[int]) -> None:
-    """Queue pages that no visit discovered: seeds, and pages of other requests."""
-    if pages:
-        entered = np.array([page for page in pages if page in seeds], dtype=np.int32)
-        queue.observe(Visit(NO_PAGE, entered), pages.stop)
+    def enter(self, pages: range) -> None:
+        """Queue pages that no visit discovered: seeds, and pages of other requests."""
+        if pages:
+            entered = np.array([page for page in pages if page in self.seeds], dtype=np.int32)
+            self.queue.observe(Visit(NO_PAGE, entered), pages.stop)

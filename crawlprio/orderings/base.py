@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError
 from crawlprio.orderings.explaining import Part, Watch
 from crawlprio.orderings.rules import NO_STATE, VisitRule, compile_rule
-from crawlprio.pages import NO_PAGES, PageIds, Visit
+from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 Keys = NDArray[np.float64]
 
@@ -197,6 +197,37 @@ class Ordering:
         return first
 
 
+class RuleArguments(NamedTuple):
+    """What calls of a visit rule share while there is room, and where it writes changed pages."""
+
+    keys: Keys
+    numbers: NDArray[np.float64]
+    sites: PageIds
+    addresses: Addresses
+    changed: PageIds
+
+
+class Noted(NamedTuple):
+    """What has been noted of the page that is watched.
+
+    Parameters
+    ----------
+    page
+        The page; `NO_PAGE` if none is.
+    reads_state
+        Whether a note also takes in what a visit of pages that do not link to the page did to it.
+    key
+        The key that is explained so far.
+    n_gifts
+        int64, shape (1,): gifts of the last visit.
+    """
+
+    page: int
+    reads_state: bool
+    key: float
+    n_gifts: NDArray[np.int64]
+
+
 class CompiledOrdering(Ordering):
     """An ordering whose class defines a compiled visit rule, which every driver runs.
 
@@ -316,11 +347,17 @@ class CompiledOrdering(Ordering):
             self.compile()  # now rather than at the first visit
 
     def watch(self, page: int) -> None:
-        self._watched = Watch(page, self._note)
+        self._watched = Watch(page, self.note)
         self._rule = self._watched.around(self._rule)
 
-    def _note(self) -> None:
+    def note(self) -> None:
         """Called after each call of the rule that may have changed the page that is watched."""
+
+    @property
+    def noted(self) -> Noted:
+        """What `note` has taken in; a class that overrides `note` overrides this too."""
+        page = NO_PAGE if self._watched is None else self._watched.page
+        return Noted(page, False, math.nan, _NO_GIFTS)
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return the initial value of `numbers`; by default empty."""
@@ -363,6 +400,16 @@ class CompiledOrdering(Ordering):
         others = self._apply(visit.page, visit.targets, first, n_pages, is_again)
         return visit.targets[:0] if again else _with(visit.targets, others)
 
+    def rule_arguments(self, n_pages: int, n_links: int) -> RuleArguments:
+        """Make room for visits with so many links, to `n_pages` pages; return the arguments."""
+        n_known = self._extend_keys(n_pages)
+        self.n_pages = n_known
+        if self._has_state:
+            self._make_room(n_pages, n_links)
+        sites = self.pages.sites if self.reads_sites else NO_PAGES
+        changed = self.state.changed
+        return RuleArguments(self.keys, self.numbers, sites, self._addresses, changed)
+
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:
         """Call the rule; return the pages besides the targets whose keys it changed."""
         if self._has_state:
@@ -390,5 +437,7 @@ def _with(targets: PageIds, others: PageIds) -> PageIds:
     """The pages whose keys a visit changed."""
     return np.concatenate([targets, others]) if len(others) else targets
 
+
+_NO_GIFTS = np.zeros(1, dtype=np.int64)
 
 _RULE_ALONE = CompiledOrdering.discover, CompiledOrdering.observe

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.orderings.base import ALL_PAGES, Changed, Keys, Ordering, Pages
+from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Ordering, Pages
 from crawlprio.pages import PageIds, Visit
 
 _REMEDY = "fix it, or resume with another ORDERING"
@@ -99,6 +99,16 @@ def accept(ordering: Ordering, result: Keys) -> Changed:
     if changed is ALL_PAGES:
         return changed
     return _page_ids(ordering, changed, ordering.n_pages, "accept")
+
+
+def is_by_rule_alone(ordering: Ordering) -> bool:
+    """Whether calls of a trusted, compiled rule are all that it takes to learn visits."""
+    return (
+        isinstance(ordering, CompiledOrdering)
+        and ordering.learns_by_rule
+        and type(ordering).recomputation is Ordering.recomputation
+        and _is_trusted(ordering)
+    )
 
 
 def _is_trusted(ordering: Ordering) -> bool:

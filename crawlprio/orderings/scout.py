@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crawlprio.compiled import njit
 from crawlprio.compiled.layout import Addresses, Layout
-from crawlprio.orderings.base import CompiledOrdering, Keys
+from crawlprio.orderings.base import CompiledOrdering, Keys, Noted
 from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.rules import GIFT, note_gift
@@ -380,7 +380,7 @@ class Scout(CompiledOrdering):
         self._from_site: list[Part] = []
         self._explained = Part("its key", math.nan)
 
-    def _note(self) -> None:
+    def note(self) -> None:
         """Take in what the watched page received, and what its key consists of if it changed."""
         assert self._watched is not None
         page, state = self._watched.page, self.state
@@ -396,6 +396,12 @@ class Scout(CompiledOrdering):
             explained = self._explanation(page)
             own = Part("own mass; changes of 2 % or less are skipped", key)
             self._explained = explained if explained.amount == key else own
+
+    @property
+    def noted(self) -> Noted:
+        if self._watched is None:
+            return super().noted
+        return Noted(self._watched.page, True, self._explained.amount, self.state.rules["n_gifts"])
 
     def _explanation(self, page: int) -> Part:
         """Return how the key that is due to a page comes about."""

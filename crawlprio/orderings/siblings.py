@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.orderings.base import CompiledOrdering
+from crawlprio.orderings.base import CompiledOrdering, Noted
 from crawlprio.orderings.explaining import Part, made_of
 from crawlprio.orderings.options import checked_number
 from crawlprio.orderings.sibling_rules import (
@@ -173,7 +173,7 @@ class SiblingSampling(CompiledOrdering):
         self._of_kin: list[Part] = []
         self._explained = Part("its key", math.nan)
 
-    def _note(self) -> None:
+    def note(self) -> None:
         """Take in what the watched page received, and what its key consists of if it changed."""
         assert self._watched is not None
         page, state = self._watched.page, self.state
@@ -189,6 +189,12 @@ class SiblingSampling(CompiledOrdering):
                 self._of_kin.append(gift)
         if not is_same and state.pages["passed"][page] == NOT_VISITED:
             self._explained = self._explanation(page, parent)
+
+    @property
+    def noted(self) -> Noted:
+        if self._watched is None:
+            return super().noted
+        return Noted(self._watched.page, True, self._explained.amount, self.state.rules["n_gifts"])
 
     def _explanation(self, page: int, parent: int) -> Part:
         state = self.state
