@@ -194,7 +194,7 @@ class Past:
             self.n_linking[targets] += 1
             self.found_by[targets[targets >= n_before]] = visit.page
             return
-        if np.count_nonzero(targets == page):
+        if page in targets.tolist():
             if page >= n_before and not self.linking:
                 self.found_by[page] = visit.page
             self.linking.append(visit.page)

@@ -59,9 +59,12 @@ class _Replay:
         while at < len(visits):
             begin = at
             at, self.n_known = self.queue.observe_rows(rows, begin, self.n_known)
-            n_before = rows.n_before[begin:at].tolist()
-            for visit, n_known in zip(visits[begin:at], n_before, strict=True):
-                if not is_refusal(visit.status, visit.error):
+            done = slice(begin, at)
+            n_before, is_refused = rows.n_before[done].tolist(), rows.is_refused[done].tolist()
+            for visit, n_known, is_no_evidence in zip(
+                visits[done], n_before, is_refused, strict=True
+            ):
+                if not is_no_evidence:
                     yield visit, n_known
             if at < len(visits):
                 yield from self.visit(visits[at])
