@@ -1,201 +1,199 @@
-"""How much value orderings find on real pages, by topics; run by hand, for docs/value.md.
+"""How much value orderings find on real pages; run by hand, for docs/value.md.
 
-    python benchmarks/value.py FOLDER [--warc FILE] [--web NAME] [--topic TERMS] [--starts N]
+    python benchmarks/value.py FOLDER [--warc FILE] [--web NAME]... [--starts N] [--tuning]
 
-Builds crawl stores with texts in FOLDER, unless they are there: the documentation of scientific
-Debian packages (`apt-get download`, `dpkg-deb`), each package a site with its first index as home
-page, and, with --warc, a recorded crawl of www.ics.uci.edu. Then crawls each web in memory from
-its home pages and from random pages that reach at least half of what these reach, under each
-ordering, with `words:TERMS` as the value. No option of an ordering was chosen by these topics, nor
-by the first web. The figures depend on the Debian release.
+Builds crawl stores with texts in FOLDER, unless they are there (`value_webs.py`): documentation of
+scientific Debian packages, websites archived in git repositories, and, with --warc, a recorded
+crawl of www.ics.uci.edu. Then crawls each web in memory under each ordering: from its home pages,
+and from random pages, as many as it takes to reach half of what these reach.
+
+`JUDGES` are set aside: no option of an ordering, and no rule, was chosen by their topics, nor by
+any figure of their webs but `uci`, where other topics served to choose the options of `value`.
+`TUNING` chose the rule of `value-and-importance`; with --tuning, these are measured instead. The
+archives among the judges are held out by the rule of `archives.py` too. All topics were chosen by
+how many pages have their words, before any crawl for them.
+
+A value is `words:TERMS`, or, for `EXPLAINS`, the probability by a classifier that a page explains
+rather than lists. It is trained on other packages of documentation: the pages of functions, which
+their generator keeps in folders `generated`, against all others. The figures depend on the Debian
+release.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
+from numpy.typing import NDArray
+from value_webs import Packages, Recording, Repository, TextWeb, build
 from webs import Library
 
-from crawlprio.demo.recordings import WarcWeb
 from crawlprio.evaluation import reachable
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import PageTable, Visit
+from crawlprio.ranking.pagerank import pagerank
 from crawlprio.simulator.pages import RecordedVisits
-from crawlprio.simulator.value_runs import MARKS, ValueLab, page_values
+from crawlprio.simulator.timed import crawl_order
+from crawlprio.simulator.value_runs import MARKS, page_values
 from crawlprio.store import Store
 from crawlprio.topic import HotQueue, Topic
+from crawlprio.value import page_of
+from crawlprio.value.classifier import train
 from crawlprio.value.registry import make_model
 from crawlprio.web.html import parse_page
-from crawlprio.web.urls import host_of
 
-PACKAGES = (
+SCIENCE = (
     *("python-scipy-doc", "python-sklearn-doc", "python-pandas-doc", "r-doc-html"),
     "python-astropy-doc",
 )
-TOPICS = {
-    "science": ("regression", "matrix,linear algebra", "plot,figure", "time series"),
+EXPLAINS, EXPLAINS_WORDS = "explains", "tutorial,guide,introduction"
+"""The quality, and what one would give a hot queue for it."""
+
+EXAMPLES = ("python-statsmodels-doc", "python-dask-doc", "python-sqlalchemy-doc")
+"""The packages on which the classifier is trained."""
+
+JUDGES = {
+    "science": ("regression", "matrix,linear algebra", "plot,figure", "time series", EXPLAINS),
     "uci": (
-        "cryptography,encryption",
-        "database,query",
-        "seminar",
+        *("cryptography,encryption", "database,query", "seminar"),
         "parallel,distributed computing",
     ),
+    "fetchmail-list": ("ssl,certificate", "debian"),
+    "openenergy-forum": ("heat pump", "raspberry pi"),
 }
+TUNING = {
+    "ucf-news": ("football", "engineering", "nanotechnology,optics"),
+    "phila-gov": ("permit,license", "tax"),
+    "computer-forum": ("windows xp", "linux", "virus"),
+    "opensim-list": ("physics", "database,mysql", "permission,permissions", "linux,mono"),
+}
+
+HOT_QUEUE, HOT_VALUE, ORACLE = "hot queue", "value behind the hot queue", "omniscient"
+BEHIND = {HOT_QUEUE: "breadth-first", HOT_VALUE: "value"}
+"""The orderings behind the hot queue of the same words."""
+
 SYSTEMS = (
-    *(("random", False), ("breadth-first", False), ("sibling-sampling", True)),
-    *(("breadth-first", True), ("best-first", False), ("parent-quality", False)),
-    *(("value", False), ("value", True), ("omniscient", False)),
+    *("random", "breadth-first", HOT_QUEUE, "best-first", "parent-quality", "value"),
+    *("value-and-importance", HOT_VALUE, ORACLE),
 )
-"""Orderings, and whether the hot queue of the same words is in front of them."""
-
-MOST_PAGES, LARGEST = 30_000, 500_000
-"""Most pages of a web, and most bytes read of a page."""
+"""What is compared."""
 
 
-class Packages:
-    """Debian packages as sites: `http://PACKAGE.example/PATH`."""
-
-    def __init__(self, folder: Path, packages: Sequence[str]) -> None:
-        library = Library(folder)
-        self._files: dict[str, str] = {}
-        self.homes = []
-        for package in packages:
-            library.add(package)
-            paths = sorted(library.sites[package].paths)
-            for path in paths:
-                self._files[library.resolve(path)] = f"http://{package}.example{path}"
-            indexes = [path for path in paths if path.rpartition("/")[2].startswith("index.")]
-            home = min(indexes or paths, key=lambda path: (path.count("/"), path))
-            self.homes.append(self._files[library.resolve(home)])
-        self._library = library
-        self._paths = {url: path for path, url in self._files.items()}
-
-    def page(self, url: str) -> str | None:
-        """Return the URL of the page that a link means; None if there is none."""
-        parts = urlsplit(url)
-        if not parts.netloc.endswith(".example"):
-            return None
-        return self._files.get(self._library.resolve(os.path.normpath(unquote(parts.path))))
-
-    def body(self, url: str) -> bytes:
-        return (self._library.root / self._paths[url][1:]).read_bytes()[:LARGEST]
+def web_of(name: str, folder: Path, warc: Path | None) -> TextWeb:
+    """Return a web by name."""
+    if name == "science":
+        return Packages(folder, SCIENCE)
+    if name == "uci":
+        assert warc is not None
+        return Recording(warc, "http://www.ics.uci.edu/")
+    return Repository(folder, name)
 
 
-class Recording:
-    """A WARC file."""
-
-    def __init__(self, path: Path) -> None:
-        self._web = WarcWeb(path)
-        self.homes = [self.page("http://www.ics.uci.edu/") or self._web.url(0)]
-
-    def page(self, url: str) -> str | None:
-        page = self._web.page(url)
-        return None if page is None else self._web.url(page)
-
-    def body(self, url: str) -> bytes:
-        page = self._web.page(url)
-        return b"" if page is None else self._web.response(page).body
+def train_explains(folder: Path, path: Path) -> None:
+    """Write the classifier that tells pages that explain from those that list."""
+    library, sides = Library(folder), ([], [])
+    for package in EXAMPLES:
+        library.add(package)
+        for name in sorted(library.sites[package].paths):
+            if "/_modules/" not in name and "genindex" not in name:
+                body = (library.root / name[1:]).read_bytes()
+                url = f"http://{package}.example{name}"
+                parsed = parse_page(body, url, want_text=True, without_navigation=True)
+                sides["/generated/" in name].append(page_of("", parsed.title, parsed.text))
+    train(*sides, strength=0.01).write(path)
 
 
-def build(path: Path, web: Packages | Recording) -> None:
-    """Write a store of a breadth-first crawl of a web, with the texts of its pages."""
-    with Store.create(path) as store:
-        table, ids = PageTable(), dict[str, int]()
-
-        def page_of(url: str, depth: int) -> int:
-            if url not in ids:
-                ids[url] = table.add(url, url, table.site(host_of(url)), depth)
-                waiting.append(ids[url])
-            return ids[url]
-
-        waiting: deque[int] = deque()
-        store.record_pages(table, [page_of(url, 0) for url in web.homes])
-        while waiting:
-            page = waiting.popleft()
-            url = table.url(page)
-            body = web.body(url)
-            parsed = parse_page(body, url, want_text=True, without_navigation=True)
-            anchors: dict[int, str] = {}
-            for link, anchor in zip(parsed.urls, parsed.anchors, strict=True):
-                target = web.page(link)
-                if target in (None, url) or (target not in ids and len(ids) >= MOST_PAGES):
-                    continue
-                anchors.setdefault(page_of(str(target), int(table.depths[page]) + 1), anchor)
-            targets = np.array(list(anchors), dtype=np.int32)
-            visit = Visit(page, targets, list(anchors.values()), title=parsed.title)
-            store.record(visit._replace(text=parsed.text, n_bytes=len(body)), table, commits=False)
-            if page % 500 == 0:
-                store.commit()
-        store.end_run(time.time())
+def model_of(topic: str, folder: Path) -> tuple[str, str]:
+    """Return the value model of a topic, and the words of its hot queue."""
+    if topic != EXPLAINS:
+        return f"words:{topic}", topic
+    path = folder / f"{EXPLAINS}.json"
+    if not path.exists():
+        train_explains(folder, path)
+    return str(path), EXPLAINS_WORDS
 
 
-def starts_of(graph: LinkGraph, seeds: list[int], n: int) -> list[list[int]]:
-    """Return the seeds, and random pages with three links or more that reach half as much."""
-    starts, draw = [seeds], np.random.default_rng(5)
-    n_reached, n_links = reachable(graph, seeds).sum(), np.diff(graph.indptr)
-    for _ in range(200):
-        page = int(draw.integers(graph.n_pages)) if len(starts) < n else -1
-        if page >= 0 and n_links[page] >= 3 and reachable(graph, [page]).sum() > n_reached / 2:
-            starts.append([page])
+def starts_of(graph: LinkGraph, homes: list[int], n: int) -> list[list[int]]:
+    """Return the home pages, and draws of random pages that reach half as much."""
+    starts, draw = [homes], np.random.default_rng(5)
+    least = reachable(graph, homes).sum() / 2
+    while len(starts) < n:
+        start: list[int] = []
+        while not start or reachable(graph, start).sum() < least:
+            start.append(int(draw.integers(graph.n_pages)))
+        starts.append(list(dict.fromkeys(start)))
     return starts
 
 
-def measure(store: Path, topics: Sequence[str], n_starts: int) -> dict[str, list[np.ndarray]]:
-    """Return the recall at `MARKS` of each system on each topic, mean over the starts."""
+def measure(store: Path, topic: str, n_starts: int) -> NDArray[np.float64]:
+    """Return what each system finds at `MARKS`, shape (2, systems, marks), means over the starts.
+
+    First the share of all value, then the same with the value of each page times its PageRank.
+    """
+    model, words = model_of(topic, store.parent)
     graph = read_graph(store)
     with Store.open(store, readonly=True) as opened:
         starts = starts_of(graph, opened.seeds(), n_starts)
-    found: dict[str, list[np.ndarray]] = {}
-    for topic in topics:
-        values = page_values(store, graph, make_model(f"words:{topic}"))
-        lab = ValueLab(graph, RecordedVisits(store, with_texts=True), values, starts)
-        for name, is_behind in SYSTEMS:
-            queue: Callable[[], HotQueue | None] = lambda: None  # noqa: E731
-            if is_behind:
-                queue = partial(HotQueue, Topic(topic))
-            recall = lab.run(name, partial(make_ordering, name), queue).recall.mean(axis=0)
-            title = f"{name}{' behind the hot queue' if is_behind else ''}"
-            found.setdefault(title, []).append(recall)
-            print(f"{store.stem}, {topic}, {title}: {recall.round(3).tolist()}", flush=True)
+    recorded = RecordedVisits(store, with_texts=True)
+    recorded.values = values = page_values(store, graph, make_model(model))
+    weighted = values * pagerank(graph.indptr, graph.indices)
+    found = np.zeros((2, len(SYSTEMS), len(MARKS)))
+    for start in starts:
+        reached = reachable(graph, start)
+        ends = [round(mark * int(reached.sum())) for mark in MARKS]
+        for at, name in enumerate(SYSTEMS):
+            order = crawl_order(
+                graph,
+                start,
+                make_ordering(BEHIND.get(name, name)),
+                budget=ends[-1],
+                hot_queue=HotQueue(Topic(words)) if name in BEHIND else None,
+                truth=values if name == ORACLE else None,
+                recorded=recorded,
+            )
+            for row, worth in enumerate((values, weighted)):
+                gathered = np.cumsum(worth[order]) / worth[reached].sum()
+                found[row, at] += [gathered[min(end, len(order)) - 1] for end in ends]
+    found /= len(starts)
+    sizes = ", ".join(str(len(start)) for start in starts)
+    print(f"{store.stem}, {topic}, mean value {values.mean():.4f}, starts of {sizes} pages:")
+    for name, value, rank in zip(SYSTEMS, *found, strict=True):
+        print(f"  {name}: {value.round(3).tolist()} {rank.round(3).tolist()}", flush=True)
     return found
+
+
+def closed(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much of the distance from hot queue to oracle each system closes."""
+    floor, top = found[..., [SYSTEMS.index(HOT_QUEUE)], :], found[..., [SYSTEMS.index(ORACLE)], :]
+    return (found - floor) / (top - floor)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--warc", type=Path, help="the recorded crawl")
-    parser.add_argument("--web", choices=TOPICS, help="only this one")
-    parser.add_argument("--topic", help="only this one")
-    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--web", action="append", choices=[*JUDGES, *TUNING], help="only this one")
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--tuning", action="store_true", help="the webs that chose the rule")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    every: dict[str, list[np.ndarray]] = {}
-    for name, topics in TOPICS.items():
-        if options.web not in (None, name) or (name == "uci" and options.warc is None):
+    rows = []
+    for name, topics in (TUNING if options.tuning else JUDGES).items():
+        if name not in (options.web or [name]) or (name == "uci" and options.warc is None):
             continue
         store = options.folder / f"{name}.sqlite"
         if not store.exists():
-            is_recorded = name == "uci"
-            build(
-                store,
-                Recording(options.warc) if is_recorded else Packages(options.folder, PACKAGES),
-            )
-        chosen = [topic for topic in topics if options.topic in (None, topic)]
-        for title, rows in measure(store, chosen, options.starts).items():
-            every.setdefault(title, []).extend(rows)
-    print(f"mean and worst over the topics after {', '.join(f'{mark:.0%}' for mark in MARKS)}:")
-    for title, rows in every.items():
-        table = np.array(rows)
-        print(f"  {title}: {table.mean(axis=0).round(3)} {table.min(axis=0).round(3)}")
+            build(store, web_of(name, options.folder, options.warc))
+        rows += [measure(store, topic, options.starts) for topic in topics]
+    found = np.array(rows)
+    titles = ("value", "value x PageRank")
+    for title, of_title in zip(titles, np.moveaxis(found, 1, 0), strict=True):
+        print(f"{title} over {len(rows)} topics: mean, worst, share of the distance closed")
+        means = of_title.mean(axis=0)
+        for at, name in enumerate(SYSTEMS):
+            figures = (means[at], of_title.min(axis=0)[at], closed(means)[at])
+            print(f"  {name}:", *(each.round(3).tolist() for each in figures))
 
 
 if __name__ == "__main__":
