@@ -131,7 +131,7 @@ POLITENESS = Section(
             100,
             "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
             "registered domain that the crawl has fetched from. Has no effect where you set "
-            "CONCURRENT_REQUESTS, unless you set this more closely (for one crawl).",
+            "CONCURRENT_REQUESTS, unless you set this at a higher priority (on the command line).",
             "fetches",
             guest=None,
         ),
@@ -419,22 +419,22 @@ REQUISITES = Section(
             "CRAWLPRIO_MAX_REQUISITE_BYTES",
             Whole(1),
             10_000_000_000,
-            "Size of all page requisites of a crawl from which on no more are fetched.",
+            "Total size of the page requisites of a crawl at which no more are fetched.",
             "bytes",
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
             Whole(1),
             300,
-            "Maximum number of requisites of one page, those that its styles name included.",
+            "Maximum number of requisites of one page, including those that its styles name.",
             "requisites",
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
             Whole(1),
             50_000_000,
-            "Size of the requisites that one page was the first to need from which on no more are "
-            "fetched for it.",
+            "Total size of the requisites fetched for one page at which no more are fetched for "
+            "it. A requisite counts for the first page that needs it.",
             "bytes",
         ),
     ),

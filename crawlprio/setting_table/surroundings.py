@@ -35,7 +35,7 @@ OUTPUT = Section(
             Whole(none="all"),
             None,
             "How many stores of earlier crawls to keep under numbered names (`crawl.1.sqlite`); a "
-            "new crawl without JOBDIR deletes those that were written longest ago.",
+            "new crawl without JOBDIR deletes the oldest.",
             "stores",
         ),
         Setting(
@@ -87,7 +87,7 @@ OUTPUT = Section(
             "CRAWLPRIO_MAX_WARC_BYTES",
             Whole(1),
             1_000_000_000,
-            "The size from which on a WARC file gets no further record, and a new one begins.",
+            "Size at which a WARC file is complete and a new one begins.",
             "bytes",
         ),
         Setting(
