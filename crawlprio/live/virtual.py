@@ -140,8 +140,9 @@ def plot_path(settings: BaseSettings) -> Path | None:
         if it is not writable.
     """
     path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
-    if path is not None and settings.get("JOBDIR"):  # which is created later, or refused
-        return Path(settings["JOBDIR"], path)
+    folder = read_setting(settings, "JOBDIR")
+    if path is not None and folder:  # which is created later, or refused
+        return Path(folder, path)
     if path is not None and not can_write(path if path.exists() else path.parent):
         raise ConfigError(
             f"CRAWLPRIO_PLOT is {str(path)!r}, which is not writable; name a file in a writable "
