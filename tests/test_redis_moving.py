@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import ADDON, Site, fetched_urls, page, run_spider
+from crawls import ADDON, Site, page, run_spider
 from redis_invariants import check
 from redis_servers import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from settled_redis import SettledRedis
-from shared_webs import shared_webs
-from test_redis_crawl import OPTIONS, PROJECT, TOPIC
+from test_redis_crawl import OPTIONS, PROJECT, TOPIC, crawl
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
@@ -27,7 +26,6 @@ from crawlprio.redis.connection import share_seeds
 from crawlprio.redis.moving import load, save
 from crawlprio.redis.shards import prefix_of
 from crawlprio.redis.wire import LINKS_PER_CALL
-from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
 N_FIRST = 50
@@ -39,32 +37,6 @@ CASES = [
     ),
     pytest.param("rankmass", TOPIC, id="rankmass-topic"),
 ]
-
-
-def crawl(log: Path, **settings: Any) -> list[str]:
-    """Crawl the demo web, one page at a time; return the URLs fetched, in order."""
-    with shared_webs():
-        run = run_spider(
-            SiteSpider,
-            {
-                **PROJECT,
-                "CONCURRENT_REQUESTS": 1,
-                "DOWNLOAD_DELAY": 0,
-                "ROBOTSTXT_OBEY": False,
-                "RETRY_ENABLED": False,
-                "CRAWLPRIO_DEMO_PAGES": 120,
-                "CRAWLPRIO_DEMO_SITES": 6,
-                "CRAWLPRIO_SERVER_LOG": str(log),
-                "CRAWLPRIO_PRINT": False,
-                "CRAWLPRIO_PLOT": None,
-                "CRAWLPRIO_COMPILE": False,
-                "CLOSESPIDER_TIMEOUT": 240,
-                **settings,
-            },
-            priority="cmdline",
-        )
-    assert run.reason in ("finished", "closespider_pagecount"), run.messages()
-    return fetched_urls(log)
 
 
 @pytest.mark.parametrize(("ordering", "topic"), CASES)
@@ -88,16 +60,16 @@ def test_a_crawl_moved_into_redis_and_back_keeps_its_order(
         "SCHEDULER_PERSIST": True,
     }
     client, prefix = redis_server.client(), prefix_of("site")
-    whole = crawl(tmp_path / "whole.jsonl", CRAWLPRIO_STORE=None, **chosen)
+    whole = crawl(tmp_path / "whole.jsonl", **chosen)
 
     here = tmp_path / "here"
-    part = {"CLOSESPIDER_PAGECOUNT": N_FIRST, "JOBDIR": str(here)}
+    stored = {"CRAWLPRIO_STORE": "crawl.sqlite"}
+    part = {"CLOSESPIDER_PAGECOUNT": N_FIRST, "JOBDIR": str(here), **stored}
     first = crawl(tmp_path / "1.jsonl", **part, **chosen)
     assert N_FIRST <= len(first) < len(whole) - 20
     settings = Settings({**PROJECT, **chosen, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0})
     moved = load(client, prefix, here / "crawl.sqlite", settings)
     assert moved.n_visits == len(first)
-    # No worker is left, so nobody waits for leases to expire.
     with pytest.raises(CrawlprioError, match="already exists"):
         load(client, prefix, here / "crawl.sqlite", settings)
 
@@ -109,7 +81,7 @@ def test_a_crawl_moved_into_redis_and_back_keeps_its_order(
     back.mkdir()
     saved = save(client, prefix, back / "crawl.sqlite")
     assert saved.n_visits == len(first) + len(second)
-    third = crawl(tmp_path / "3.jsonl", JOBDIR=str(back), **chosen)
+    third = crawl(tmp_path / "3.jsonl", JOBDIR=str(back), **stored, **chosen)
     assert first + second + third == whole
 
 

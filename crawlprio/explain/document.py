@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import StoreError
-from crawlprio.explain.past import FIRST, Past, Policy
+from crawlprio.explain.past import Past, Policy
 from crawlprio.explain.refused import why_unknown
 from crawlprio.explain.sites import site_of
 from crawlprio.frontier.records import WAITING
+from crawlprio.frontier.replaying import FIRST
 from crawlprio.orderings.explaining import Part
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.receipt.rules import SETTING_OF

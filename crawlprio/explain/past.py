@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 from crawlprio.compiled import plain_until
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.records import WAITING
-from crawlprio.frontier.replaying import replay
+from crawlprio.frontier.replaying import FIRST, replay
 from crawlprio.novelty import Novelty
 from crawlprio.orderings import Ordering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.store import Store
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.topic import HotQueue
-
-FIRST = 2**29
-"""The priority of pages that were being fetched when the crawl was killed."""
 
 
 @dataclass(frozen=True)

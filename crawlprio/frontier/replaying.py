@@ -12,6 +12,9 @@ from crawlprio.frontier.rows import Rows, in_groups
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.outcomes import is_refusal
 
+FIRST = 2**29
+"""The priority of pages that were being fetched when the crawl was killed."""
+
 
 def replay(
     queue: PageQueue, visits: Iterable[Visit], seeds: Container[int], n_pages: int

@@ -14,7 +14,7 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
 from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
-from crawlprio.frontier.replaying import replay
+from crawlprio.frontier.replaying import FIRST, replay
 from crawlprio.live.computations import Computations
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
@@ -23,9 +23,6 @@ from crawlprio.live.requests import WaitingRequests
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.request_rows import RequestRow
-
-_FIRST = 2**29
-"""The priority of pages that were being fetched when the crawl was killed."""
 
 
 @dataclass(slots=True)
@@ -368,7 +365,7 @@ class LocalFrontier:
         self._unfiltered.update(recorder.store.unfiltered())
         for page in recorder.store.leased():
             if queue.state(page) == WAITING:
-                queue.add(page, _FIRST)
+                queue.add(page, FIRST)
         self.clock.restore()
 
     def _restore_request(self, saved: RequestRow) -> None:

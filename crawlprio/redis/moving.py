@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from crawlprio.config import CrawlConfig, read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.frontier.replaying import FIRST
 from crawlprio.items import LinkPairs
 from crawlprio.live.request_json import priority_of
 from crawlprio.live.seed_hosts import record_in
@@ -35,9 +36,6 @@ from crawlprio.store.request_rows import RequestRow
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
-
-_LEASE_FIRST = 2**29
-"""The priority of pages that were in flight when the crawl was killed, as on any resume."""
 
 _CALLS = 50
 """Calls per round trip."""
@@ -157,7 +155,7 @@ class _Loader:
         for page in store.unfiltered():
             self._call("load_request", page, "unfiltered", 0, b"")
         for page in store.leased():
-            self._call("load_request", page, "first", _LEASE_FIRST, b"")
+            self._call("load_request", page, "first", FIRST, b"")
         self._send()
         share_seeds(self._client, self._caller.prefix, record_in(store)({}))
         self._caller.leave()
