@@ -16,6 +16,7 @@ from test_orderings import with_urls
 from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
 from crawlprio.explain.document import explain_head, explain_url
+from crawlprio.explain.lines import lines_of_url
 from crawlprio.explain.past import Past, Policy
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.explaining import Part
@@ -206,6 +207,23 @@ def test_pages_that_failed_or_were_refused_and_nofollow_links(
     assert "It was refused: nofollow (CRAWLPRIO_FOLLOW_NOFOLLOW)." in text
     _, text = said(capsys, str(folder))
     assert "so far forbidden by robots.txt" in text
+
+
+def test_what_one_page_passed_on_at_several_visits_is_one_line() -> None:
+    given = [("passed on by", 0.25, "a"), ("passed on by", 2.0, "b"), ("passed on by", 0.5, "a")]
+    parts = [{"what": what, "amount": amount, "page": page} for what, amount, page in given]
+    key = {"what": "mass", "amount": 2.75, "parts": parts}
+    then = {"hot": 0, "priority": 0, "put_off": 0, "explanation": key}
+    place = {"n_before": 0, "n_waiting": 1}
+    found = {"state": "fetched", "url": "u", "is_seed": True, "linked_by": 0, "linking": []}
+    lines = list(
+        lines_of_url({**found, "then": {**then, "ordering": "o", "place": place, "key": 0}})
+    )
+    assert [line.strip() for line in lines[-3:]] == [
+        "2.75         mass",
+        "2            passed on by: b",
+        "0.75         passed on by, 2 times: a",
+    ]
 
 
 def test_json_has_the_same_and_its_parts_add_up(

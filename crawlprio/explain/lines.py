@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from crawlprio.receipt.sentences import duration
@@ -59,10 +60,9 @@ def _became(found: Mapping[str, Any]) -> str:
 def _visit(visit: Mapping[str, Any]) -> str:
     when = f" at {visit['fetched_at']}" if visit["fetched_at"] else ""
     got = visit["error"] or f"status {visit['status']}"
-    return (
-        f"Visit {visit['visit']:,}{when}: {got}, {visit['bytes']:,} bytes in "
-        f"{visit['seconds']:.2f} s."
-    )
+    took = f", {visit['bytes']:,} bytes in {visit['seconds']:.2f} s"
+    is_empty = visit["error"] and not visit["bytes"] and visit["seconds"] < 0.005
+    return f"Visit {visit['visit']:,}{when}: {got}{'' if is_empty else took}."
 
 
 def _found(found: Mapping[str, Any]) -> Iterator[str]:
@@ -99,13 +99,28 @@ def _of_part(part: Mapping[str, Any], indent: str) -> Iterator[str]:
     factor = f" ({part['factor']:.6g} x the sum)" if part.get("factor", 1.0) != 1.0 else ""
     page = f": {part['page']}" if "page" in part else ""
     yield f"{indent}{part['amount']:<12.6g} {part['what']}{factor}{page}"
-    parts = part.get("parts", [])
+    parts = _together(part.get("parts", ()))
     largest = sorted(parts, key=lambda inner: -abs(inner["amount"]))[:MOST_PARTS]
     for inner in largest:
         yield from _of_part(inner, indent + "  ")
     if len(parts) > len(largest):
         rest = sum(inner["amount"] for inner in parts) - sum(each["amount"] for each in largest)
         yield f"{indent}  {rest:<12.6g} {len(parts) - len(largest):,} smaller parts"
+
+
+def _together(parts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return parts, those that one page passed on at several visits as one."""
+    found: dict[Any, Mapping[str, Any]] = {}
+    times: Counter[Any] = Counter()
+    for at, part in enumerate(parts):
+        key = at if "page" not in part or "parts" in part else (part["what"], part["page"])
+        times[key] += 1
+        before = found[key]["amount"] if key in found else 0.0
+        found[key] = {**part, "amount": before + part["amount"]}
+    return [
+        part if times[key] == 1 else {**part, "what": f"{part['what']}, {times[key]:,} times"}
+        for key, part in found.items()
+    ]
 
 
 def _of_site(site: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[str]:
