@@ -325,8 +325,8 @@ def test_sentences_say_how_sure_they_are() -> None:
     receipt["certificate"] = {**shares, "walks": 1_000, "visits": 2_000}
     assert sentences(receipt)[:2] == [
         "At least 71% of the importance of these sites, counted from the seeds, was fetched.",
-        "1,000 random walks prove, with 95% confidence each, that at least 80% and at most 86% "
-        "was fetched after 2,000 visits.",
+        "At least 80% and at most 86% of the importance was fetched after 2,000 visits; 1,000 "
+        "random walks prove each bound with 95% confidence.",
     ]
 
 
