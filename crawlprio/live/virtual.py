@@ -89,6 +89,8 @@ class VirtualWeb:
         settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
         settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
         settings.set("DOWNLOAD_DELAY", 0.02, "spider")
+        # Answers come at once, so more fetches in flight would gain little and cost order.
+        settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "spider")
         # Only a crawl that is evaluated generates the demo web here too.
         web = (lambda: DemoWeb(pages, sites, seed)) if recording is None else (lambda: opened)
         return cls(name, web, server)
