@@ -393,7 +393,6 @@ are not available.
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
 
 * **Run**: `make reproduce`. {cost} Two sections run at a time. 8 GB of memory, 10 GB of disk.
-  Of `every_web`, 22 webs took 5.5 minutes, and `sports-of-boston` alone more than three.
   On the same data it writes the same JSON again; only `manifest.json` and the minutes here differ.
 * **Software**: Python 3.11 or later; `make` installs the rest. `apt-get` and `dpkg-deb` (Debian
   12) for the webs of documentation, `git` for the others. The [manifest](manifest.json) has the
