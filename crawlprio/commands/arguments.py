@@ -25,7 +25,7 @@ SPREADSHEET = (
 
 
 def only_argument(command: str, what: str, args: Sequence[str]) -> str:
-    """Return the only argument, a graph or a store; argparse leaves unknown options among them."""
+    """Return the only argument; argparse leaves unknown options among them."""
     from crawlprio.linkgraph.formats import GRAPH_FORMS
 
     unknown = [arg for arg in args if arg.startswith("-")]
@@ -35,8 +35,9 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
         )
     if len(args) != 1:
         given = f"{len(args)} arguments" if args else "none"
+        forms = GRAPH_FORMS if "GRAPH" in what else "a crawl store, or the folder of a crawl"
         raise ConfigError(
-            f"{program()} {command} takes one {what} and was given {given}; give {GRAPH_FORMS}."
+            f"{program()} {command} takes one {what} and was given {given}; give {forms}."
         )
     return args[0]
 
