@@ -25,8 +25,14 @@ def test_one_worker_shows_pauses_and_stops_all(redis_server: RedisServer, tmp_pa
         assert seen["state"] == "running"
         assert len(seen["tables"]["workers"]) == 2
         assert {row[3] for row in seen["tables"]["workers"]} == {"alive"}
-        of_all, own = dict(seen["shared"]), dict(seen["figures"])
-        assert int(of_all["Fetched"].replace(",", "")) > int(own["Fetched"].replace(",", ""))
+
+        def counts_the_other() -> bool:
+            """Whether the view has pages of the other worker, which may begin later."""
+            shown = client.state()
+            of_all, own = dict(shown["shared"])["Fetched"], dict(shown["figures"])["Fetched"]
+            return int(of_all.replace(",", "")) > int(own.replace(",", ""))
+
+        until(counts_the_other)
         assert seen["tables"]["next"] or seen["tables"]["resting"]
         assert client.post("/first", url="http://s1.test/never-linked").status in (200, 409)
         assert client.post("/pause").body["said"].startswith("Paused")
