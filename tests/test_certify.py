@@ -32,6 +32,8 @@ WEB = {number: links_of(number) for number in range(N_PAGES)}
 class Served(Site):
     """The web: page 7 redirects to page 8, page 9 is gone, and robots.txt forbids page 11."""
 
+    is_down = False
+
     def answer(self, host: str, path: str) -> Answer:
         if path == "/robots.txt":
             return Answer("User-agent: *\nDisallow: /p/11$\n")
@@ -40,6 +42,8 @@ class Served(Site):
             return Answer("", 301, {"Location": "/p/8"})
         if number == 9:
             return Answer("", 404)
+        if self.is_down:
+            return Answer("", 500)
         return page(*(f"/p/{other}" if other else "/" for other in WEB[number]))
 
 
@@ -125,6 +129,28 @@ def test_a_killed_run_loses_no_page_and_a_limit_counts_against_the_crawl(tmp_pat
     assert limited["unfinished"] > finished["unfinished"] == 0
     assert limited["at_least"] <= finished["at_least"] <= finished["at_most"] <= limited["at_most"]
     assert receipt(whole)["certificate"] == finished
+
+
+def test_an_outage_proves_nothing_and_the_store_stays_as_it_ended(tmp_path: Path) -> None:
+    with Served({}) as site:
+        crawl(site, tmp_path, 15)
+        ended = store_meta(tmp_path, "ended_at")
+        site.is_down = True
+        assert certify(tmp_path, "-s", "RETRY_ENABLED=False", "--pages", "20")[0] == 0
+        during = receipt(tmp_path)["certificate"]
+        site.is_down = False
+        assert certify(tmp_path)[0] == 0
+    after = receipt(tmp_path)["certificate"]
+    assert during["unfinished"] > 100
+    assert during["at_least"] < after["at_least"]
+    assert after["unfinished"] == 0
+    assert ended == store_meta(tmp_path, "ended_at") != ""
+
+
+def store_meta(folder: Path, key: str) -> str:
+    with closing(sqlite3.connect(folder / "job" / "crawl.sqlite")) as db:
+        found = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return "" if found is None else str(found[0])
 
 
 def test_a_crawl_that_has_everything_needs_no_walk(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from crawlprio.commands.arguments import checked_option, store_of
 from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
-from crawlprio.errors import ConfigError, StoreError
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.setting_table.kinds import Whole
 
 N_WALKS = 200
@@ -53,7 +54,12 @@ class Command(SiteCrawlCommand):
         super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.commands.walking import Evidence, Judged, walking_settings
+        from crawlprio.commands.walking import (
+            Evidence,
+            Judged,
+            keep_certificate,
+            walking_settings,
+        )
 
         assert self.settings is not None
         if len(args) != 1:
@@ -63,6 +69,7 @@ class Command(SiteCrawlCommand):
         if not self._store.is_file():
             raise ConfigError(f"{self._store} is missing; name the store of a crawl.")
         n_walks = checked_option("--walks", Whole(1), opts.walks) or N_WALKS
+        keep_certificate(self._store, None)
         self.take_recorded(self._store, opts)
         self._folder = TemporaryDirectory()
         for name, value in walking_settings(self.settings, self._folder.name).items():
@@ -88,7 +95,12 @@ class Command(SiteCrawlCommand):
         if self.exitcode or not isinstance(spider, WalkSpider):
             return
         certificate = certificate_of(spider)
-        keep_certificate(self._store, certificate)
-        write_receipt(make_receipt(self._store), self._store.with_name(NAME))
+        try:
+            keep_certificate(self._store, certificate)
+            write_receipt(make_receipt(self._store), self._store.with_name(NAME))
+        except CrawlprioError as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 1
+            return
         text = json.dumps(certificate) if opts.json else sentence_of_certificate(certificate)
         PipeSafeConsole().out(text, highlight=False)

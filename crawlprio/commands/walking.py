@@ -28,6 +28,7 @@ from crawlprio.receipt.reading import StoredCrawl
 from crawlprio.receipt.rules import CERTIFICATE_KEY
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+from crawlprio.store.outcomes import REFUSED, ROBOTS
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.urls import host_of
 
@@ -139,6 +140,7 @@ class Judged:
             self.crawl = StoredCrawl.read(store)
         self._others: dict[str, int] = {}
         self._urls: list[str] = []
+        self._depths: list[int] = []
 
     def walks(self, n_walks: int) -> Walks:
         """Return the walks, which are the same for the same store and number of walks."""
@@ -148,14 +150,18 @@ class Judged:
         """Return whether the crawl knew a page."""
         return self._pages.find(identity) != NO_PAGE
 
-    def page(self, identity: str, url: str) -> int:
-        """Return the id of a page: that of the crawl, or for another page, one from its size."""
+    def page(self, identity: str, url: str, depth: int = 1) -> int:
+        """Return the id of a page: that of the crawl, or for another page, one from its size.
+
+        `depth` is that of a page that neither the crawl nor a walk has met before.
+        """
         page = self._pages.find(identity)
         if page != NO_PAGE:
             return page
         if identity not in self._others:
             self._others[identity] = len(self._pages) + len(self._others)
             self._urls.append(url)
+            self._depths.append(depth)
         return self._others[identity]
 
     def url(self, page: int) -> str:
@@ -164,8 +170,9 @@ class Judged:
         return self._pages.url(page) if page < n else self._urls[page - n]
 
     def depth(self, page: int) -> int:
-        """Return how many links a page is from a seed; 1 for one that the crawl did not know."""
-        return int(self._pages.depths[page]) if page < len(self._pages) else 1
+        """Return how many links a page was from a seed when it was first met."""
+        n = len(self._pages)
+        return int(self._pages.depths[page]) if page < n else self._depths[page - n]
 
 
 class WalkSpider(SiteSpider):
@@ -175,14 +182,11 @@ class WalkSpider(SiteSpider):
     ----------
     judged, walks, evidence
         The crawl to judge, the walks, and where their pages are kept.
-    n_fetched
-        Pages fetched by this run.
     """
 
     judged: Judged
     walks: Walks
     evidence: Evidence
-    n_fetched = 0
 
     @classmethod
     def from_crawler(
@@ -231,8 +235,14 @@ class WalkSpider(SiteSpider):
         """Take the walks for done even if they got no page."""
 
     def _visited(self, visit: Visit) -> None:
-        """Tell the walks what a page links to, and request the pages that they come to next."""
-        if visit.page == NO_PAGE:
+        """Tell the walks what a page links to, and request the pages that they come to next.
+
+        A page that failed for a cause that may pass leaves its walks open. They would go on from a
+        seed, as from a page without links, and an outage would prove that all was fetched.
+        """
+        is_refused = visit.status == 0 and visit.error.startswith((ROBOTS, REFUSED))
+        may_pass = visit.status in (0, 429) or visit.status >= 500
+        if visit.page == NO_PAGE or (may_pass and not is_refused):
             return
         pages = Crawl.of(self.crawler).recorder.pages
         url = pages.url(visit.page)
@@ -240,18 +250,18 @@ class WalkSpider(SiteSpider):
         links = self._found.pop(page, None)
         if links is None:
             links = pages.urls(visit.targets.tolist())
-        self.n_fetched += 1
         self.evidence.add(url, links)
         for wanted in self._answer(page, links):
             self.crawler.engine.crawl(self._request(wanted))
 
     def _answer(self, page: int, links: list[str]) -> list[int]:
-        ids = dict.fromkeys(map(self._page, links))
+        depth = self.judged.depth(page) + 1
+        ids = dict.fromkeys(self._page(url, depth) for url in links)
         ids.pop(page, None)
         return self.walks.answer(page, list(ids))
 
-    def _page(self, url: str) -> int:
-        return self.judged.page(Crawl.of(self.crawler).identities.of_url(url), url)
+    def _page(self, url: str, depth: int = 1) -> int:
+        return self.judged.page(Crawl.of(self.crawler).identities.of_url(url), url, depth)
 
     def _request(self, page: int) -> Request:
         meta = {
@@ -277,8 +287,8 @@ def certificate_of(spider: WalkSpider) -> dict[str, Any]:
     }
 
 
-def keep_certificate(path: Path, certificate: dict[str, Any]) -> None:
-    """Record a certificate in the store that it is about.
+def keep_certificate(path: Path, certificate: dict[str, Any] | None) -> None:
+    """Record a certificate in the store that it is about; None: check that this could be done.
 
     Raises
     ------
@@ -286,4 +296,7 @@ def keep_certificate(path: Path, certificate: dict[str, Any]) -> None:
         If the store cannot be written: its crawl runs, say.
     """
     with Store.open(path) as store:
-        store.set_meta(CERTIFICATE_KEY, json.dumps(certificate))
+        if certificate is not None:
+            store.set_meta(CERTIFICATE_KEY, json.dumps(certificate))
+        if store.ended_at is not None:  # or else the crawl would seem to have been killed
+            store.end_run(store.ended_at)
