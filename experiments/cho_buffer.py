@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cho_webs import DAMPING, THREE, JudgedCrawls, ideal_and_random, share_panel
+from cho_webs import DAMPING, DRAWS, THREE, JudgedCrawls, ideal_and_random, share_panel
 from paper_crawls import Mask, areas, bands, mean_at
 from report import Report
 from verdicts import Case, Margin
@@ -43,16 +43,18 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                         threshold=threshold, reachable=reached,
                     )  # fmt: skip
 
-                curves = crawls.curves(measure, *THREE, "random")
+                curves = crawls.curves(measure, *THREE, *DRAWS)
                 panels.append(
                     share_panel(
-                        f"{crawls.name}: {label}(P), {hot}", bands(curves),
+                        f"{crawls.name}: {label}(P), {hot}",
+                        bands({name: curves[name] for name in (*THREE, "random")}),
                         ideal_and_random(curves["random"][0]),
                         "P_BC: share of buffer hot", "buffer, share of all pages",
                     )
                 )  # fmt: skip
                 best = np.max([areas(curves[name]) for name in THREE], axis=0)
-                case = Margin(best.tolist(), areas(curves["random"])).case(crawls.name)
+                drawn = [area for name in DRAWS for area in areas(curves[name])]
+                case = Margin(best.tolist(), drawn).case(crawls.name)
                 leads.setdefault((label, hot), []).append(case)
                 rows += [
                     (

@@ -23,7 +23,7 @@ from cho_webs import (
 from paper_crawls import area, areas, bands
 from report import Report
 from verdicts import above
-from webs import Web, hollins, uci
+from webs import STARTS, Web, hollins, uci
 
 from crawlprio.evaluation import ModelCurve, reachable, top_threshold
 from crawlprio.evaluation.figures import Panel, Series
@@ -41,7 +41,7 @@ CANDIDATES = 20
 def add(report: Report, shared: Path, large: Sequence[JudgedCrawls]) -> None:
     """Write the part about the small domain, and compare it with the crawls of large webs."""
     report.heading("The small domain")
-    sites = cut_sites(uci(shared))
+    sites = cut_sites(uci(shared), STARTS)
     by_links = [site.p_st(site.backlinks, G_LINKS) for site in sites]
     by_rank = [site.p_st(site.ranks, _as_many(site)) for site in sites]
     nearest = min(range(len(sites)), key=lambda k: abs(sites[k].n_reachable - PAGES))
@@ -124,9 +124,11 @@ def _draw(
         "does better for IR(P). We use all sites of uci-ics on which half to twice as many pages "
         "can be reached within the site. The crawl starts at the home page; if that reaches less "
         "than half of what another page does, it starts at the well-linked page that reaches "
-        "most. The first site shown is the nearest in size to the paper's. As many pages are hot "
-        "by IR(P) as by IB(P), as in the paper, which used G = 3 for that. PageRank is computed "
-        "after every page. Curves are means over the sites; the table below lists the sites.",
+        f"most. Further crawls, {STARTS} in all, start at random pages that reach at least half "
+        "as much. The first site shown is the nearest in size to the paper's. As many pages are "
+        "hot by IR(P) as by IB(P), as in the paper, which used G = 3 for that. PageRank is "
+        "computed after every page. Curves are means over sites and starts; the table below lists "
+        "the sites.",
         title="Small domains",
     )  # fmt: skip
     report.table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from crawlprio.pages import PageIds, Visit
 DAMPING = 0.9
 THREE = ("breadth-first", "backlink-count", "pagerank")
 """The orderings of the paper."""
+
+DRAWS = ("random", "random, second draw")
+"""Random crawls: two draws from each start."""
 
 NEWEST_FIRST = "backlink-count, newest first"
 RANK_NEWEST_FIRST = "pagerank, newest first"
@@ -52,15 +56,21 @@ class PageRankNewestFirst(PageRank):
 
 
 def orderings(every: int | None = None, *names: str) -> dict[str, Callable[[], Ordering]]:
-    """The paper's orderings and a random one; PageRank is computed every so many pages."""
+    """The paper's orderings and a random one; PageRank is computed every so many pages.
+
+    Each random crawl is a draw of its own.
+    """
     options = {"damping": DAMPING} | ({} if every is None else {"every": every})
     made: dict[str, Callable[[], Ordering]] = {
         "pagerank": lambda: make_ordering("pagerank", options),
         NEWEST_FIRST: BacklinksNewestFirst,
         RANK_NEWEST_FIRST: lambda: PageRankNewestFirst(**options),
     }
-    for name in ("random", "breadth-first", "backlink-count"):
+    for name in ("breadth-first", "backlink-count"):
         made[name] = lambda name=name: make_ordering(name)  # type: ignore[misc]
+    draws = count()
+    for name in DRAWS:
+        made[name] = lambda: make_ordering("random", {"seed": next(draws)})
     return {name: made[name] for name in (names or (*THREE, "random"))}
 
 

@@ -14,8 +14,8 @@ from crawlprio.importance import pagerank
 from crawlprio.linkgraph import LinkGraph, read_graph
 from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
 
-MORE_SEEDS = 2
-"""Number of random seed pages, in addition to the web's good start."""
+STARTS = 5
+"""Number of seed pages that a web is crawled from, one at a time."""
 
 PAGES_PER_SITE = 70
 """The country has 3.5 million pages on 50,000 sites, as in Castillo et al. 2004."""
@@ -66,8 +66,8 @@ class Web:
 
     @cached_property
     def single_seeds(self) -> list[int]:
-        """The good start and `MORE_SEEDS` others."""
-        return self.singles(1 + MORE_SEEDS)
+        """The good start and others, `STARTS` in all."""
+        return self.singles(STARTS)
 
     def singles(self, n: int) -> list[int]:
         """Return the good start, and random pages that reach at least half as much."""
