@@ -260,7 +260,7 @@ class Library:
     """Packages downloaded and unpacked into one tree, as if all were installed."""
 
     def __init__(self, folder: Path) -> None:
-        self.root = folder / "root"
+        self.root = (folder / "root").resolve()  # paths below it are compared resolved
         self._debs = folder / "debs"
         self.root.mkdir(parents=True, exist_ok=True)
         self._debs.mkdir(exist_ok=True)
@@ -283,6 +283,7 @@ class Library:
         if not done.exists():
             subprocess.run(["dpkg-deb", "-x", archive, self.root], check=True)
             done.touch()
+            self._real.clear()  # what led nowhere may lead into this package
         paths = set()
         entries = []
         for line in listing.splitlines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, cycle
 from pathlib import Path
 from statistics import fmean
 
@@ -20,7 +21,7 @@ from measured import (
 from numpy.typing import NDArray
 from report import Report
 from verdicts import RULE, GeneratorErrors, Margin
-from webs import Web, cnr, hollins, uci
+from webs import STARTS, Web, cnr, hollins, uci
 
 from crawlprio.evaluation.figures import Panel
 from crawlprio.frontier import Politeness
@@ -31,15 +32,19 @@ from crawlprio.orderings.opic import Opic
 from crawlprio.pages import PageIds, Visit
 from crawlprio.simulator import Network
 
-COUNTRIES, COUNTRY_SHARE = 3, 70
+COUNTRIES, COUNTRY_SHARE = STARTS, 70
 PARTS = (2000, 350, 35)
 """How many times per crawl keys are updated."""
 
-TIES = 3
-"""Number of draws of random ties."""
+TIES = 2
+"""Draws of random ties from each start."""
 
 ROBOTS = 64
 YARDSTICKS = ("breadth-first", "larger-sites-first", "backlink-count")
+
+
+Drawn = Callable[[Web, int], Network]
+"""The network of a web with a seed for what is drawn."""
 
 
 class RenewedEvery(Ordering):
@@ -122,10 +127,13 @@ class Kind:
     has_sites: bool = True
 
     def crawl(
-        self, make: Callable[[Start], Ordering], network: Callable[[Web], Network] | None = None
+        self, make: Callable[[Start], Ordering], network: Drawn | None = None
     ) -> list[Crawled]:
-        """Crawl from each start under an ordering of its own."""
-        return [s.crawl(make(s), network(s.web) if network else None) for s in self.starts]
+        """Crawl from each start under an ordering, and in a network, of its own."""
+        return [
+            start.crawl(make(start), network(start.web, seed) if network else None)
+            for seed, start in enumerate(self.starts)
+        ]
 
 
 @dataclass(frozen=True)
@@ -157,9 +165,11 @@ def run(shared: Path, output: Path, country_pages: int) -> None:
         "compares the change in average cumulative PageRank with the differences between "
         "orderings. Unless stated otherwise, crawls start from one page and run by order alone, "
         "keys are updated after every page, and ties go by order of discovery. They start from "
-        "three pages of each recorded web, and from the home page of the largest site of "
-        f"{COUNTRIES} synthetic countries of {n_pages:,} pages. Changes are means over the "
-        f"crawls. {RULE} A case is one kind of web."
+        f"{STARTS} pages of each recorded web, one at a time, and from the home page of the "
+        f"largest site of {COUNTRIES} synthetic countries of {n_pages:,} pages. Crawls from all "
+        f"home pages take these in {STARTS} random orders, each start has its own draw of "
+        f"latencies, and random ties are drawn {TIES} times from each. Changes are means over "
+        f"the crawls. {RULE} A case is one kind of web."
     )
     plain = {
         kind.name: {
@@ -211,9 +221,9 @@ def _changes(
 
 
 def _by_start(before: Sequence[Crawled], after: Sequence[Crawled]) -> list[float]:
-    """Return the change for each start before; after may have several draws of all, or fewer."""
-    n = len(before)
-    return [_mean(after[k::n] or after) - crawl.average for k, crawl in enumerate(before)]
+    """Return the change of each crawl after; several draws of all starts follow each other."""
+    starts = cycle(before)
+    return [crawl.average - next(starts).average for crawl in after]
 
 
 def _outwards(values: Sequence[float]) -> list[float]:
@@ -224,9 +234,7 @@ def _outwards(values: Sequence[float]) -> list[float]:
 def _panel(title: str, kind: Kind, crawls: Mapping[str, Sequence[Crawled]]) -> Panel:
     """Return a panel of mean curves, one for each option."""
     n = max(map(len, crawls.values()))
-    curves = [
-        {name: several[k % len(several)] for name, several in crawls.items()} for k in range(n)
-    ]
+    curves = [{name: each[k % len(each)] for name, each in crawls.items()} for k in range(n)]
     return curves_panel(f"{title}: {kind.name}", mean_curves(curves), kind.starts)
 
 
@@ -254,23 +262,28 @@ def _cadence(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[
     return changes
 
 
-def _rounds(web: Web) -> Network:
+def _one_robot(web: Web, seed: int) -> Network:
+    """Return a network with w = 15 s and drawn fetch times."""
+    return polite_network(web, seed=seed)
+
+
+def _rounds(web: Web, seed: int) -> Network:
     """Return a network with w = 15 s and fetches that take no time: every site once per round."""
     return Network(politeness=Politeness(DELAY))
 
 
-def _many_robots(web: Web) -> Network:
-    """Return a network with w = 15 s, drawn fetch times and 64 robots."""
-    return polite_network(web, robots=ROBOTS)
+def _many_robots(web: Web, seed: int) -> Network:
+    """Return the same with 64 robots."""
+    return polite_network(web, robots=ROBOTS, seed=seed)
 
 
-def _rounds_of_robots(web: Web) -> Network:
+def _rounds_of_robots(web: Web, seed: int) -> Network:
     """Return a network of at most 64 pages per round, one per site, all equally long."""
     return Network(robots=ROBOTS, latency=1.0)
 
 
-NETWORKS = {
-    "r = 1, w = 15 s, fetches take time": polite_network,
+NETWORKS: dict[str, Drawn] = {
+    "r = 1, w = 15 s, fetches take time": _one_robot,
     "r = 1, w = 15 s, fetches take none": _rounds,
     f"r = {ROBOTS}, w = 15 s, fetches take time": _many_robots,
     f"r = {ROBOTS}, rounds of a page a robot and site": _rounds_of_robots,
@@ -308,8 +321,9 @@ def _ties(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Cha
         before = {kind.name: plain[kind.name][ordering] for kind in kinds}
         after: dict[str, list[Crawled]] = {kind.name: [] for kind in kinds}
         for kind in kinds:
-            for seed in range(TIES if kind.has_sites else 1):
-                after[kind.name] += kind.crawl(lambda _, s=seed, make=at_random: make(s))
+            lots = count()
+            for _ in range(TIES):
+                after[kind.name] += kind.crawl(lambda _, s=lots, make=at_random: make(next(s)))
         changes.append(
             _changes("ties", ordering, "at random, not order of discovery", before, after)
         )
@@ -326,9 +340,7 @@ def _seeds(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Ch
     """Measure one page or all home pages as seeds, and the cash of seeds."""
     changes = []
     with_sites = [kind for kind in kinds if kind.has_sites]
-    homes = [
-        replace(kind, starts=[Start(web, web.homes) for web in kind.webs]) for kind in with_sites
-    ]
+    homes = [replace(kind, starts=_from_homes(kind.webs)) for kind in with_sites]
     by_homes = {
         ordering: {kind.name: kind.crawl(lambda _, n=ordering: make_ordering(n)) for kind in homes}
         for ordering in (*YARDSTICKS, "opic")
@@ -352,6 +364,12 @@ def _seeds(kinds: list[Kind], plain: Plain, panels: dict[str, Panel]) -> list[Ch
     }
     panels["seeds"] = _panel("Seeds, OPIC", kinds[0], shown)
     return changes
+
+
+def _from_homes(webs: Sequence[Web]) -> list[Start]:
+    """Return crawls from all home pages: of one web in several random orders."""
+    rng, drawn = np.random.default_rng(2005), webs if len(webs) > 1 else [*webs] * STARTS
+    return [Start(web, rng.permutation(web.homes).tolist()) for web in drawn]
 
 
 def _table(report: Report, kinds: list[Kind], plain: Plain, changes: Sequence[Change]) -> None:

@@ -23,16 +23,14 @@ from time import monotonic
 import summary
 from manifest import write_manifest
 
-ON_WEBS = ("every_web", "baeza_history")
-SECTIONS = (
-    *("generator", *ON_WEBS, "cho", "cho_topics", "castillo", "najork", "baeza_yates", "choices"),
-)
+ON_WEBS = ("every_web", "baeza_history", "cho_topics")
+SECTIONS = (*("generator", *ON_WEBS, "cho", "castillo", "najork", "baeza_yates", "choices"),)
 """Modules of this folder; each has `run(shared: Path, output: Path, country_pages: int)`.
 
 Those `ON_WEBS` take the folder of the webs instead of the number of pages.
 """
 
-WITHOUT_ERRORS = ("generator", *ON_WEBS, "cho", "cho_topics")
+WITHOUT_ERRORS = ("generator", *ON_WEBS, "cho")
 """Sections that do not need the generator's errors, because they use recorded webs only."""
 
 

@@ -19,11 +19,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
 STATES = "states"
 """The kind of webs that are states of one web, for `true_history`."""
+TEXTS = "texts"
+"""The folder of the webs that are kept with texts, for `topic_webs`."""
+DEBIAN = "Debian: "
 LIST = Path(__file__).with_suffix(".json")
 BUILDERS = Path(__file__).parents[1] / "benchmarks"
 
@@ -78,8 +82,27 @@ class Source:
             remedy = "run make webs" if self.builder else f"get it from {self.origin}"
             return f"{path} is missing and left out; {remedy}."
         if hash_of(path) != self.sha256:
-            return f"{path} is not the {self.name} of the committed figures ({self.origin})."
+            other = ", ".join(
+                sorted(set(versions(webs, self.origin)) - set(_packages(self.origin)))
+            )
+            why = f"; here it is of {other}" if other else ""
+            return f"{path} is not the {self.name} of the committed figures ({self.origin}){why}."
         return ""
+
+
+def _packages(origin: str) -> list[str]:
+    """Return the packages of a web with their versions; none if it has no packages."""
+    return origin.removeprefix(DEBIAN).split(", ") if origin.startswith(DEBIAN) else []
+
+
+def versions(webs: Path, origin: str) -> list[str]:
+    """Return the packages of a web with the versions that were unpacked to build it here."""
+    found = []
+    for package in _packages(origin):
+        name = package.partition(" ")[0]
+        files = sorted((webs / "debs").glob(f"{name}_*.deb"))  # the first is what webs.py takes
+        found += [f"{name} {unquote(files[0].name.split('_')[1])}"] if files else [package]
+    return found
 
 
 def hash_of(path: Path) -> str:
@@ -99,11 +122,28 @@ def sources() -> tuple[Source, ...]:
 
 
 def record(found: Iterable[Source], shared: Path, webs: Path) -> None:
-    """Write the hashes of the webs that are there into the list."""
+    """Write the hashes of the webs that are there, and their packages, into the list."""
     paths = {source: source.path(shared, webs) for source in found}
-    known = [replace(s, sha256=hash_of(p)) if p.exists() else s for s, p in paths.items()]
+    known = []
+    for source, path in paths.items():
+        if path.exists():
+            packages = versions(webs, source.origin)
+            origin = DEBIAN + ", ".join(packages) if packages else source.origin
+            source = replace(source, sha256=hash_of(path), origin=origin)
+        known.append(source)
     text = json.dumps([asdict(source) for source in known], indent=1)
     LIST.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _build_texts(webs: Path) -> None:
+    """Build the stores with texts that are missing."""
+    from topic_webs import TOPICS, UCI
+
+    for name in TOPICS:
+        if name != UCI and not (webs / TEXTS / f"{name}.sqlite").exists():
+            print(f"{name}, with texts", flush=True)
+            command = [sys.executable, BUILDERS / "text_stores.py", webs, "--web", name]
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
 
 
 def main() -> None:
@@ -115,6 +155,7 @@ def main() -> None:
     given = parser.parse_args()
     for source in sources():
         source.build(given.webs)
+    _build_texts(given.webs)
     if given.record:
         return record(sources(), given.shared, given.webs)
     problems = [problem for s in sources() if (problem := s.problem(given.shared, given.webs))]

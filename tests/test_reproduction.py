@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +22,12 @@ from crawlprio.evaluation import depth_from_seeds
 from crawlprio.frontier import Politeness
 from crawlprio.importance import importance_of, open_repository
 from crawlprio.linkgraph import LinkGraph
+from crawlprio.linkgraph.npz import write_npz
 from crawlprio.orderings import make_ordering
 from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.simulator import Network, RecordedVisits, crawl_order
 from crawlprio.store import Store
+from crawlprio.topic import HotQueue, Topic
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
@@ -412,3 +416,61 @@ def test_anchors_are_weighted_by_the_words_of_the_fetched_pages(
     ordering = experiments.similarity.AnchorsByIdf(QUERY, every)
     recorded = RecordedVisits(texts, with_texts=True)
     assert crawl_order(graph, [0], ordering, recorded=recorded).tolist() == order
+
+
+def write_webs(folder: Path, shared: Path) -> None:
+    """Write two small webs under names of the list, so that the section on every web finds them."""
+    shared.mkdir()
+    for name, seed in (("erlang", 1), ("racket", 2)):
+        rng = np.random.default_rng(seed)
+        targets = rng.integers(0, 60, 240).astype(np.int32)
+        targets[::4] = (np.arange(60) + 1) % 60
+        graph = LinkGraph.cleaned(
+            np.arange(0, 241, 4), targets, site=np.zeros(60, dtype=np.int32),
+            urls=[f"http://{name}.example/{page}" for page in range(60)],
+        )  # fmt: skip
+        write_npz(graph, folder / f"{name}.npz")
+        (folder / f"{name}.homes.txt").write_text("0\n")
+
+
+def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path: Path) -> None:
+    """Each run is a process of its own, with another seed of Python's hashes."""
+    write_webs(tmp_path, tmp_path / "shared")
+    written = []
+    for seed in ("1", "2"):
+        output = tmp_path / f"run {seed}"
+        command = [sys.executable, ROOT / "experiments" / "reproduce.py", "--section", "every_web"]
+        command += ["--shared", tmp_path / "shared", "--webs", tmp_path, "--output", output]
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
+        written.append({path.name: path.read_bytes() for path in sorted(output.iterdir())})
+    ends = ("-curves.csv", "-curves.png", ".json", ".md")
+    assert list(written[0]) == [f"every_web{end}" for end in ends]
+    assert written[0] == written[1]
+
+
+def test_a_text_reduced_to_the_topics_makes_the_same_pages_hot(
+    experiments: SimpleNamespace, texts: Path, tmp_path: Path
+) -> None:
+    from topic_webs import _reduce
+
+    _reduce(texts, tmp_path / "reduced.sqlite", {"research", "student"})
+    found = []
+    for path in (texts, tmp_path / "reduced.sqlite"):
+        with Store.open(path, readonly=True) as store:
+            judge = HotQueue(Topic("research"), body=3)
+            pages = [(v.page, judge.is_hot(v), list(v.anchors)) for v in store.visits()]
+            found.append((pages, store.seeds(), list(store.page_urls())))
+    assert found[0] == found[1]
+    assert [hot for _, hot, _ in found[0][0]].count(True) in range(1, 5)
+
+
+def test_a_package_of_another_version_is_named(
+    experiments: SimpleNamespace, tmp_path: Path
+) -> None:
+    sources = experiments.sources
+    (tmp_path / "debs").mkdir()
+    (tmp_path / "debs" / "erlang-doc_1%3a25.3_all.deb").touch()
+    path = tmp_path / "erlang.npz"
+    np.savez(path, indptr=np.array([0, 0]))
+    source = sources.Source("erlang", "d", "Debian: erlang-doc 1:25.2", "webs.py", "of another")
+    assert "here it is of erlang-doc 1:25.3." in source.problem(tmp_path, tmp_path)
