@@ -17,6 +17,7 @@ from crawlprio.config import (
     stock_default,
 )
 from crawlprio.errors import ConfigError
+from crawlprio.extras import require_extras
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.live.requisites import Requisites
@@ -102,8 +103,9 @@ class Addon:
         return False
 
     def _frontier(self, settings: BaseSettings) -> str:
-        """Return CRAWLPRIO_FRONTIER; an invalid value is refused when the crawl starts."""
+        """Return CRAWLPRIO_FRONTIER; what cannot be had is refused when the crawl starts."""
         try:
+            require_extras(settings)
             return str(read_setting(settings, "CRAWLPRIO_FRONTIER"))
         except ConfigError as error:
             Crawl.of(self._crawler).refuse(error)

@@ -7,7 +7,7 @@ Only this module reads settings. An invalid value, or an unknown name with our p
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -18,6 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
+from crawlprio.extras import require_extras
 from crawlprio.frontier import Politeness
 from crawlprio.items import LinkPairs
 from crawlprio.novelty import Novelty
@@ -27,8 +28,6 @@ from crawlprio.setting_table import DELAY_RULES, SETTINGS
 from crawlprio.setting_table.crawling import POLITENESS
 from crawlprio.setting_table.kinds import OWN_NAMES, OWN_PREFIX, can_write
 from crawlprio.setting_table.spelling import is_read, nearest
-from crawlprio.store.body_rows import require_zstd
-from crawlprio.texts.language import require_detector
 from crawlprio.topic import HotQueue, Topic
 
 if TYPE_CHECKING:
@@ -142,6 +141,7 @@ class CrawlConfig:
         """
         for sentence in misspelt_names(settings):
             logger.warning("%s", sentence)
+        require_extras(settings)  # reading the settings creates folders
         values = {name: read_setting(settings, name) for name in SETTINGS}
         name = ordering or values["ORDERING"]
         made = make_ordering(name, values["ORDERING_OPTIONS"])
@@ -172,9 +172,8 @@ class CrawlConfig:
             ),
             resumes=values["JOBDIR"] is not None,
             keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
-            keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies", require_zstd) and records,
-            keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts", require_detector)
-            and records,
+            keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies") and records,
+            keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts") and records,
             warc_folder=Path(values["CRAWLPRIO_WARC"])
             if records and values["CRAWLPRIO_WARC"]
             else None,
@@ -313,8 +312,8 @@ def sets_concurrency(settings: BaseSettings) -> bool:
 
 
 def given_settings(settings: BaseSettings) -> dict[str, Any]:
-    """Return the settings of the table that the command line gave, unparsed."""
-    return {name: settings[name] for name in SETTINGS if from_command_line(settings, name)}
+    """Return the settings that the command line gave, unparsed, by name."""
+    return {name: settings[name] for name in sorted(settings) if from_command_line(settings, name)}
 
 
 def changed_settings(settings: BaseSettings) -> dict[str, Any]:
@@ -355,17 +354,13 @@ def download_handler(settings: BaseSettings, scheme: str) -> Any:
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
-def _in_store(
-    values: dict[str, Any], name: str, what: str, require: Callable[[], None] = lambda: None
-) -> bool:
-    """Return whether something is kept in the store; then that and a package must exist."""
+def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
+    """Return whether something is kept in the store, which must then exist."""
     if values[name] and values["CRAWLPRIO_STORE"] is None:
         raise ConfigError(
             f"{name} is on, but CRAWLPRIO_STORE is None, so there is no store to keep {what} in; "
             "name a file."
         )
-    if values[name]:
-        require()
     return bool(values[name])
 
 

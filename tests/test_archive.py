@@ -9,7 +9,6 @@ import resource
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -265,16 +264,6 @@ def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path: Pat
     assert crawl(tmp_path, web).reason == "finished"
     check_archive(tmp_path / "warc", store_of(tmp_path))
     assert len(responses(tmp_path / "warc")) == 9 + 2
-
-
-def test_without_surt_the_crawl_is_refused_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = import_module("crawlprio.archive.archive")
-    monkeypatch.setattr(archive, "find_spec", lambda name: None)
-    (sentence,) = crawl(tmp_path).messages()
-    assert sentence.endswith("install crawlprio[warc].")
-    assert not store_of(tmp_path).exists() or not list((tmp_path / "warc").glob("*.warc.gz"))
 
 
 def test_two_crawls_share_a_folder_and_its_index(tmp_path: Path) -> None:

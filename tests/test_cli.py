@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import signal
@@ -18,6 +19,7 @@ from forked import run_forked
 
 from crawlprio import __version__
 from crawlprio.commands.cli import COMMANDS, main
+from crawlprio.value.classifier import FORMAT
 
 WEB = {f"/{n}": page(*(f"/{m}" for m in (2 * n, 2 * n + 1) if m < 64)) for n in range(1, 64)}
 WEB["/"] = page("/1")
@@ -59,14 +61,75 @@ def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) 
         assert 20 <= n_first < len(WEB)
         again = crawlprio("resume", "job", folder=tmp_path)
         assert again.returncode == 0
-        assert again.stderr.count("\n") == 1
+        before, now = again.stderr.splitlines()
+        assert before == (
+            "crawlprio: options as before: --deny '/no$' --delay 0 --ordering breadth-first -s "
+            "ROBOTSTXT_OBEY=False; not kept: --pages."
+        )
         told = r"job: resumed with \d+ pages fetched and \d+ waiting, under breadth-first\."
-        assert re.search(told, again.stderr)
+        assert re.search(told, now)
         assert sorted(site.paths()) == sorted(WEB)
     assert urls(tmp_path / "job" / "crawl.sqlite") == ["/", *(f"/{n}" for n in range(1, 64))]
     scored = crawlprio("score", "job/crawl.sqlite", "--json", "score.json", folder=tmp_path)
     assert scored.returncode == 0
     assert json.loads((tmp_path / "score.json").read_text())["fetched"] == 64
+
+
+def given_to(store: Path) -> dict[str, object]:
+    """Return the settings that a store keeps of the last command line."""
+    with closing(sqlite3.connect(store)) as db:
+        (text,) = db.execute("SELECT value FROM meta WHERE key = 'given'").fetchone()
+    settings: dict[str, object] = json.loads(text)["settings"]
+    return settings
+
+
+OPTIONS = [
+    *("--warc", "archive/warc", "--requisites", "all", "--keep-text", "--sitemaps", "robots"),
+    *("--topic", "some words", "--value", "model.json", "--novelty", "exact", "--depth", "50"),
+    *("--at-once", "3", "--ordering", "opic", "-s", 'ORDERING_OPTIONS={"site_share": 2}'),
+    *("--contact", "me@example.org", "--monitor", "--delay", "0", "-s", "RETRY_TIMES=1"),
+]
+
+
+def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path: Path) -> None:
+    model = {"format": FORMAT, "bias": 0.0, "weights": {"7": 1.0}}
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    (tmp_path / "elsewhere").mkdir()
+    store = tmp_path / "job" / "own.sqlite"
+    with Site(WEB) as site:
+        given = ["--folder", "job", "--store", "own.sqlite", "--pages", "5", *OPTIONS]
+        done = crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        before = given_to(store)
+        again = crawlprio("resume", "../job", folder=tmp_path / "elsewhere")
+    assert again.returncode == 0, again.stderr
+    assert given_to(store) == before
+    assert {"CRAWLPRIO_WARC": "../archive/warc", "RETRY_TIMES": "1"}.items() <= before.items()
+    assert before["CRAWLPRIO_VALUE"] == "classifier:../model.json"
+    assert len(list((tmp_path / "archive" / "warc").glob("*.warc.gz"))) == 2
+    told = again.stderr.splitlines()[0]
+    assert told.endswith("; not kept: --pages.")
+    for shown in ("--warc ../archive/warc", "--keep-text", "--value classifier:../model.json"):
+        assert shown in told
+
+
+def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_refused(
+    tmp_path: Path,
+) -> None:
+    secret = ["-s", 'REDIS_PARAMS={"password": "hush"}', "-s", "REDIS_URL=redis://:hush@a/"]
+    secret += ["--sitemaps", "http://me:hush@a.test/sitemap.xml"]
+    with Site(WEB) as site:
+        given = ["--folder", "job", "--pages", "5", "--warc", "warc", *FAST]
+        crawlprio("crawl", f"http://{site.address}/", *given, *secret, folder=tmp_path)
+    for file in tmp_path.rglob("*.*"):
+        content = file.read_bytes() if file.suffix != ".gz" else gzip.decompress(file.read_bytes())
+        assert b"hush" not in content
+    refused = crawlprio("resume", "job", folder=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "the crawl in job had --sitemaps, -s REDIS_PARAMS, -s REDIS_URL, which" in refused.stderr
+    (tmp_path / "warc").rename(tmp_path / "moved")
+    refused = crawlprio("resume", "job", folder=tmp_path)
+    assert "--warc" in refused.stderr
 
 
 def test_a_setting_can_be_changed_when_a_crawl_is_resumed(tmp_path: Path) -> None:
@@ -264,7 +327,7 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: 
             found["settings"] |= {
                 "ORDERING": "evil.Ordering",
                 "DUPEFILTER_CLASS": "evil.Ordering",
-                "DOWNLOAD_HANDLERS": {"http": "evil.Ordering"},
+                "DOWNLOAD_HANDLERS": '{"http": "evil.Ordering"}',
                 "CRAWLPRIO_SERVER_LOG": "written",
                 "EXTENSIONS": {"evil.Ordering": 1},
             }

@@ -18,7 +18,7 @@ MODULES = {
 }
 CORE = (
     *("compiled", "ranking", "orderings", "frontier", "web", "graph", "linkgraph", "importance"),
-    *("simulator", "evaluation", "store", "pages", "items", "topic", "errors", "arrays"),
+    *("simulator", "evaluation", "store", "pages", "items", "topic", "errors", "extras", "arrays"),
     *("manners", "archive", "receipt", "explain", "audit", "report", "tables", "testing", "value"),
     *("texts", "novelty"),
 )

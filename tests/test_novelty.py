@@ -253,7 +253,7 @@ def test_pages_with_the_same_words_have_the_same_fingerprint(kind: str) -> None:
 
 def test_near_needs_a_package_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(ConfigError, match=r"install crawlprio\[novelty\], or set it to 'exact'"):
+    with pytest.raises(ConfigError, match=r"run pip install 'crawlprio\[novelty\]'"):
         fingerprints("near")
 
 

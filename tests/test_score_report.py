@@ -113,10 +113,10 @@ def test_bad_input_is_one_sentence(
 def test_a_missing_package_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(document.NEEDED, "no_such_package", "Lacking")
+    monkeypatch.setattr(document, "NEEDED", ("lacking",))
     assert score(store_of(tmp_path / "crawl.sqlite"), "--report", tmp_path / "a.html") == 2
     assert capsys.readouterr().err == (
-        "--report needs Lacking; install it with pip install 'crawlprio[report]'.\n"
+        "--report needs lacking, which is not installed; run pip install 'crawlprio[report]'.\n"
     )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from test_texts import ENGLISH, FRENCH, GERMAN, crawl, rows
 
+from crawlprio import extras
 from crawlprio.errors import ConfigError
 from crawlprio.live.given import is_plain
-from crawlprio.texts import language
 from crawlprio.value import page_of
 from crawlprio.value.registry import make_model
 
@@ -129,14 +129,13 @@ def test_models_whose_package_is_missing_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_model(tmp_path / "model.bin")
-    monkeypatch.setattr(language, "find_spec", lambda name: None)
-    monkeypatch.setattr("crawlprio.value.fasttext.find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     for spec, extra in (
         ("language:de", "texts"),
         ("value_models.French", "texts"),
         (f"fasttext:{tmp_path}/model.bin:hq", "fasttext"),
     ):
-        with pytest.raises(ConfigError, match=rf"install crawlprio\[{extra}\]"):
+        with pytest.raises(ConfigError, match=rf"pip install 'crawlprio\[{extra}\]'"):
             make_model(spec)
 
 

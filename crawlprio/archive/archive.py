@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from time import time
 
@@ -21,7 +20,7 @@ from crawlprio.archive.records import (
     packed,
     warcinfo,
 )
-from crawlprio.errors import ConfigError, StoreError
+from crawlprio.errors import StoreError
 from crawlprio.store.archive_rows import (
     ArchivedRow,
     FileRow,
@@ -225,13 +224,3 @@ class Archive:
         finally:
             with suppress(StoreError):
                 cut(self._folder, self._recorded.name, self._recorded.n_bytes)
-
-
-def missing_package() -> ConfigError | None:
-    """Return why no archive can be written: a package that only archives need is not installed."""
-    if find_spec("surt") is not None:
-        return None
-    return ConfigError(
-        "CRAWLPRIO_WARC names a folder, but the package surt is missing, which its index needs; "
-        "install crawlprio[warc]."
-    )

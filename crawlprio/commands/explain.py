@@ -90,11 +90,11 @@ class Command(OneLineCommand):
             read_setting(settings, "ORDERING"),
             from_command_line(settings, "ORDERING"),
         )
-        kept = Given({}, {})
+        kept = Given({}, {}, [])
         with contextlib.suppress(StoreError):  # of the crawl of another spider than `site`
             kept = read_arguments(store)
         for name, value in kept.values.items():
-            if not from_command_line(settings, name):
+            if name != "CRAWLPRIO_WARC" and not from_command_line(settings, name):
                 settings.set(name, value, "cmdline")
         ruled = [name for _, name in store.orderings()]
         if ruled and not is_given:

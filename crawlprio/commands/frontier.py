@@ -96,13 +96,11 @@ class Command(OneLineCommand):
 
     def _client(self) -> Client:
         from crawlprio.config import read_setting
+        from crawlprio.extras import require
 
-        try:
-            from crawlprio.redis.connection import check_server, connect
-        except ModuleNotFoundError:
-            raise CrawlprioError(
-                "frontier needs redis-py; install crawlprio with its extra redis."
-            ) from None
+        require("redis", "redis", "frontier")
+        from crawlprio.redis.connection import check_server, connect
+
         assert self.settings is not None
         url = read_setting(self.settings, "REDIS_URL")
         client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))

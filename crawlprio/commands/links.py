@@ -76,15 +76,13 @@ class Command(OneLineCommand):
     def _collect(self, crawl: str, store: Path) -> None:
         """Move the visits of a crawl from Redis into a store, and write its receipt."""
         from crawlprio.config import read_setting
+        from crawlprio.extras import require
 
-        try:
-            from crawlprio.redis.collect import collect
-            from crawlprio.redis.connection import check_server, connect
-            from crawlprio.redis.shards import prefix_of
-        except ModuleNotFoundError:
-            raise CrawlprioError(
-                "links collect needs redis-py; install crawlprio with its extra redis."
-            ) from None
+        require("redis", "redis", "links collect")
+        from crawlprio.redis.collect import collect
+        from crawlprio.redis.connection import check_server, connect
+        from crawlprio.redis.shards import prefix_of
+
         assert self.settings is not None
         url = read_setting(self.settings, "REDIS_URL")
         client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))

@@ -59,7 +59,10 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     sources = read_setting(settings, "CRAWLPRIO_SITEMAPS") or ()
     if read_setting(settings, "ROBOTSTXT_OBEY"):
         sources = dict.fromkeys(("robots", *sources))
-    others = ("CRAWLPRIO_WARC", "CRAWLPRIO_VALUE", "CRAWLPRIO_MONITOR", "CRAWLPRIO_PLOT", "JOBDIR")
+    others = (
+        *("CRAWLPRIO_WARC", "CRAWLPRIO_REQUISITES", "CRAWLPRIO_VALUE", "CRAWLPRIO_MONITOR"),
+        *("CRAWLPRIO_PLOT", "JOBDIR"),
+    )
     return {
         **dict.fromkeys(others),
         **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_RECEIPT", "CRAWLPRIO_PROGRESS"), False),

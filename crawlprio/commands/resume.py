@@ -5,8 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crawlprio.commands.site_crawl import SiteCrawlCommand
-from crawlprio.errors import ConfigError
+from crawlprio.commands.site_crawl import Recorded, SiteCrawlCommand
+from crawlprio.compiled.notices import say
+from crawlprio.errors import ConfigError, printable
+from crawlprio.setting_table import SETTINGS
+
+_ITS_OWN_FILES = ("CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG")
+"""Files that a run writes for itself, which the next one can do without."""
 
 
 class Command(SiteCrawlCommand):
@@ -27,9 +32,9 @@ class Command(SiteCrawlCommand):
     def long_desc(self) -> str:
         return (
             "Resume the crawl of the spider 'site' that was started with crawlprio crawl --folder "
-            "FOLDER or -s JOBDIR=FOLDER, however it ended, with the seeds, the scope and the "
-            "settings of its command line, except those given here. Limits of one run (--pages) "
-            "and names of files and classes must be given again."
+            "FOLDER or -s JOBDIR=FOLDER, however it ended, with the options of its last run; those "
+            "given here replace them. The first line says which apply. Classes, keys, passwords "
+            "and limits of one run (--pages) are not kept."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -45,8 +50,11 @@ class Command(SiteCrawlCommand):
 
         assert self.settings is not None
         folder = Path(args[0])
+        stores = list(folder.glob("*.sqlite"))
         if opts.store is not None:
             self.set("CRAWLPRIO_STORE", opts.store)
+        elif len(stores) == 1 and not from_command_line(self.settings, "CRAWLPRIO_STORE"):
+            self.set("CRAWLPRIO_STORE", stores[0].name)
         path = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "")
         if not path.is_file():
             raise ConfigError(
@@ -65,3 +73,21 @@ class Command(SiteCrawlCommand):
                 f"the crawl in {folder} ran under {before.ordering}, and a store names no code to "
                 "run; name the ordering again, with --ordering."
             )
+        missed = [name for name in before.lost if name in SETTINGS and name not in _ITS_OWN_FILES]
+        if missed:
+            raise ConfigError(
+                f"the crawl in {folder} had {', '.join(map(self.option, missed))}, which its store "
+                "cannot restore (it names no code, no keys and no missing files); give it again."
+            )
+        self._say_what_is_kept(before)
+
+    def _say_what_is_kept(self, before: Recorded) -> None:
+        """Print in one line which options of the last run apply to this one, and which do not."""
+        from crawlprio.config import read_setting
+
+        assert self.settings is not None
+        kept = [self.option(*of) for of in before.kept.items() if of[0] != "ROBOTSTXT_USER_AGENT"]
+        gone = ", ".join(map(self.option, before.lost))
+        if (kept or gone) and read_setting(self.settings, "CRAWLPRIO_PRINT"):
+            told = f"options as before: {' '.join(kept) or 'none'}"
+            say(printable(f"{told}; not kept: {gone}." if gone else f"{told}."))

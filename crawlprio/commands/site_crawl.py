@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -14,6 +15,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.extras import require_extras
 from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Number, Whole
@@ -90,10 +92,22 @@ _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
 
 class Recorded(NamedTuple):
-    """What ruled the last run of a crawl: its ordering and its value model; empty: none."""
+    """The last run of a crawl.
+
+    Attributes
+    ----------
+    ordering, value_model
+        what ruled it; empty: none.
+    kept
+        its settings, and its spider's arguments, that apply again.
+    lost
+        names of its settings that were neither kept nor given again.
+    """
 
     ordering: str
     value_model: str
+    kept: dict[str, Any]
+    lost: list[str]
 
 
 def bundled_settings() -> dict[str, Any]:
@@ -160,6 +174,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         try:
             refuse_unknown_options(args)
             self.prepare(args, opts)
+            require_extras(self.settings)
             names = ("ORDERING", "CRAWLPRIO_VALUE")
             allow_imports_from_here([read_setting(self.settings, name) for name in names])
             self._check_store()
@@ -213,8 +228,21 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
             if not from_command_line(self.settings, name):
                 self.set(name, value)
         self.take_options(opts)
+        lost = [name for name in kept.lost if not from_command_line(self.settings, name)]
+        before = {k: v for k, v in kept.arguments.items() if k != "seeds" and k not in opts.spargs}
+        before |= {k: v for k, v in kept.values.items() if self.settings[k] == v is not None}
         opts.spargs = {**kept.arguments, **opts.spargs}
-        return Recorded(ruled[-1][1] if ruled else "", model)
+        return Recorded(ruled[-1][1] if ruled else "", model, before, lost)
+
+    def option(self, name: str, value: object = None) -> str:
+        """Return the option that sets a setting or an argument of the spider, with its value."""
+        flags = {of: flag for flag, (of, metavar, _) in self.options.items() if metavar is None}
+        if name in flags:
+            return f"--{flags[name]}"
+        names = {of: flag for flag, (of, _, _) in self.options.items()}
+        names |= dict(zip(self.arguments, self.arguments, strict=True))
+        given = f"--{names[name]} " if name in names else f"-s {name}="
+        return given.rstrip(" =") if value is None else given + shlex.quote(str(value))
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.spiders.site import SiteSpider

@@ -15,7 +15,7 @@ from scrapy import __version__ as scrapy_version
 from scrapy.http import Response
 
 from crawlprio import __version__
-from crawlprio.archive import Archive, Exchange, Fetched, missing_package
+from crawlprio.archive import Archive, Exchange, Fetched
 from crawlprio.config import CrawlConfig, changed_settings, read_setting
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.dispatch import Dispatcher
@@ -46,11 +46,8 @@ def archive_crawl(
     Raises
     ------
     CrawlprioError
-        a package is missing, or an earlier run's files cannot be resumed.
+        an earlier run's files cannot be resumed.
     """
-    missing = missing_package()
-    if missing is not None:
-        raise missing
     assert config.warc_folder is not None
     archive = Archive(config.warc_folder, config.max_warc_bytes, about(crawler.settings))
     recorder.open_archive(archive)

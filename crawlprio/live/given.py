@@ -1,12 +1,14 @@
 """The command-line arguments of a crawl of the spider `site`, kept in its store to resume it.
 
-People share store files, so only values that run no code and name no file are read back from one.
-They are validated like any others.
+People share store files. So no value is kept that names code or has a password, and of files only
+those that a crawl can take from anybody: an archive's folder and a classifier, by their paths from
+the store, if they are there. What is read back is validated like any other value.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from crawlprio.config import given_settings, read_setting
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import NAMED
 from crawlprio.setting_table import SETTINGS
-from crawlprio.setting_table.kinds import Anything, FileName, Folder
+from crawlprio.setting_table.kinds import OWN_NAMES, Anything, FileName, Folder, Options
 from crawlprio.store import Store
 
 if TYPE_CHECKING:
@@ -28,24 +30,46 @@ ARGUMENTS = ("seeds", "follow", "allow", "deny")
 _KEY = "given"
 _PLAIN_MODEL = re.compile(r"(language:[^:]*:)*(words:|query:)|(language:[^:]*:)*language:[^:]*$")
 _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
+_WARC, _MODEL = "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE"
+_CLASSIFIER = re.compile(r"((?:language:[^:]*:)*)(?:classifier:)?([^:]+\.json)")
+_PASSWORD = re.compile(r"://[^/?#\s]*@")
+
+_SCRAPYS = re.compile(
+    "AUTOTHROTTLE_|COMPRESSION_ENABLED|COOKIES_ENABLED|DNS|DOWNLOAD_|METAREFRESH_|REDIRECT_|RETRY_"
+)
+_NUMBERS = re.compile(r"[-\d., ]+|True|False")
+"""Settings that Scrapy alone reads are kept if they are of these, and are numbers or switches."""
+
+_OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|LOG_")
+"""Settings of one run, which are not missed in the next."""
 
 
 class Given(NamedTuple):
-    """Spider arguments and settings, by name."""
+    """Spider arguments and settings, by name, and the names of settings that are not kept."""
 
     arguments: dict[str, Any]
     values: dict[str, Any]
+    lost: list[str]
 
 
 def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
     """Record the spider arguments and the settings of the command line."""
-    given = {
-        "arguments": dict(arguments),
-        "settings": {
-            name: value for name, value in given_settings(settings).items() if is_plain(name, value)
-        },
-    }
-    store.set_meta(_KEY, json.dumps(given))
+    given = given_settings(settings)
+    kept = {name: value for name, value in given.items() if is_plain(name, value)}
+    folder = store.path.parent.absolute()
+    if given.get(_WARC):
+        kept[_WARC] = os.path.relpath(given[_WARC], folder)
+    classifier = _CLASSIFIER.fullmatch(str(given.get(_MODEL)))
+    if classifier:
+        path = os.path.relpath(classifier[2], folder)
+        kept[_MODEL] = f"{classifier[1]}classifier:{path}"
+    lost = [
+        name
+        for name in given
+        if name not in kept and isinstance(given[name], str) and not _OF_ONE_RUN.match(name)
+    ]
+    record = {"arguments": dict(arguments), "settings": kept, "lost": lost}
+    store.set_meta(_KEY, json.dumps(record))
 
 
 def read_arguments(store: Store) -> Given:
@@ -79,12 +103,26 @@ def read_arguments(store: Store) -> Given:
                 raise TypeError(f"{name} of another type")
         values: dict[str, Any] = found["settings"]
         kept = {name: value for name, value in values.items() if is_plain(name, value)}
+        kept |= _files(values, store.path.parent)
+        lost = {*filter(SETTINGS.__contains__, values), *map(str, found.get("lost", ()))}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
             "restore a backup."
         ) from None
-    return Given(arguments, kept)
+    return Given(arguments, kept, sorted(lost - kept.keys()))
+
+
+def _files(values: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return the settings that name an archive or a classifier which is there."""
+    found: dict[str, str] = {}
+    archive = values.get(_WARC)
+    if isinstance(archive, str) and (folder / archive).is_dir():
+        found[_WARC] = os.path.relpath(folder / archive)
+    classifier = _CLASSIFIER.fullmatch(str(values.get(_MODEL)))
+    if classifier and (folder / classifier[2]).is_file():
+        found[_MODEL] = f"{classifier[1]}classifier:{os.path.relpath(folder / classifier[2])}"
+    return found
 
 
 def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
@@ -110,12 +148,16 @@ def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
 
 
 def is_plain(name: str, value: object) -> bool:
-    """Return whether a setting is a plain value that names neither code nor a file."""
+    """Return whether a value names neither code nor a file, has no password, and is not a dict."""
     setting = SETTINGS.get(name)
-    if setting is None or not isinstance(value, str | int | float | bool | None):
+    if not isinstance(value, str | int | float | bool | None) or _PASSWORD.search(str(value)):
         return False
+    if setting is None:
+        return bool(_SCRAPYS.match(name) and _NUMBERS.fullmatch(str(value)))
     if name == "ORDERING":
         return value in NAMED
-    if name == "CRAWLPRIO_VALUE":
+    if name == _MODEL:
         return _PLAIN_MODEL.match(str(value)) is not None and "@" not in str(value)
+    if type(setting.kind) is Options:
+        return name in OWN_NAMES
     return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from importlib.util import find_spec
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from twisted.python.failure import Failure
 
 from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.extras import require_extras
 from crawlprio.live import engine
 from crawlprio.live.causes import cause_of
 from crawlprio.live.crawl import Crawl
@@ -336,14 +336,13 @@ def _content_type(response: Response) -> str:
 
 def _check(settings: BaseSettings) -> None:
     """Refuse CRAWLPRIO_REQUISITES where requisites cannot be recorded or archived."""
+    require_extras(settings)
     if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
         problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
     elif read_setting(settings, "CRAWLPRIO_WARC") is None:
         problem = "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
     elif read_setting(settings, "CRAWLPRIO_STORE") is None:
         problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    elif find_spec("tinycss2") is None:
-        problem = "the package tinycss2 is missing; install crawlprio[warc]"
     else:
         return
     raise ConfigError(f"CRAWLPRIO_REQUISITES asks for page requisites, but {problem}.")

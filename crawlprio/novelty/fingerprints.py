@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Callable
 
-from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 from crawlprio.items import content_hash
 from crawlprio.store.hashtable import HashTable
 
@@ -45,13 +45,8 @@ def fingerprints(kind: str) -> Fingerprint:
     """
     if kind == EXACT:
         return _by_words(lambda words: content_hash(" ".join(words).encode("utf-8", "replace")))
-    try:
-        from rensa import RMinHash
-    except ImportError:
-        raise ConfigError(
-            "CRAWLPRIO_NOVELTY is 'near', which needs the package rensa; install "
-            "crawlprio[novelty], or set it to 'exact'."
-        ) from None
+    require("rensa", "novelty", "CRAWLPRIO_NOVELTY 'near'")
+    from rensa import RMinHash
 
     def near(words: list[str]) -> int:
         sketch = RMinHash(num_perm=N_BITS, seed=1)

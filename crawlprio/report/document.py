@@ -7,17 +7,17 @@ import hashlib
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 from crawlprio.report import sections
 from crawlprio.report.compared import ComparedCrawls
 from crawlprio.report.crawled import ReportedCrawl
 from crawlprio.report.parts import Section, text
 from crawlprio.report.sites import sites
 
-NEEDED = {"bokeh": "Bokeh", "jinja2": "Jinja2", "networkx": "networkx"}
+NEEDED = ("bokeh", "jinja2", "networkx")
 
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
@@ -28,13 +28,8 @@ POLICY = (
 
 def check_report() -> None:
     """Raise `ConfigError` if a package is missing that a report needs."""
-    missing = [name for module, name in NEEDED.items() if find_spec(module) is None]
-    if missing:
-        them = "it" if len(missing) == 1 else "them"
-        raise ConfigError(
-            f"--report needs {' and '.join(missing)}; install {them} with pip install "
-            "'crawlprio[report]'."
-        )
+    for module in NEEDED:
+        require(module, "report", "--report")
 
 
 def write_report(path: str | Path, crawl: ReportedCrawl) -> None:

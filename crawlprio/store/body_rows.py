@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 from crawlprio.pages import Visit
 
 if TYPE_CHECKING:
@@ -66,10 +65,7 @@ def read_bodies(db: sqlite3.Connection) -> Iterator[BodyRow]:
 
 def require_zstd() -> None:
     """Raise ConfigError if the package that bodies need is not installed."""
-    if find_spec("zstandard") is None:
-        raise ConfigError(
-            "Bodies in a store need the package zstandard; install crawlprio[bodies]."
-        )
+    require("zstandard", "bodies", "A store with bodies")
 
 
 @cache

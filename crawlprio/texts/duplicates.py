@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from importlib.util import find_spec
 
 import numpy as np
 
-from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 from crawlprio.items import content_hash
 from crawlprio.novelty.fingerprints import NEAR, Seen, fingerprints
 from crawlprio.pages import NO_PAGE, PageIds
@@ -27,8 +26,7 @@ def first_pages(texts: Iterable[tuple[int, bytes]]) -> PageIds:
     ConfigError
         The package that computes fingerprints is missing.
     """
-    if find_spec("rensa") is None:
-        raise ConfigError("Near-duplicates need the package rensa; install crawlprio[texts].")
+    require("rensa", "texts", "The search for near-duplicates")
     fingerprint, seen = fingerprints(NEAR), Seen(NEAR)
     pages, said = array("i"), array("Q")
     for page, text in texts:

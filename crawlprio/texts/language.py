@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 
 LEAST = 50
 """Least characters of a text whose language is told."""
@@ -32,10 +31,7 @@ def languages() -> frozenset[str]:
 
 def require_detector() -> None:
     """Raise ConfigError if the package that tells languages is not installed."""
-    if find_spec("py3langid") is None:
-        raise ConfigError(
-            "The languages of texts need the package py3langid; install crawlprio[texts]."
-        )
+    require("py3langid", "texts", "The detection of languages")
 
 
 @cache

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from crawlprio.errors import ConfigError
+from crawlprio.extras import require
 from crawlprio.value.base import Page
 from crawlprio.value.fasttext_file import labels_of
 
@@ -34,11 +34,7 @@ class FastText:
     def __init__(self, argument: str) -> None:
         file, _, label = argument.rpartition(":")
         label = label.removeprefix(_PREFIX)
-        if find_spec("fasttext") is None:
-            raise ConfigError(
-                "The value model fasttext needs the package fasttext-predict; install "
-                "crawlprio[fasttext]."
-            )
+        require("fasttext", "fasttext", "The value model fasttext")
         try:
             labels = labels_of(Path(file or label))
         except OSError as error:

@@ -1,0 +1,79 @@
+"""What needs a package that is not installed is refused before anything is created."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from crawls import ADDON, Site, page, run_spider
+
+from crawlprio import extras
+from crawlprio.commands.cli import main
+from crawlprio.spiders.site import SiteSpider
+
+START = "http://a.test/"
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--warc", "w"], "CRAWLPRIO_WARC needs surt"),
+        (["--warc", "w", "--requisites", "all"], "CRAWLPRIO_WARC needs surt"),
+        (["--keep-text"], "CRAWLPRIO_KEEP_TEXT needs py3langid"),
+        (["--novelty", "near"], "CRAWLPRIO_NOVELTY 'near' needs rensa"),
+        (["--value", "language:en"], "CRAWLPRIO_VALUE 'language:en' needs py3langid"),
+        (["--value", "fasttext:m.bin:hq"], "needs fasttext"),
+        (["-s", "CRAWLPRIO_BODIES=True"], "CRAWLPRIO_BODIES needs zstandard"),
+        (["-s", "CRAWLPRIO_FRONTIER=redis"], "CRAWLPRIO_FRONTIER 'redis' needs redis"),
+    ],
+)
+def test_a_command_names_the_extra_and_leaves_nothing_behind(
+    options: list[str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["crawlprio", "crawl", START, "--folder", "job", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert ", which is not installed; run pip install 'crawlprio[" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"CRAWLPRIO_WARC": "w"},
+        {"CRAWLPRIO_WARC": "w", "CRAWLPRIO_REQUISITES": "all"},
+        {"CRAWLPRIO_BODIES": True},
+        {"CRAWLPRIO_FRONTIER": "redis"},
+    ],
+)
+def test_a_project_gets_the_same_sentence_and_no_store(
+    setting: dict[str, object], tmp_path: Path
+) -> None:
+    with Site({"/": page()}) as site:
+        settings = {**ADDON, **setting, "CRAWLPRIO_STORE": "crawl.sqlite"}
+        run = run_spider(SiteSpider, settings, site=site, seeds=START)
+        assert site.fetches == []
+    (sentence,) = run.messages()
+    assert ", which is not installed; run pip install 'crawlprio[" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_that_are_off_need_nothing() -> None:
+    names = ("CRAWLPRIO_BODIES", "CRAWLPRIO_KEEP_TEXT", "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE")
+    for off in ("None", "", None):
+        extras.require_extras(dict.fromkeys(names, off))
+    extras.require_extras({"CRAWLPRIO_BODIES": "False", "CRAWLPRIO_NOVELTY": "exact"})
