@@ -18,7 +18,7 @@ from typing import Any
 
 from advice import ADVICE
 from sources import STATES, sources
-from verdicts import RULE, VERDICTS, Case, in_words
+from verdicts import MOST_NAMED, RULE, VERDICTS, Case, in_words
 
 SECTIONS = {
     "every_web": "Every real web",
@@ -99,7 +99,13 @@ class Found:
             return "no web decides it"
         if len(decided) == 1:
             return f"{int(decided[0].holds)} of 1: {decided[0].web}"
-        return f"{sum(case.holds for case in decided)} of {len(decided)} webs"
+        failed = [case.name for case in decided if not case.holds]
+        but = (
+            f" (not {', '.join(failed)})"
+            if 0 < len(failed) <= min(MOST_NAMED, len(decided) // 2)
+            else ""
+        )
+        return f"{len(decided) - len(failed)} of {len(decided)} webs{but}"
 
     def holds(self, name: str) -> bool | None:
         """Return whether a claim holds on two thirds of its webs, on under a third, or neither."""
