@@ -26,7 +26,7 @@ from crawlprio.topic import HotQueue, Topic
 
 BACKLINKS = 5
 FEWEST = 10
-"""Hot pages with so many backlinks that a topic needs to be judged by them."""
+"""Hot pages of a kind that each crawl must be able to reach, or the kind is left out."""
 PLAIN, BASIC, MODIFIED = "no hot queue", "basic", "modified"
 DISTANCES = {BASIC: 0, MODIFIED: 3}
 """Hot queues: anchor text and URL; also pages fewer than 3 links from a hot page."""
@@ -83,6 +83,7 @@ class _Topic:
         self.reached: Mask = reachable(self.graph, on.seeds[0])
         self.backlinks = importance_of(self.graph, "backlinks")
         self._hot = _hot(on, word)
+        self.kinds = [kind for kind in on.kinds if self._reached_by_all(self.hot(kind))]
 
     def hot(self, kind: str, *, linked: bool = False) -> NDArray[np.float64]:
         """Return 1 for hot pages of a kind, with or without five backlinks, else 0."""
@@ -95,7 +96,9 @@ class _Topic:
 
     def has_linked(self, kind: str) -> bool:
         """Return whether each crawl can reach enough hot pages with five backlinks."""
-        hot = self.hot(kind, linked=True)
+        return self._reached_by_all(self.hot(kind, linked=True))
+
+    def _reached_by_all(self, hot: NDArray[np.float64]) -> bool:
         return all(hot[mask].sum() >= FEWEST for mask in self._plain.reachable)
 
     @cached_property
@@ -123,7 +126,7 @@ class _Topic:
     def cases(self, queue: str, margins: Callable[[_Topic, str], Sequence[float]]) -> list[Case]:
         """Return a case for each distinct crawl and kind of hot page; by seed, if any."""
         found = {}
-        for kind in self.on.kinds:
+        for kind in self.kinds:
             of_seeds = margins(self, kind)
             if not of_seeds:
                 continue
@@ -160,7 +163,7 @@ def _list(report: Report, topics: Sequence[_Topic]) -> None:
             for t in topics
             for kind in t.on.kinds
         ],
-        "The webs and topics.",
+        f"The webs and topics. Kinds of which a crawl can reach fewer than {FEWEST} are left out.",
     )  # fmt: skip
 
 
@@ -192,7 +195,7 @@ def _draw(report: Report, topics: Sequence[_Topic]) -> None:
             *(f"{mean_at(linked[name], 0.4):.0%}" if linked else None for name in THREE),
         )
         for topic in topics
-        for kind in topic.on.kinds
+        for kind in topic.kinds
         for queue in topic.crawls
         for curves in [topic.curves(queue, kind)]
         for linked in [
@@ -229,7 +232,7 @@ def _judge_hot_pages(report: Report, topics: Sequence[_Topic]) -> None:
     for topic in topics:
         graph = topic.graph
         sources = np.repeat(np.arange(graph.n_pages), np.diff(graph.indptr))
-        for kind in topic.on.kinds:
+        for kind in topic.kinds:
             hot = (topic.hot(kind) > 0) & topic.reached
             alone[f"{topic.name}, {kind}"] = float((topic.backlinks[hot] == 1).mean())
             child = np.zeros(graph.n_pages, dtype=bool)

@@ -30,7 +30,6 @@ TOPICS = {
     "openenergy-forum": ("arduino", "solar"),
     "phila-gov": ("revenue", "school", "water"),
     "ucf-news": ("research", "energy"),
-    "science": ("matrix", "signal"),
 }
 """The topics of each web: the paper's first, and words that 30 pages or more are about.
 

@@ -20,7 +20,7 @@ from crawlprio.evaluation.panels import (
     Points,
     Series,
 )
-from crawlprio.evaluation.plots import FOREMOST, check_plot_path, new_figure, save_figure
+from crawlprio.evaluation.plots import FOREMOST, SOLID, check_plot_path, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -231,7 +231,8 @@ def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: P
         return axes.bar(x, y, width=0.85 * gap, color=colour, zorder=level)
     if line.mark == "points":
         return axes.plot(
-            x, y, color=colour, linestyle="none", marker="o", markersize=4.5, gid=gid,
+            x, y, color=colour, linestyle="none", marker="o" if line_style == SOLID else "s",
+            markersize=4.5, gid=gid,
             markerfacecolor="none", markeredgewidth=1.2, zorder=level,
         )[0]  # fmt: skip
     return axes.plot(
