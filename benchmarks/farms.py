@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from attacks import KINDS, attacked
 
 USUAL = "breadth-first"
-DEFAULT = ("opic", "rankmass", "scout", "sibling-sampling", "sibling-sampling:decay=0.9")
+DEFAULT = ("opic", "rankmass", "scout", "sibling-sampling", "sibling-sampling:decay=0.7")
 NONE = "no attack"
 LESS = 0.005
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -147,7 +148,7 @@ def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
 
 def keys_after_the_seeds(graph: LinkGraph, seeds: Sequence[int]) -> list[float]:
     """Return the key of each page once the seeds, which are the first pages, have been fetched."""
-    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0)
+    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95)
     ordering.open(pages)
     ordering.learn(Visit(NO_PAGE, pages.discover(np.array(seeds, dtype=np.int32))), len(pages))
     for seed in seeds:
@@ -174,11 +175,34 @@ def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_m
     assert keys[4:] == pytest.approx([0.95 + share + n_counted / 1.5 * share] * n_children)
 
 
+@pytest.mark.parametrize("n_fetched", [0, 1, 4])
+def test_the_fewer_siblings_are_fetched_the_larger_the_benefit_of_the_doubt(n_fetched: int) -> None:
+    """The seed shows 20 pages without links, of which the first are fetched."""
+    graph = graph_of([[*range(1, 21)], *([] for _ in range(20))])
+    keys = [
+        keys_after(graph, range(n_fetched + 1), SiblingSampling(novelty=0.0, optimism=optimism))[20]
+        for optimism in (0.0, 0.5)
+    ]
+    doubt = 0.5 * math.sqrt(math.log(n_fetched + 1 + 2) / (n_fetched + 1))
+    assert keys[1] - keys[0] == pytest.approx(doubt)
+
+
+def keys_after(graph: LinkGraph, order: Sequence[int], ordering: SiblingSampling) -> list[float]:
+    """Return the key of each page after some visits, from page 0 on."""
+    pages = GraphPages(graph)
+    ordering.open(pages)
+    ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
+    for page in order:
+        targets = pages.discover(graph.out_links(page))
+        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
+    return ordering.keys[pages.local_of].tolist()
+
+
 def test_a_crawl_in_which_nothing_gives_attention_has_one_site() -> None:
     """The first visit is that of a page that a project requested, which is no seed; no links
     between sites. After 30 visits the site vouches for itself."""
     graph = graph_of([[*range(1, 31)], [*range(31, 131)], *([] for _ in range(129))])
-    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0)
+    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95)
     ordering.open(pages)
     pages.discover(np.array([0], dtype=np.int32))
     for page in (0, *range(2, 31), 1):
@@ -199,7 +223,10 @@ def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(
     """
     rows: list[list[int]] = [[1, *range(2, 32)], [*range(32, 232)], *([] for _ in range(230))]
     graph = graph_of(rows, [0, 1] + [0] * 30 + [1] * 200)
-    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, seed_mass=31 / 0.85)
+    pages, ordering = (
+        GraphPages(graph),
+        SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95, seed_mass=31 / 0.85),
+    )
     ordering.open(pages)
     ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
     for page in (0, *range(2, n_visits + 1), 1):
@@ -232,9 +259,13 @@ def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites() -> N
         rows.append([*range(n_honest + day + 1, min(n_honest + day + 201, last))])
     sites = [page // n_pages for page in range(n_honest)]
     sites += [n_sites + day // n_days for day in range(n_calendars * n_days)]
-    order = order_of(graph_of(rows, sites))
-    n_found = sum(page < n_honest for page in order[: 2 * n_honest])
-    assert n_found >= 0.95 * n_honest
+    graph = graph_of(rows, sites)
+
+    def n_found(name: str, **options: float) -> int:
+        return sum(page < n_honest for page in order_of(graph, name, **options)[: 2 * n_honest])
+
+    assert n_found("sibling-sampling") >= 0.75 * n_honest > 2 * n_found("breadth-first")
+    assert n_found("sibling-sampling", decay=0.95) >= 0.95 * n_honest
 
 
 @pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
@@ -265,6 +296,7 @@ def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
         ("decay", 1.5, "below 1"),
         ("novelty", "much", "0 or more"),
         ("n_passes", 0.5, "whole number"),
+        ("optimism", -0.1, "0 or more"),
         ("kept_links", 2**30 + 1, "below"),
     ],
 )

@@ -65,8 +65,9 @@ GROUP = np.dtype(
 )
 """One page as a parent, 40 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
 which the keys of the other children are next updated; `visit`: the number of its own visit;
-`gained`: the mass that visited children received after their visit from pages that are no kin;
-`told`: the value of `gained` when the other children were last updated for it."""
+`gained`: the mass that visited children received after their visit from pages that are no kin, with
+what siblings of its grandchildren are expected to add; `told`: the value of `gained` when the other
+children were last updated for it."""
 
 SITE = np.dtype(
     [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
@@ -90,6 +91,7 @@ RULES = np.dtype(
         ("kept_links", np.int64),
         ("oldest", np.int64),
         ("gain", np.float64),
+        ("optimism", np.float64),
         ("risen", np.int64),
         ("watched", np.int64),
         ("n_gifts", np.int64),
@@ -195,6 +197,15 @@ def expected_gain(state: State, parent: int) -> float:
 
 
 @njit(cache=True, keeps_arrays=False)
+def benefit_of_doubt(state: State, parent: int, log_visits: float) -> float:
+    """Return the mass that a child's key gets for how few of its siblings have been visited."""
+    if parent < 0 or not state.rules[0].by_siblings:
+        return 0.0
+    n_visited = state.groups[parent].n_visited
+    return float(state.rules[0].optimism * math.sqrt(log_visits / (n_visited + 1.0)))
+
+
+@njit(cache=True, keeps_arrays=False)
 def novelty(state: State, site: int, log_visits: float) -> float:
     """Return the factor for the keys of a site, which is larger on new sites."""
     sites, rules = state.sites, state.rules
@@ -236,15 +247,20 @@ def discover_pages(
 
 
 @njit(cache=True, keeps_arrays=False)
-def add_gain(state: State, target: int, page: int, share: float) -> None:
-    """Count what a visited page receives from another, unless from its parent or a sibling."""
+def add_gain(state: State, target: int, page: int, share: float, with_kin: float) -> None:
+    """Count what a visited page receives from another, unless from its parent or a sibling.
+
+    `with_kin` is what it is expected to receive from that page and its siblings if the page was
+    shown by the target or a sibling of the target.
+    """
     pages, groups = state.pages, state.groups
-    parent = pages[target].parent
+    parent, shown_by = pages[target].parent, pages[page].parent
     if parent < 0 or parent == page:
         return
-    if parent == pages[page].parent:
+    if parent == shown_by:
         return
-    gained = groups[parent].gained + share
+    is_grandchild = shown_by >= 0 and pages[shown_by].parent == parent
+    gained = groups[parent].gained + (with_kin if is_grandchild else share)
     groups[parent].gained = gained
     has_waiting = groups[parent].n_visited < groups[parent].n_children
     if has_waiting and gained > GROWTH * groups[parent].told:
@@ -287,6 +303,7 @@ def pass_on(state: State, page: int, targets: PageIds) -> None:
             state.gifts, state.rules[0].n_gifts, page, targets, watched, share
         )
     parent, site = pages[page].parent, pages[page].site
+    with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
     for target in targets:
         of_site = pages[target].site
         if of_site != site:
@@ -297,7 +314,7 @@ def pass_on(state: State, page: int, targets: PageIds) -> None:
         if passed != NOT_VISITED:
             if mass - passed > LEAST_GAIN * mass:
                 has_gained[groups[target].visit] = 1
-            add_gain(state, target, page, share)
+            add_gain(state, target, page, share, with_kin)
             continue
         target_parent = pages[target].parent
         if target_parent == page or (target_parent == parent and parent >= 0):
@@ -375,7 +392,7 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
     log_visits = math.log(n + 3.0)
     n_per_site = visits_per_site(state)
     last_parent, last_site = -1, -1
-    factor, gain, of_site = 0.0, 0.0, 1.0
+    factor, gain, doubt, of_site = 0.0, 0.0, 0.0, 1.0
     n_others = 0
     for at in range(n_changed):
         target = changed[at]
@@ -385,10 +402,11 @@ def observe_visit(state: State, keys: Keys, page: int, targets: PageIds) -> int:
             last_parent = pages[target].parent
             factor = correction(state, last_parent, n_per_site)
             gain = expected_gain(state, last_parent)
+            doubt = benefit_of_doubt(state, last_parent, log_visits)
         if pages[target].site != last_site:
             last_site = pages[target].site
             of_site = novelty(state, last_site, log_visits)
-        key = (pages[target].mass + factor * pages[target].kin + gain) * of_site
+        key = (pages[target].mass + factor * pages[target].kin + gain + doubt) * of_site
         if key != keys[target]:
             if at >= n_targets:
                 changed[n_others] = target
@@ -422,9 +440,11 @@ def sample_siblings(
 
 @njit(cache=True, keeps_arrays=False)
 def read_factors(addresses: Addresses, page: int, factors: Keys) -> None:
-    """Write what the key of a page is made of besides mass: correction, gain and novelty."""
+    """Write what the key of a page is made of besides mass: correction, gain, doubt, novelty."""
     state = LAYOUT(addresses)
     parent = state.pages[page].parent
+    log_visits = math.log(state.rules[0].n_visits + 2.0)
     factors[0] = correction(state, parent, visits_per_site(state))
     factors[1] = expected_gain(state, parent)
-    factors[2] = novelty(state, state.pages[page].site, math.log(state.rules[0].n_visits + 2.0))
+    factors[2] = benefit_of_doubt(state, parent, log_visits)
+    factors[3] = novelty(state, state.pages[page].site, log_visits)

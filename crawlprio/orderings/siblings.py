@@ -62,14 +62,19 @@ class SiblingSampling(CompiledOrdering):
 
     *Gain*: what became of the siblings fetched is expected of the others. S is the mass that they
     received after they were fetched from pages other than their parent and siblings, most of it
-    from pages that they showed themselves, as the index of a month receives from its messages. The
-    key of each waiting one counts `gain` * S / (c + 1/2) besides its mass.
+    from pages that they showed themselves, as the index of a month receives from its messages.
+    What such a page gives counts 1 + w / (c + 3/2) times, by the w and c of its own siblings, which
+    are expected to give as much. The key of each waiting page counts `gain` * S / (c + 1/2) besides
+    its mass.
+
+    *Doubt*: the fewer siblings have been fetched, the more a waiting one may turn out to gain. Its
+    key counts `optimism` * sqrt(ln(visits + 2) / (c + 1)) besides, an upper confidence bound.
 
     *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
-    1)), as in bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis of the
-    multiarmed bandit problem, Machine Learning 47, 2002), on sites that are vouched for: those that
-    have a seed, and those first linked from a site that has had at least 30 visits. Farms can
-    create sites that link to each other at no cost.
+    1)) on sites that are vouched for: those that have a seed, and those first linked from a site
+    that has had at least 30 visits. Farms can create sites that link to each other at no cost. Both
+    this and the doubt follow bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis
+    of the multiarmed bandit problem, Machine Learning 47, 2002).
 
     A visit updates the keys of all pages that receive mass, and when the number of fetched siblings
     has grown by a quarter, those of up to 256 siblings, from the fetched page onwards and then from
@@ -84,18 +89,21 @@ class SiblingSampling(CompiledOrdering):
     damping
         Share of its mass that a page passes on; default 0.85, 0 or more, below 1.
     decay
-        Ratio of a page's own mass to that of its parent; default 0.95, 0 or more, below 1. It keeps
-        endless chains of pages, such as calendars, from gaining rank by their length. 0.9 resists
-        farms and traps better but finds slightly less where there are none.
+        Ratio of a page's own mass to that of its parent; default 0.82, 0 or more, below 1. It keeps
+        endless chains of pages, such as calendars, from gaining rank by their length. 0.9 finds
+        slightly more on deep webs without farms and traps, and is less safe where there are some.
     novelty
         Preference for sites with few visits; default 0.2, 0 or more.
     n_passes
         Maximum number of fetched pages that pass on gains after each visit; default 2.
     siblings
-        Whether to learn from siblings, by the correction and the gain; default True.
+        Whether to learn from siblings, by correction, gain and doubt; default True.
     gain
         Share of the mean gain of fetched siblings that waiting ones are expected to gain; default
         0.5, 0 or more.
+    optimism
+        What a group of which nothing is known may turn out to gain; default 0.05, 0 or more. It
+        finds indexes earlier, and is paid for by more `decay`, as traps look the same.
     kept_links
         Maximum number of stored links of fetched pages; default 4,194,304, 0 to 2^30.
 
@@ -115,11 +123,12 @@ class SiblingSampling(CompiledOrdering):
         self,
         seed_mass: float = 30.0,
         damping: float = 0.85,
-        decay: float = 0.95,
+        decay: float = 0.82,
         novelty: float = 0.2,
         n_passes: int = 2,
         siblings: bool = True,
         gain: float = 0.5,
+        optimism: float = 0.05,
         kept_links: int = KEPT_LINKS,
     ) -> None:
         def number(
@@ -136,6 +145,7 @@ class SiblingSampling(CompiledOrdering):
             "n_passes": int(number("n_passes", n_passes, whole=True)),
             "by_siblings": bool(siblings),
             "gain": number("gain", gain),
+            "optimism": number("optimism", optimism),
             "kept_links": int(number("kept_links", kept_links, below=2**30 + 1, whole=True)),
         }
         ratio = number("decay", decay, below=1)
@@ -198,9 +208,9 @@ class SiblingSampling(CompiledOrdering):
 
     def _explanation(self, page: int, parent: int) -> Part:
         state = self.state
-        factors = np.empty(3)
+        factors = np.empty(4)
         read_factors(self._addresses, page, factors)
-        correction, gain, novelty = factors.tolist()
+        correction, gain, doubt, novelty = factors.tolist()
         depth = int(state.groups["depth"][page])
         assert self._watched is not None
         is_seed = self._watched.found.page < 0
@@ -221,6 +231,9 @@ class SiblingSampling(CompiledOrdering):
             if gain:
                 what = f"expected to gain as {n_visited:,} fetched siblings did"
                 parts.append(Part(what, gain, parent))
+            if doubt:
+                what = f"benefit of the doubt, as only {n_visited:,} siblings are fetched"
+                parts.append(Part(what, doubt, parent))
         return made_of("mass, by how new its site is", parts, factor=novelty)
 
     def explain(self, page: int) -> Part:

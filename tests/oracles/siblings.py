@@ -18,7 +18,8 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         {"novelty": 1.0, "n_passes": 5, "seed_mass": 1.0},
         {"seed_mass": 2.0, "damping": 0.5, "decay": 0.5, "n_passes": 5, "siblings": False},
         {"n_passes": 5, "kept_links": 7},
-        {"n_passes": 5, "gain": 3.0, "seed_mass": 1.0},
+        {"n_passes": 5, "gain": 3.0, "optimism": 0.0, "seed_mass": 1.0},
+        {"optimism": 3.0, "seed_mass": 1.0},
     )
 
     def __init__(
@@ -26,11 +27,12 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         record: Record,
         seed_mass: float = 30.0,
         damping: float = 0.85,
-        decay: float = 0.95,
+        decay: float = 0.82,
         novelty: float = 0.2,
         n_passes: int = 2,
         siblings: bool = True,
         gain: float = 0.5,
+        optimism: float = 0.05,
         kept_links: int = 2**22,
     ) -> None:
         super().__init__(record)
@@ -40,6 +42,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.n_passes = n_passes
         self.siblings = siblings
         self.gain = gain
+        self.optimism = optimism
         self.kept_links = kept_links
         self.depth: dict[int, int] = {}
         self.mass: Keys = {}
@@ -66,21 +69,28 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         """Return the key of a page as of now."""
         record = self.record
         worth = self.mass[page]
+        logarithm = math.log(len(record.crawled_pages) + 2)
         parent = record.parent.get(page)
         if parent is not None and self.siblings:
-            n = len(self.children[parent])
             c = self.n_fetched(self.children[parent])
-            counted = float(n - c)
-            if counted > 16:
-                vouched = self.is_vouched_for(self.site(parent))
-                counted = min(counted, 16.0 + (self.visits_per_site() if vouched else 0.0))
-            worth += counted / (c + 1.5) * self.from_kin[page]
+            worth += self.expected_of_siblings(parent) * self.from_kin[page]
             worth += self.gain * self.gained[parent] / (c + 0.5)
+            worth += self.optimism * math.sqrt(logarithm / (c + 1))
         if self.is_vouched_for(self.site(page)):
-            logarithm = math.log(len(record.crawled_pages) + 2)
             here = self.visits_to(self.site(page))
             worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
         return worth
+
+    def expected_of_siblings(self, parent: int | None) -> float:
+        """Return what the waiting children of a page count besides each fetched one."""
+        if parent is None or not self.siblings:
+            return 0.0
+        c = self.n_fetched(self.children[parent])
+        counted = float(len(self.children[parent]) - c)
+        if counted > 16:
+            vouched = self.is_vouched_for(self.site(parent))
+            counted = min(counted, 16.0 + (self.visits_per_site() if vouched else 0.0))
+        return counted / (c + 1.5)
 
     def visits_to(self, site: int) -> int:
         """Return the visits to a site."""
@@ -114,6 +124,8 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             return []
         share = self.damping * (self.mass[page] - self.passed[page]) / len(links)
         self.passed[page] = self.mass[page]
+        shown_by = record.parent.get(page)
+        with_kin = share * (1.0 + self.expected_of_siblings(shown_by))
         for v in links:
             if self.site(v) != self.site(page):
                 self.attention[self.site(v)] += share
@@ -121,11 +133,12 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             parent = record.parent.get(v)
             if parent is None:
                 continue
-            is_kin = parent in (page, record.parent.get(page))
+            is_kin = parent in (page, shown_by)
             if v not in record.crawled_pages:
                 self.from_kin[v] += share if is_kin else 0.0
             elif not is_kin:
-                self.gained[parent] += share
+                is_grandchild = shown_by is not None and record.parent.get(shown_by) == parent
+                self.gained[parent] += with_kin if is_grandchild else share
                 has_waiting = self.n_fetched(self.children[parent]) < len(self.children[parent])
                 if has_waiting and self.gained[parent] > 1.25 * self.told[parent]:
                     self.risen = parent
