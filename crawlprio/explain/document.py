@@ -155,7 +155,7 @@ def _page(store: Store, past: Past, page: int) -> dict[str, Any]:
     return {
         "url": url,
         **_crawl(store, past),
-        "is_seed": page in store.seeds(),
+        "is_seed": page in past.seeds,
         "found_by": past.urls([found_by]).get(found_by),
         "linked_by": len(linking),
         "linking": [urls[source] for source in linking[:N_LINKING]],

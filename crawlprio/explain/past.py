@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from crawlprio.compiled import plain_until
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.records import WAITING
-from crawlprio.frontier.replaying import FIRST, replay
+from crawlprio.frontier.replaying import FIRST, replay, replay_columns
+from crawlprio.frontier.rows import Rows
 from crawlprio.novelty import Novelty
 from crawlprio.orderings import Ordering
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.store import Store
 from crawlprio.store.outcomes import is_refusal
+from crawlprio.store.visit_columns import VisitColumns
 from crawlprio.topic import HotQueue
 
 
@@ -89,10 +91,10 @@ class SitePast:
     seconds: float = 0.0
     ended_at: float = 0.0
 
-    def add(self, visit: Visit) -> None:
+    def add(self, seconds: float, ended_at: float) -> None:
         self.n_fetches += 1
-        self.seconds += visit.elapsed
-        self.ended_at = max(self.ended_at, visit.fetched_at)
+        self.seconds += seconds
+        self.ended_at = max(self.ended_at, ended_at)
 
 
 @dataclass
@@ -119,6 +121,8 @@ class Past:
         What was fetched from the site of the page.
     refused
         Why pages were refused that wait for another run, by page.
+    seeds
+        The pages that the crawl started from.
     n_visits
         Visits replayed.
     """
@@ -145,37 +149,54 @@ class Past:
         )
         if self.page != NO_PAGE:
             self.ordering.watch(self.page)
-        self._sites = self.pages.sites.tolist()
-        self._site = -1 if self.page == NO_PAGE else self._sites[self.page]
+        self.seeds = dict.fromkeys(self.store.seeds())
+        self._sites = self.pages.sites
+        self._site = -1 if self.page == NO_PAGE else int(self._sites[self.page])
         self.n_linking = np.zeros(len(self.pages), dtype=np.int32)
         self.found_by = np.full(len(self.pages), NO_PAGE, dtype=np.int32)
 
-    def replay(self, *, until_fetched: bool) -> Visit | None:
-        """Replay the visits, all or until the page's own; return that one."""
-        found = self._replay(until_fetched=until_fetched)
+    def replay(self, *, until_fetched: bool) -> None:
+        """Replay the visits, all or until the page's own."""
+        by_rule = self.queue.defer() and self.queue.takes_rows
+        if not (self._replay_columns if by_rule else self._replay_visits)(until_fetched):
+            self._add_waiting()
         self.queue.judge_all()
-        return found
 
-    def _replay(self, *, until_fetched: bool) -> Visit | None:
-        store, queue = self.store, self.queue
+    def _replay_columns(self, until_fetched: bool) -> bool:
+        """Replay visits some thousand at a time; return whether the page's own was reached."""
+        columns = self._columns_noted(self.store.visit_columns())
+        replayed = replay_columns(self.queue, columns, self.seeds, len(self.pages))
+        with contextlib.closing(replayed):
+            for group, rows, done in replayed:
+                if until_fetched and group.pages[done.start] == self.page:
+                    return True
+                self._note_columns(group, rows, done)
+        return False
+
+    def _replay_visits(self, until_fetched: bool) -> bool:
+        """Replay visits with what the ordering needs of them, one by one; return the same."""
+        queue = self.queue
         texts = queue.hot_queue is not None
-        visits = store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors)
-        seeds = dict.fromkeys(store.seeds())
-        replayed = replay(queue, self._noted(visits), seeds, len(self.pages))
+        visits = self.store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors)
+        replayed = replay(queue, self._noted(visits), self.seeds, len(self.pages))
         with contextlib.closing(replayed):
             for visit, n_before in replayed:
                 if until_fetched and visit.page == self.page:
-                    return visit
+                    return True
                 if visit.page != NO_PAGE:
                     self._note(visit, n_before)
-        for request in store.requests():
+        return False
+
+    def _add_waiting(self) -> None:
+        """Queue the pages that requests of the last run wait for, or were leased."""
+        queue = self.queue
+        for request in self.store.requests():
             priority = self.policy.priority_of(request.request)
             if queue.state(request.page) != WAITING or priority:
                 queue.add(request.page, priority)
-        for page in store.leased():
+        for page in self.store.leased():
             if queue.state(page) == WAITING:
                 queue.add(page, FIRST)
-        return None
 
     def _noted(self, visits: Iterator[Visit]) -> Iterator[Visit]:
         """Note which of these visits are refusals."""
@@ -184,19 +205,52 @@ class Past:
                 self.refused[visit.page] = visit.error
             yield visit
 
+    def _columns_noted(self, columns: Iterator[VisitColumns]) -> Iterator[VisitColumns]:
+        """Note which of these visits are refusals."""
+        for group in columns:
+            for at in np.flatnonzero(group.is_refused).tolist():
+                self.refused[int(group.pages[at])] = group.errors[at]
+            yield group
+
     def _note(self, visit: Visit, n_before: int) -> None:
-        targets, page = visit.targets, self.page
+        targets = visit.targets
         self.n_visits += 1
-        if page == NO_PAGE:
+        if self.page == NO_PAGE:
             self.n_linking[targets] += 1
             self.found_by[targets[targets >= n_before]] = visit.page
             return
-        if page in targets.tolist():
-            if page >= n_before and not self.linking:
-                self.found_by[page] = visit.page
-            self.linking.append(visit.page)
+        if self.page in targets.tolist():
+            self._note_link(visit.page, n_before)
         if self._sites[visit.page] == self._site:
-            self.site.add(visit)
+            self.site.add(visit.elapsed, visit.fetched_at)
+
+    def _note_link(self, source: int, n_before: int) -> None:
+        """Note a visit that links to the page."""
+        if self.page >= n_before and not self.linking:
+            self.found_by[self.page] = source
+        self.linking.append(source)
+
+    def _note_columns(self, group: VisitColumns, rows: Rows, done: slice) -> None:
+        """Note visits as `_note` does, those that are evidence."""
+        pages, n_before = group.pages[done], rows.n_before[done]
+        is_evidence = ~group.is_refused[done] & (pages != NO_PAGE)
+        self.n_visits += int(np.count_nonzero(is_evidence))
+        begins = group.begins[done.start : done.stop + 1]
+        targets = group.targets[begins[0] : begins[-1]]
+        visit_of = np.repeat(np.arange(len(pages)), np.diff(begins))
+        if self.page == NO_PAGE:
+            links = is_evidence[visit_of]
+            targets, visit_of = targets[links], visit_of[links]
+            np.add.at(self.n_linking, targets, 1)
+            is_new = targets >= n_before[visit_of]
+            self.found_by[targets[is_new]] = pages[visit_of[is_new]]
+            return
+        for at in dict.fromkeys(visit_of[targets == self.page].tolist()):
+            if is_evidence[at]:
+                self._note_link(int(pages[at]), int(n_before[at]))
+        is_own = is_evidence & (self._sites[pages] == self._site)
+        for at in (done.start + np.flatnonzero(is_own)).tolist():
+            self.site.add(float(group.elapsed[at]), float(group.fetched_at[at]))
 
     @property
     def ranks_sites(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from crawlprio.frontier.records import DONE
 from crawlprio.frontier.rows import Rows, in_groups
 from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store.outcomes import is_refusal
+from crawlprio.store.visit_columns import VisitColumns
 
 FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""
@@ -50,6 +51,28 @@ def replay(
             queue.build()
 
 
+def replay_columns(
+    queue: PageQueue, columns: Iterable[VisitColumns], seeds: Container[int], n_pages: int
+) -> Generator[tuple[VisitColumns, Rows, slice]]:
+    """Replay visits that were read as columns, into a queue that `takes_rows`, as `replay` does.
+
+    Yields the columns, the same as rows, and which of them were replayed, refusals among them. The
+    visits of and to the page that the ordering watches are yielded alone, before they are observed.
+    """
+    is_deferred = queue.defer()
+    assert is_deferred
+    assert queue.takes_rows
+    replayed = _Replay(queue, seeds)
+    try:
+        for group in columns:
+            rows = Rows.of(group)
+            for done in replayed.rows(rows, group.visit):
+                yield group, rows, done
+        replayed.enter(range(replayed.n_known, n_pages))
+    finally:
+        queue.build()
+
+
 class _Replay:
     """A replay of visits, one by one or in groups."""
 
@@ -58,19 +81,27 @@ class _Replay:
 
     def group(self, visits: Sequence[Visit]) -> Generator[tuple[Visit, int]]:
         """Replay visits in compiled code, but one by one those that it leaves."""
-        rows, at = Rows.of(visits), 0
-        while at < len(visits):
-            begin = at
-            at, self.n_known = self.queue.observe_rows(rows, begin, self.n_known)
-            done = slice(begin, at)
+        rows = Rows.of_visits(visits)
+        for done in self.rows(rows, visits.__getitem__):
             n_before, is_refused = rows.n_before[done].tolist(), rows.is_refused[done].tolist()
             for visit, n_known, is_no_evidence in zip(
                 visits[done], n_before, is_refused, strict=True
             ):
                 if not is_no_evidence:
                     yield visit, n_known
-            if at < len(visits):
-                yield from self.visit(visits[at])
+
+    def rows(self, rows: Rows, visit_of: Callable[[int], Visit]) -> Generator[slice]:
+        """Replay rows in compiled code, but one by one those that it leaves; yield which."""
+        at, n_visits = 0, len(rows.pages)
+        while at < n_visits:
+            begin = at
+            at, self.n_known = self.queue.observe_rows(rows, begin, self.n_known)
+            if at > begin:
+                yield slice(begin, at)
+            if at < n_visits:
+                rows.n_before[at] = self.n_known
+                for _ in self.visit(visit_of(at)):
+                    yield slice(at, at + 1)
                 at += 1
 
     def visit(self, visit: Visit) -> Generator[tuple[Visit, int]]:

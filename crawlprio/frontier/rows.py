@@ -19,6 +19,7 @@ from crawlprio.orderings.base import CompiledOrdering, Noted, Ordering, Pages, R
 from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.store.outcomes import is_refusal
+from crawlprio.store.visit_columns import VisitColumns
 from crawlprio.topic import HotQueue
 
 MOST_VISITS, MOST_LINKS = 2_000, 50_000
@@ -61,7 +62,13 @@ class Rows(NamedTuple):
     n_before: NDArray[np.int64]
 
     @classmethod
-    def of(cls, visits: Sequence[Visit]) -> Rows:
+    def of(cls, columns: VisitColumns) -> Rows:
+        """Return visits that were read as columns."""
+        n_before = np.zeros(len(columns.pages), dtype=np.int64)
+        return cls(columns.pages, columns.begins, columns.targets, columns.is_refused, n_before)
+
+    @classmethod
+    def of_visits(cls, visits: Sequence[Visit]) -> Rows:
         """Return visits as arrays."""
         lengths = [len(visit.targets) for visit in visits]
         return cls(
@@ -210,7 +217,8 @@ class ReplaysRows:
         """
         ordering = self.ordering
         assert isinstance(ordering, CompiledOrdering)
-        known = ordering.rule_arguments(rows.n_pages, len(rows.targets))
+        # Room for the whole crawl at once: arrays that double are copied seven times a million.
+        known = ordering.rule_arguments(len(self.pages), len(rows.targets))
         tiers = np.zeros(max(rows.n_pages - ordering.n_pages, 0), dtype=np.int32)
         progress = np.array([(at, n_known, ordering.n_pages, False)], dtype=PROGRESS)
         while True:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crawlprio.pages import NewPages, PageTable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
@@ -61,6 +65,15 @@ def read_page_rows(db: sqlite3.Connection) -> Iterator[PageRow]:
 def read_hosts(db: sqlite3.Connection) -> list[str]:
     """Return the hosts of all sites, in order; raise ValueError or TypeError if one is invalid."""
     return [host for _, host in _sites(db)]
+
+
+def read_sites(db: sqlite3.Connection, n_pages: int, n_sites: int) -> NDArray[np.int32]:
+    """Return the site of every page, by id; raise ValueError if a page or site is missing."""
+    rows = db.execute("SELECT site FROM pages ORDER BY id")
+    sites = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
+    if len(sites) != n_pages or (len(sites) and not 0 <= sites.min() <= sites.max() < n_sites):
+        raise ValueError(f"{len(sites)} of {n_pages} pages are on a known site")
+    return sites
 
 
 def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:

@@ -26,13 +26,14 @@ from crawlprio.store.fingerprint_rows import checked_fingerprint, fingerprint_co
 from crawlprio.store.item_rows import ItemRow, read_items
 from crawlprio.store.late_links import add_late_links
 from crawlprio.store.lookups import Lookups
-from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages
+from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages, read_sites
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.refusals import Refusal, read_refusals
 from crawlprio.store.request_rows import RequestRow, read_requests
 from crawlprio.store.site_states import SiteState, read_site_states
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.store.value_rows import checked_value, value_column
+from crawlprio.store.visit_columns import VisitColumns, read_visit_columns
 from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
 from crawlprio.web.urls import folder_of_index
 
@@ -169,6 +170,17 @@ class StoreReader(Lookups):
                     )
                 yield visit
 
+    def visit_columns(self) -> Iterator[VisitColumns]:
+        """Yield the visits in the order recorded, without texts, as columns of some thousand.
+
+        Visits recorded meanwhile are left out. Half of the time of `visits`.
+        """
+        with store_errors(self.path):
+            (last,) = self._db.execute("SELECT ifnull(max(seq), 0) FROM visits").fetchone()
+            if not self._writes:  # at least the pages that these visits may name
+                self._count()
+            yield from read_visit_columns(self._db, last, self._n_pages)
+
     def statuses(self) -> Iterator[tuple[int, int]]:
         """Yield page and status of each visit, in the order recorded. Some 1 µs each."""
         with store_errors(self.path):
@@ -220,13 +232,7 @@ class StoreReader(Lookups):
         """Return the site of every page, by id, and the hosts of all sites. O(pages)."""
         with self.snapshot(), store_errors(self.path):
             hosts = read_hosts(self._db)
-            rows = self._db.execute("SELECT site FROM pages ORDER BY id")
-            sites = np.fromiter((site for (site,) in rows), dtype=np.int32)
-            if len(sites) != self._n_pages or (
-                len(sites) and not 0 <= sites.min() <= sites.max() < len(hosts)
-            ):
-                raise ValueError(f"{len(sites)} of {self._n_pages} pages are on a known site")
-        return sites, hosts
+            return read_sites(self._db, self._n_pages, len(hosts)), hosts
 
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
