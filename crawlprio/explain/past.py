@@ -236,16 +236,17 @@ class Past:
         is_evidence = ~group.is_refused[done] & (pages != NO_PAGE)
         self.n_visits += int(np.count_nonzero(is_evidence))
         begins = group.begins[done.start : done.stop + 1]
-        targets = group.targets[begins[0] : begins[-1]]
-        visit_of = np.repeat(np.arange(len(pages)), np.diff(begins))
+        targets, n_links = group.targets[begins[0] : begins[-1]], np.diff(begins)
         if self.page == NO_PAGE:
-            links = is_evidence[visit_of]
-            targets, visit_of = targets[links], visit_of[links]
-            np.add.at(self.n_linking, targets, 1)
-            is_new = targets >= n_before[visit_of]
-            self.found_by[targets[is_new]] = pages[visit_of[is_new]]
+            shown = targets[np.repeat(is_evidence, n_links)]
+            np.add.at(self.n_linking, shown, np.int32(1))  # 1 takes forty times as long
+            first_new = np.where(is_evidence, n_before, len(self.pages))
+            is_new = targets >= np.repeat(first_new, n_links)
+            self.found_by[targets[is_new]] = np.repeat(pages, n_links)[is_new]
             return
-        for at in dict.fromkeys(visit_of[targets == self.page].tolist()):
+        ends = np.cumsum(n_links)
+        linking = np.searchsorted(ends, np.flatnonzero(targets == self.page), side="right")
+        for at in dict.fromkeys(linking.tolist()):
             if is_evidence[at]:
                 self._note_link(int(pages[at]), int(n_before[at]))
         is_own = is_evidence & (self._sites[pages] == self._site)
